@@ -1,0 +1,1 @@
+"""Bridge Server: the server that wallets and dapps talk through."""

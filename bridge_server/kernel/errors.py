@@ -1,0 +1,102 @@
+"""The kinds of failure. A room subclasses a kind for each failure it can name.
+
+A kind has a stable `code` and knows nothing of HTTP or JSON-RPC: each protocol maps the kinds in one table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong in an input: where (a JSON Pointer fragment such as `#/push/webhook`), and what."""
+
+    pointer: str
+    detail: str
+
+
+class BridgeError(Exception):
+    """Something that the caller can be told. `detail` says what was wrong and what to do."""
+
+    code: ClassVar[str] = "error"
+    title: ClassVar[str] = "Error"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class InvalidInputError(BridgeError):
+    """The input breaks a rule; `faults` names every one that was found."""
+
+    code = "invalid-input"
+    title = "The request is not valid"
+
+    def __init__(self, detail: str, faults: Sequence[Fault] = ()) -> None:
+        super().__init__(detail)
+        self.faults = tuple(faults)
+
+
+class NotAuthenticatedError(BridgeError):
+    """No valid credentials. The detail never says which part of them was wrong."""
+
+    code = "not-authenticated"
+    title = "Authentication is required"
+
+
+class NotFoundError(BridgeError):
+    """There is no such thing, or no longer; the two are deliberately told alike."""
+
+    code = "not-found"
+    title = "Not found"
+
+
+class ConflictError(BridgeError):
+    """The state of the thing forbids the request."""
+
+    code = "conflict"
+    title = "Conflict"
+
+
+class TooLargeError(BridgeError):
+    """The body is larger than the route accepts."""
+
+    code = "too-large"
+    title = "The request body is too large"
+
+
+class TooSlowError(BridgeError):
+    """The body did not arrive in time."""
+
+    code = "too-slow"
+    title = "The request body did not arrive in time"
+
+
+class UnsupportedMediaError(BridgeError):
+    """The body is not declared as JSON."""
+
+    code = "unsupported-media-type"
+    title = "The media type is not supported"
+
+
+class LimitError(BridgeError):
+    """A rate limit or a quota is used up for now."""
+
+    code = "limit-exceeded"
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class UnavailableError(BridgeError):
+    """The server cannot do it right now and expects to recover by itself."""
+
+    code = "unavailable"
+    title = "Temporarily unavailable"
+
+    def __init__(self, detail: str, retry_after_seconds: int = 1) -> None:
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds

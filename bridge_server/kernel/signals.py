@@ -1,0 +1,84 @@
+"""Wake-ups: who waits for a change of something is woken when it was committed.
+
+A waiter joins *before* it reads and sleeps *after*, so that a change between the two is never lost.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+Key = tuple[str, str]
+"""What changed: its kind and its id, such as `("session", session_id)`."""
+
+Value = TypeVar("Value")
+
+
+class Signals:
+    """Carries changes from whoever committed them to whoever waits for them, within one event loop."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[Key, set[asyncio.Future[bool]]] = {}
+        self._listeners: list[Callable[[Key], None]] = []
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many waiters there are at this moment."""
+        return sum(map(len, self._waiters.values()))
+
+    def listen(self, listener: Callable[[Key], None]) -> None:
+        """Call `listener` with every key that is touched, before any waiter wakes."""
+        self._listeners.append(listener)
+
+    def touch(self, key: Key) -> None:
+        """Say that what the key names has changed."""
+        for listener in self._listeners:
+            listener(key)
+        for waiter in self._waiters.pop(key, ()):
+            _wake(waiter, True)
+
+    def close(self) -> None:
+        """Wake every waiter with nothing, now and from now on: the server stops."""
+        self._closed = True
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                _wake(waiter, False)
+        self._waiters.clear()
+
+    async def wait_for(
+        self, key: Key, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
+    ) -> Value | None:
+        """Return what `read` finds, reading again after every change until it finds something.
+
+        Returns None when it found nothing within `wait_seconds`, or when the server stops. What `read`
+        raises is raised.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait_seconds
+        while True:
+            waiter = loop.create_future()
+            self._waiters.setdefault(key, set()).add(waiter)
+            try:
+                value = await read()
+                if value is not None or self._closed:
+                    return value
+                timer = loop.call_at(deadline, _wake, waiter, False)
+                try:
+                    if not await waiter:
+                        return None
+                finally:
+                    timer.cancel()
+            finally:
+                self._leave(key, waiter)
+
+    def _leave(self, key: Key, waiter: asyncio.Future[bool]) -> None:
+        waiters = self._waiters.get(key)
+        if waiters is not None:
+            waiters.discard(waiter)
+            if not waiters:
+                del self._waiters[key]
+
+
+def _wake(waiter: asyncio.Future[bool], changed: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(changed)

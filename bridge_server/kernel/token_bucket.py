@@ -1,0 +1,66 @@
+"""Token buckets as one number each: the moment at which the bucket is full again (GCRA).
+
+A bucket of `burst` tokens that gains one every `interval_us` is described by `full_at_us`. Spending moves
+that moment into the future; a moment that has passed is a full bucket, so a full bucket needs no record.
+Integer microseconds throughout.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A named limit: `burst` tokens at once, one more every `interval_us` microseconds."""
+
+    name: str
+    burst: int
+    interval_us: int
+
+    @property
+    def window_us(self) -> int:
+        """How long an empty bucket takes to be full."""
+        return self.burst * self.interval_us
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """The outcome of an attempt to spend. A refused attempt leaves `full_at_us` where it was."""
+
+    allowed: bool
+    full_at_us: int
+    remaining: int
+    retry_after_us: int
+    reset_us: int
+
+
+def per_second(name: str, rate: float, burst: int) -> Limit:
+    """The limit of `rate` a second in the long run and `burst` at once."""
+    return Limit(name, burst, max(1, round(MICROSECONDS / rate)))
+
+
+def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending:
+    """Try to take `cost` tokens from the bucket that is full at `full_at_us`.
+
+    A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
+    that nobody gains a token and nobody waits longer than one window.
+    """
+    start_us = min(max(full_at_us, now_us), now_us + limit.window_us)
+    after_us = start_us + cost * limit.interval_us
+    excess_us = after_us - now_us - limit.window_us
+    allowed = excess_us <= 0
+    kept_us = after_us if allowed else start_us
+    return Spending(
+        allowed=allowed,
+        full_at_us=kept_us,
+        remaining=(limit.window_us - (kept_us - now_us)) // limit.interval_us,
+        retry_after_us=max(0, excess_us),
+        reset_us=kept_us - now_us,
+    )
+
+
+def whole_seconds(duration_us: int) -> int:
+    """Microseconds as seconds, rounded up."""
+    return ceil(duration_us / MICROSECONDS)

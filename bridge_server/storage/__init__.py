@@ -1,0 +1,1 @@
+"""The only SQL. A narrow protocol (`database`), the SQLite driver behind it, and one store per room."""

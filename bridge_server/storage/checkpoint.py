@@ -1,0 +1,53 @@
+"""Moves the write-ahead log into the database file, on a connection of its own, outside the write path."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import aiosqlite
+import structlog
+
+from bridge_server.storage.connection import run
+
+_INTERVAL_SECONDS = 1.0
+_WORTHWHILE_BYTES = 4 * 2**20
+_ALARMING_BYTES = 256 * 2**20
+
+log = structlog.get_logger()
+
+
+class Checkpointer:
+    """Watches the size of the log and copies it back before it grows long."""
+
+    def __init__(self, connection: aiosqlite.Connection, database: Path) -> None:
+        self._connection = connection
+        self._log_file = database.with_name(database.name + "-wal")
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of the write-ahead log file."""
+        try:
+            return self._log_file.stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    async def run_forever(self) -> None:
+        """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
+        checkpointed_at_bytes = 0
+        while True:
+            await asyncio.sleep(_INTERVAL_SECONDS)
+            size = self.log_bytes
+            if size < _WORTHWHILE_BYTES and size <= checkpointed_at_bytes:
+                continue
+            checkpointed_at_bytes = size
+            # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
+            await self._checkpoint("TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
+
+    async def _checkpoint(self, mode: str) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+
+        try:
+            await run(self._connection, work)
+        except sqlite3.Error as error:
+            log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)

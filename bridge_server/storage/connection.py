@@ -1,0 +1,45 @@
+"""One SQLite connection in aiosqlite's thread, with the settings that every connection here has."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+BUSY_TIMEOUT_SECONDS = 2.0
+_CACHED_STATEMENTS = 256
+_PRAGMAS = """
+PRAGMA synchronous = FULL;
+PRAGMA foreign_keys = ON;
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA cache_size = -16384;
+PRAGMA temp_store = MEMORY;
+"""
+
+Result = TypeVar("Result")
+
+
+async def open_connection(path: Path) -> aiosqlite.Connection:
+    """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere.
+
+    The caller must close the connection on every path: its thread would keep the interpreter alive.
+    """
+    connection = await aiosqlite.connect(
+        path, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS, cached_statements=_CACHED_STATEMENTS
+    )
+    try:
+        await connection.executescript(_PRAGMAS)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run `work` in the connection's thread: one hop, however many statements it executes.
+
+    aiosqlite's public methods hop once a statement, which is dearer than the statement itself.
+    """
+    result: Result = await connection._execute(work, connection._conn)
+    return result

@@ -1,0 +1,57 @@
+"""What a store may ask of a database, so that a driver is one file and the stores are written once.
+
+A transaction is a generator: it yields statements and is sent the rows of each, yields announcements of
+what it changes, and returns its result. It runs wholly or not at all, possibly sharing a commit with
+others, and may be run again from its start if the first attempt was rolled back: so it must not change
+anything but the database.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, TypeVar
+
+from bridge_server.kernel.signals import Key
+
+Value: TypeAlias = str | bytes | int | None
+Row: TypeAlias = tuple[Value, ...]
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of portable SQL and its parameters."""
+
+    sql: str
+    parameters: Sequence[Value] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """Say, once this transaction is committed, that what `key` names has changed."""
+
+    key: Key
+
+
+Step: TypeAlias = Statement | Announcement
+Transaction: TypeAlias = Generator[Step, list[Row], Result]
+
+
+class Database(Protocol):
+    """Committed reads and durable transactions.
+
+    Both raise `UnavailableError` when the database cannot serve now: a full disk, a lock held elsewhere,
+    too much waiting.
+    """
+
+    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        """All rows of one statement that only reads; sees every commit that was answered before the call."""
+        ...
+
+    async def transaction(self, begin: Callable[[], Transaction[Result]]) -> Result:
+        """Run the transaction that `begin` makes; return its result once it is on disk.
+
+        Its announcements are made then, even when the caller no longer waits. What it raises is raised,
+        and it then has changed nothing.
+        """
+        ...

@@ -1,0 +1,30 @@
+"""Which SQLite errors mean «not now»: those become an answer that asks the client to come back."""
+
+import sqlite3
+
+from bridge_server.kernel.errors import UnavailableError
+
+_RETRY_AFTER_SECONDS = 2
+
+_PASSING = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another process",
+    sqlite3.SQLITE_LOCKED: "the database is locked by another process",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_IOERR: "the disk does not accept the write",
+    sqlite3.SQLITE_READONLY: "the database file is not writable",
+    sqlite3.SQLITE_CANTOPEN: "a database file cannot be opened",
+    sqlite3.SQLITE_NOMEM: "the server is short of memory",
+}
+
+
+def passing_failure(error: BaseException) -> str | None:
+    """Why the database cannot serve at the moment, or None when the error is not of that sort."""
+    if not isinstance(error, sqlite3.Error):
+        return None
+    code = getattr(error, "sqlite_errorcode", None)
+    return None if code is None else _PASSING.get(code & 0xFF)
+
+
+def unavailable(reason: str) -> UnavailableError:
+    """The failure that tells a caller to come back."""
+    return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)

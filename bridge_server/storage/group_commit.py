@@ -1,0 +1,184 @@
+"""Group commit: the transactions that arrive while a commit is under way go into the next one.
+
+A caller resumes when its transaction is on disk. One that fails harms none of the others: if it had
+changed nothing it is simply left out; if it had, the batch is rolled back and run again with each
+transaction in a savepoint of its own.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiosqlite
+
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.storage.connection import run
+from bridge_server.storage.database import Announcement, Row, Transaction
+from bridge_server.storage.failures import passing_failure, unavailable
+
+_BATCH_LIMIT = 256
+
+
+@dataclass(slots=True)
+class Job:
+    """A transaction on its way, what came of it, and who waits for it."""
+
+    begin: Callable[[], Transaction[Any]]
+    done: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+    announcements: list[Key] = field(default_factory=list)
+
+
+class _UncleanError(Exception):
+    """A transaction failed after it had changed something; its batch must be run again."""
+
+
+class GroupCommit:
+    """Runs transactions on the one connection that writes."""
+
+    def __init__(self, connection: aiosqlite.Connection, signals: Signals, waiting_limit: int) -> None:
+        self._connection = connection
+        self._signals = signals
+        self._waiting_limit = waiting_limit
+        self._waiting: list[Job] = []
+        self._riders: list[Callable[[], Callable[[], Transaction[Any]] | None]] = []
+        self._drain: asyncio.Task[None] | None = None
+        self.commits = 0
+        self.transactions = 0
+
+    def submit(self, begin: Callable[[], Transaction[Any]]) -> asyncio.Future[Any]:
+        """Queue a transaction. It runs even if the returned future is cancelled."""
+        if len(self._waiting) >= self._waiting_limit:
+            raise unavailable("too many writes are waiting for the disk")
+        job = Job(begin, asyncio.get_running_loop().create_future())
+        self._waiting.append(job)
+        if self._drain is None:
+            self._drain = asyncio.create_task(self._commit_until_idle())
+        return job.done
+
+    def ride_along(self, source: Callable[[], Callable[[], Transaction[Any]] | None]) -> None:
+        """Before every batch ask `source` for a transaction of its own to go with it."""
+        self._riders.append(source)
+
+    async def finish(self) -> None:
+        """Wait until everything queued is committed."""
+        while self._drain is not None:
+            await asyncio.wait([self._drain])
+
+    async def _commit_until_idle(self) -> None:
+        try:
+            while self._waiting:
+                batch = self._waiting[:_BATCH_LIMIT]
+                del self._waiting[:_BATCH_LIMIT]
+                await self._commit([*self._rider_jobs(), *batch])
+        finally:
+            self._drain = None
+
+    def _rider_jobs(self) -> list[Job]:
+        loop = asyncio.get_running_loop()
+        begins = [begin for source in self._riders if (begin := source()) is not None]
+        return [Job(begin, loop.create_future()) for begin in begins]
+
+    async def _commit(self, batch: list[Job]) -> None:
+        try:
+            await run(self._connection, lambda connection: commit_batch(connection, batch))
+        except BaseException as error:  # whatever happened, nobody may be left waiting
+            _fail(batch, error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        self.commits += 1
+        self.transactions += len(batch)
+        for job in batch:
+            self._settle(job)
+
+    def _settle(self, job: Job) -> None:
+        if job.error is None:
+            for key in job.announcements:
+                self._signals.touch(key)
+        if job.done.done():
+            return
+        if job.error is None:
+            job.done.set_result(job.result)
+        else:
+            job.done.set_exception(job.error)
+            job.done.exception()  # a caller that was cancelled never asks
+
+
+def _fail(batch: list[Job], error: BaseException) -> None:
+    reason = passing_failure(error)
+    told = unavailable(reason) if reason is not None else error
+    for job in batch:
+        if not job.done.done():
+            job.done.set_exception(told)
+            job.done.exception()
+
+
+def commit_batch(connection: sqlite3.Connection, batch: list[Job]) -> None:
+    """Run the batch in one commit; outcomes are left in the jobs. Raises when the whole batch failed."""
+    try:
+        _run_batch(connection, batch, _run_bare)
+    except _UncleanError:
+        _run_batch(connection, batch, _run_in_savepoint)
+
+
+def _run_batch(
+    connection: sqlite3.Connection, batch: list[Job], run_job: Callable[[sqlite3.Connection, Job], None]
+) -> None:
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        for job in batch:
+            run_job(connection, job)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _run_bare(connection: sqlite3.Connection, job: Job) -> None:
+    changes = connection.total_changes
+    try:
+        _play(connection, job)
+    except Exception as error:
+        if passing_failure(error) is not None:
+            raise
+        if connection.total_changes != changes:
+            raise _UncleanError from error
+        job.error = error
+
+
+def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
+    connection.execute("SAVEPOINT job")
+    try:
+        _play(connection, job)
+    except Exception as error:
+        if passing_failure(error) is not None:
+            raise
+        connection.execute("ROLLBACK TO job")
+        job.error = error
+    connection.execute("RELEASE job")
+
+
+def _play(connection: sqlite3.Connection, job: Job) -> None:
+    """Drive the generator: execute what it yields, send it the rows, keep what it returns."""
+    job.error = None
+    job.announcements = []
+    steps = job.begin()
+    rows: list[Row] = []
+    try:
+        step = next(steps)
+        while True:
+            if isinstance(step, Announcement):
+                job.announcements.append(step.key)
+                rows = []
+            else:
+                rows = connection.execute(step.sql, step.parameters).fetchall()
+            step = steps.send(rows)
+    except StopIteration as stop:
+        job.result = stop.value
+    finally:
+        steps.close()

@@ -1,0 +1,78 @@
+"""Brings the schema up to date: numbered SQL files, applied in order, each in one transaction."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from bridge_server.storage.backup import copy_database
+from bridge_server.storage.connection import BUSY_TIMEOUT_SECONDS
+
+
+class NewerSchemaError(Exception):
+    """The database was written by a newer version of this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: the schema version that it leads to, its file's name, and its SQL."""
+
+    version: int
+    name: str
+    sql: str
+
+
+def packaged_migrations() -> list[Migration]:
+    """The migrations of this version, in order."""
+    folder = files("bridge_server.storage") / "migrations"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+
+
+def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
+    """Create the schema, or upgrade it after copying the database beside itself.
+
+    Returns the copy's path when one was made. Raises NewerSchemaError when the file is from a newer
+    version; sqlite3.Error when a migration fails, which leaves the schema at the step before it.
+    """
+    connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
+    try:
+        current = _schema_version(connection)
+        newest = migrations[-1].version
+        if current > newest:
+            raise NewerSchemaError(
+                f"{database} has schema version {current}, and this program knows versions up to {newest}: "
+                "run the newer program, or restore the backup that was made before the upgrade."
+            )
+        connection.execute("PRAGMA journal_mode = WAL")
+        due = [migration for migration in migrations if migration.version > current]
+        saved = _save(connection, database, current) if due and current > 0 else None
+        for migration in due:
+            _apply(connection, migration)
+        return saved
+    finally:
+        connection.close()
+
+
+def _schema_version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _save(connection: sqlite3.Connection, database: Path, version: int) -> Path:
+    copy = database.with_name(f"{database.name}.before-upgrade-from-{version}")
+    copy.unlink(missing_ok=True)  # left by an upgrade that failed: the database is still as it was then
+    copy_database(connection, copy)
+    return copy
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE;\n{migration.sql}\nPRAGMA user_version = {migration.version};\nCOMMIT;"
+        )
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
