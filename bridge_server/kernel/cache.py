@@ -11,7 +11,7 @@ _ENTRY_OVERHEAD_BYTES = 400
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """Bytes that are true until the key is touched, or until `expires_at_ms`; None means «exists, but empty»."""
+    """Bytes that hold until the key is touched, or until `expires_at_ms`; None means «there, but empty»."""
 
     value: bytes | None
     expires_at_ms: int

@@ -19,8 +19,7 @@ log = structlog.get_logger()
 class Checkpointer:
     """Watches the size of the log and copies it back before it grows long."""
 
-    def __init__(self, connection: aiosqlite.Connection, database: Path) -> None:
-        self._connection = connection
+    def __init__(self, database: Path) -> None:
         self._log_file = database.with_name(database.name + "-wal")
 
     @property
@@ -31,7 +30,7 @@ class Checkpointer:
         except FileNotFoundError:
             return 0
 
-    async def run_forever(self) -> None:
+    async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
         checkpointed_at_bytes = 0
         while True:
@@ -41,13 +40,14 @@ class Checkpointer:
                 continue
             checkpointed_at_bytes = size
             # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
-            await self._checkpoint("TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
+            await _checkpoint(connection, "TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
 
-    async def _checkpoint(self, mode: str) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
-        try:
-            await run(self._connection, work)
-        except sqlite3.Error as error:
-            log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
+async def _checkpoint(connection: aiosqlite.Connection, mode: str) -> None:
+    def work(raw: sqlite3.Connection) -> None:
+        raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+
+    try:
+        await run(connection, work)
+    except sqlite3.Error as error:
+        log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)

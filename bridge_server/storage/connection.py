@@ -41,5 +41,5 @@ async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connecti
 
     aiosqlite's public methods hop once a statement, which is dearer than the statement itself.
     """
-    result: Result = await connection._execute(work, connection._conn)
+    result: Result = await connection._execute(work, connection._conn)  # type: ignore[no-untyped-call]
     return result

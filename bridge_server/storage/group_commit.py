@@ -9,7 +9,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import aiosqlite
 
@@ -19,6 +19,9 @@ from bridge_server.storage.database import Announcement, Row, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
 
 _BATCH_LIMIT = 256
+
+Rider: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
+"""Asked before every commit for a transaction of its own to share it."""
 
 
 @dataclass(slots=True)
@@ -39,15 +42,20 @@ class _UncleanError(Exception):
 class GroupCommit:
     """Runs transactions on the one connection that writes."""
 
-    def __init__(self, connection: aiosqlite.Connection, signals: Signals, waiting_limit: int) -> None:
-        self._connection = connection
+    def __init__(self, signals: Signals, waiting_limit: int) -> None:
+        self._connection: aiosqlite.Connection | None = None
         self._signals = signals
         self._waiting_limit = waiting_limit
         self._waiting: list[Job] = []
-        self._riders: list[Callable[[], Callable[[], Transaction[Any]] | None]] = []
+        self._riders: list[Rider] = []
         self._drain: asyncio.Task[None] | None = None
         self.commits = 0
         self.transactions = 0
+        self.last_commit_failed = False
+
+    def use(self, connection: aiosqlite.Connection) -> None:
+        """Write on this connection from now on."""
+        self._connection = connection
 
     def submit(self, begin: Callable[[], Transaction[Any]]) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
@@ -59,9 +67,9 @@ class GroupCommit:
             self._drain = asyncio.create_task(self._commit_until_idle())
         return job.done
 
-    def ride_along(self, source: Callable[[], Callable[[], Transaction[Any]] | None]) -> None:
-        """Before every batch ask `source` for a transaction of its own to go with it."""
-        self._riders.append(source)
+    def ride_along(self, rider: Rider) -> None:
+        """Ask `rider` before every commit."""
+        self._riders.append(rider)
 
     async def finish(self) -> None:
         """Wait until everything queued is committed."""
@@ -79,17 +87,20 @@ class GroupCommit:
 
     def _rider_jobs(self) -> list[Job]:
         loop = asyncio.get_running_loop()
-        begins = [begin for source in self._riders if (begin := source()) is not None]
+        begins = [begin for rider in self._riders if (begin := rider()) is not None]
         return [Job(begin, loop.create_future()) for begin in begins]
 
     async def _commit(self, batch: list[Job]) -> None:
+        assert self._connection is not None
         try:
             await run(self._connection, lambda connection: commit_batch(connection, batch))
         except BaseException as error:  # whatever happened, nobody may be left waiting
+            self.last_commit_failed = True
             _fail(batch, error)
             if not isinstance(error, Exception):
                 raise
             return
+        self.last_commit_failed = False
         self.commits += 1
         self.transactions += len(batch)
         for job in batch:

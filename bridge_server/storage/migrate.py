@@ -1,5 +1,6 @@
 """Brings the schema up to date: numbered SQL files, applied in order, each in one transaction."""
 
+import os
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
     Returns the copy's path when one was made. Raises NewerSchemaError when the file is from a newer
     version; sqlite3.Error when a migration fails, which leaves the schema at the step before it.
     """
+    os.close(os.open(database, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
     try:
         current = _schema_version(connection)

@@ -31,10 +31,14 @@ class _Read:
 class Readers:
     """A few connections that share one queue of reads."""
 
-    def __init__(self, connections: list[aiosqlite.Connection]) -> None:
-        self._idle = list(connections)
+    def __init__(self) -> None:
+        self._idle: list[aiosqlite.Connection] = []
         self._waiting: list[_Read] = []
         self._busy: set[asyncio.Task[None]] = set()
+
+    def use(self, connections: list[aiosqlite.Connection]) -> None:
+        """Read on these connections from now on."""
+        self._idle = list(connections)
 
     async def read(self, sql: str, parameters: Sequence[Value]) -> list[Row]:
         """All rows of the statement, from a snapshot taken after this call began."""

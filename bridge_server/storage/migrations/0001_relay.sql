@@ -11,6 +11,7 @@ CREATE TABLE sessions (
     expires_at_ms INTEGER NOT NULL      -- moved by the wallet's updates and the dapp's calls
 );
 CREATE INDEX sessions_by_expiry ON sessions (expires_at_ms);
+CREATE INDEX sessions_by_webhook ON sessions (push_webhook) WHERE push_webhook IS NOT NULL;
 
 -- A call request. Never updated: what happens to it is recorded beside it.
 CREATE TABLE calls (

@@ -1,0 +1,1 @@
+"""The command `bridge-server`: one file per noun."""

@@ -1,0 +1,50 @@
+"""`bridge-server config check`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from pydantic import SecretStr
+
+from bridge_server.cli.options import config_option, data_dir_option, json_option, loaded_settings
+from bridge_server.settings import LoadedSettings
+
+
+@click.group("config")
+def config_group() -> None:
+    """Look at the settings."""
+
+
+@config_group.command("check")
+@config_option
+@data_dir_option
+@json_option
+def check_command(config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+    """Print every setting, its value and where it came from; fail if one cannot be used."""
+    loaded = loaded_settings(config_file, data_dir=data_dir)
+    rows = {name: {"value": _shown(value), "origin": loaded.origins[name]} for name, value in loaded.settings}
+    if as_json:
+        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+    else:
+        _print_table(rows, loaded)
+
+
+def _print_table(rows: dict[str, dict[str, Any]], loaded: LoadedSettings) -> None:
+    width = max(map(len, rows))
+    values = {name: "-" if row["value"] is None else str(row["value"]) for name, row in rows.items()}
+    value_width = max(map(len, values.values()))
+    for name, row in rows.items():
+        click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
+    for variable in loaded.unknown_variables:
+        click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
+
+
+def _shown(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, SecretStr):
+        return "(set)"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "(none)"
+    return str(value)

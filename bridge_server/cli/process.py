@@ -1,0 +1,37 @@
+"""What a process owes its surroundings: file descriptors, a ready file, a word to systemd."""
+
+import os
+import resource
+import socket
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+_WANTED_DESCRIPTORS = 65_536
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of open files as far as allowed; returns what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_WANTED_DESCRIPTORS, hard)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
+
+
+def write_ready_file(path: Path, facts: dict[str, Any]) -> None:
+    """Write the facts as one JSON object; a reader sees the whole of it or no file."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(orjson.dumps(facts))
+    partial.replace(path)
+
+
+def notify_systemd(state: str) -> None:
+    """Tell the service manager, if there is one (sd_notify)."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.connect("\0" + address[1:] if address.startswith("@") else address)
+            channel.sendall(state.encode())

@@ -1,0 +1,26 @@
+"""Rules for single values that more than one room takes from outside."""
+
+from urllib.parse import urlsplit
+
+URL_MAX_CHARACTERS = 2048
+
+
+def http_url(text: str) -> str:
+    """Return the text if it is an absolute http or https URL with a host; raise ValueError otherwise.
+
+    Whether the address behind it may be visited is decided when it is connected to, not here.
+    """
+    if len(text) > URL_MAX_CHARACTERS:
+        raise ValueError(f"must have at most {URL_MAX_CHARACTERS} characters")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("must be a URL in ASCII without spaces: percent-encode other characters")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"is not a URL: {error}") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an absolute http or https URL, such as https://example.org/hook")
+    if port == 0:
+        raise ValueError("names port 0, which nothing can listen on")
+    return text

@@ -1,0 +1,44 @@
+"""Deletes what expired, a little at a time, so that nobody waits long behind it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+import structlog
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import UnavailableError
+
+Sweep: TypeAlias = Callable[[int], Awaitable[int]]
+"""Deletes one slice of what has expired at the given time in milliseconds; returns how many rows."""
+
+_PAUSE_SECONDS = 0.01
+
+log = structlog.get_logger()
+
+
+class Sweeper:
+    """Runs every sweep each `interval_seconds`, slice after slice until nothing is left."""
+
+    def __init__(self, sweeps: Sequence[Sweep], clock: Clock, interval_seconds: float) -> None:
+        self._sweeps = sweeps
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+
+    async def run_forever(self) -> None:
+        """Sweep until cancelled; a database that cannot serve is tried again next time."""
+        while True:
+            await asyncio.sleep(self._interval_seconds)
+            try:
+                await self.sweep()
+            except UnavailableError as error:
+                log.warning("sweep_postponed", reason=error.detail)
+
+    async def sweep(self) -> int:
+        """Delete everything that has expired by now; returns how many rows."""
+        swept = 0
+        for sweep in self._sweeps:
+            while deleted := await sweep(self._clock.now_ms()):
+                swept += deleted
+                await asyncio.sleep(_PAUSE_SECONDS)
+        return swept

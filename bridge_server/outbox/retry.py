@@ -1,0 +1,39 @@
+"""When to try again: a table of growing delays, some chance, and what the receiver asked for."""
+
+import re
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
+"""How long to wait after each failed attempt, about 24 hours in all; one more failure is the last."""
+
+_SPREAD = 0.2
+_ASKED_LIMIT_SECONDS = 3_600.0
+_WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
+
+
+def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = None) -> int | None:
+    """Milliseconds to wait after the failed attempt number `attempts`, or None when it was the last.
+
+    `chance` in [0, 1) spreads the delay by a fifth to either side, so that what failed together does not
+    return together. A receiver that asked for time gets it, up to an hour; asking never shortens the delay,
+    which would use the attempts up within minutes.
+    """
+    if attempts > len(DELAYS_SECONDS):
+        return None
+    planned = DELAYS_SECONDS[attempts - 1] * (1 - _SPREAD + 2 * _SPREAD * chance)
+    asked = min((asked_seconds or 0.0) * (1 + _SPREAD * chance), _ASKED_LIMIT_SECONDS)
+    return round(max(planned, asked) * 1_000)
+
+
+def parse_retry_after(value: str, now_ms: int) -> float | None:
+    """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None when it is not clear."""
+    value = value.strip()
+    if _WHOLE_SECONDS.fullmatch(value):
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return max(0.0, moment.timestamp() - now_ms / 1_000)
+    except (ValueError, TypeError, IndexError, OverflowError):  # the parser lets all of these out
+        return None

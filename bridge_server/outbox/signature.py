@@ -1,0 +1,42 @@
+"""The headers by which a receiver knows a message and, given the secret, its sender (Standard Webhooks)."""
+
+import base64
+import binascii
+from datetime import UTC, datetime
+
+from standardwebhooks import Webhook
+
+_PREFIX = "whsec_"
+_KEY_BYTES = range(24, 65)
+
+
+class Signer:
+    """Makes the webhook headers; signs when there is a secret.
+
+    The secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for anything else: the library
+    would skip over characters that are not base64 and sign with whatever is left.
+    """
+
+    def __init__(self, secret: str | None) -> None:
+        self._webhook = None if secret is None else Webhook(_key(secret))
+
+    def headers(self, message_id: str, body: bytes, now_ms: int) -> dict[str, str]:
+        """The headers of an attempt that is made at `now_ms`."""
+        moment = datetime.fromtimestamp(now_ms // 1_000, UTC)
+        headers = {"webhook-id": message_id, "webhook-timestamp": str(now_ms // 1_000)}
+        if self._webhook is not None:
+            headers["webhook-signature"] = self._webhook.sign(message_id, moment, body.decode())
+        return headers
+
+
+def _key(secret: str) -> bytes:
+    encoded = secret.removeprefix(_PREFIX)
+    if encoded == secret:
+        raise ValueError(f"the webhook signing secret must begin with {_PREFIX}")
+    try:
+        key = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError(f"the webhook signing secret is not base64 after {_PREFIX}") from None
+    if len(key) not in _KEY_BYTES:
+        raise ValueError(f"the webhook signing secret must hold 24 to 64 bytes, and holds {len(key)}")
+    return key

@@ -1,0 +1,1 @@
+"""B, the relay bridge: a dapp and a wallet exchange sessions, calls and call statuses, all opaque."""

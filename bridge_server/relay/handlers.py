@@ -1,0 +1,93 @@
+"""HTTP to the relay and back: read, one service call, write."""
+
+import re
+
+from aiohttp import web
+
+from bridge_server.relay import wire
+from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
+from bridge_server.relay.models import CallId, SessionId
+from bridge_server.relay.polling import Polling
+from bridge_server.relay.service import Relay
+from bridge_server.web.answers import json_answer, no_content, text_answer
+from bridge_server.web.json_body import json_object
+from bridge_server.web.prefer import wanted_wait
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+
+
+class RelayHandlers:
+    """One method per endpoint of the contract's section 4, B."""
+
+    def __init__(self, relay: Relay, polling: Polling, longest_wait_seconds: int) -> None:
+        self._relay = relay
+        self._polling = polling
+        self._longest_wait_seconds = longest_wait_seconds
+
+    async def hello(self, _: web.Request) -> web.Response:
+        return text_answer(wire.GREETING)
+
+    async def info(self, _: web.Request) -> web.Response:
+        return json_answer(wire.INFO)
+
+    async def open_session(self, _: web.Request) -> web.Response:
+        return json_answer(wire.write_session_id(await self._relay.open_session()))
+
+    async def update_session(self, request: web.Request) -> web.Response:
+        session_id = _session_id(request)
+        update = wire.read_session_update(await json_object(request))
+        return json_answer(wire.write_expiry(await self._relay.update_session(session_id, update)))
+
+    async def end_session(self, request: web.Request) -> web.Response:
+        await self._relay.end_session(_session_id(request))
+        return json_answer(wire.SUCCESS)
+
+    async def session(self, request: web.Request) -> web.Response:
+        session_id = _session_id(request)
+        wait = wanted_wait(request, self._longest_wait_seconds)
+        body = await self._polling.session(session_id, wait.seconds)
+        return wait.declare(no_content() if body is None else json_answer(body))
+
+    async def request_call(self, request: web.Request) -> web.Response:
+        session_id = _session_id(request)
+        call = wire.read_new_call(await json_object(request))
+        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call)))
+
+    async def calls(self, request: web.Request) -> web.Response:
+        session_id = _session_id(request)
+        wait = wanted_wait(request, self._longest_wait_seconds)
+        body = await self._polling.calls(session_id, wait.seconds)
+        return wait.declare(json_answer(wire.NO_CALLS if body is None else body))
+
+    async def call(self, request: web.Request) -> web.Response:
+        return json_answer(await self._polling.call(_session_id(request), _call_id(request)))
+
+    async def answer_call(self, request: web.Request) -> web.Response:
+        call_id = _call_id(request)
+        await self._relay.answer_call(call_id, wire.read_status(await json_object(request)))
+        return json_answer(wire.SUCCESS)
+
+    async def status(self, request: web.Request) -> web.Response:
+        call_id = _call_id(request)
+        wait = wanted_wait(request, self._longest_wait_seconds)
+        body = await self._polling.status(call_id, wait.seconds)
+        return wait.declare(no_content() if body is None else json_answer(body))
+
+    async def subscribe(self, request: web.Request) -> web.Response:
+        topic, webhook = wire.read_subscription(await json_object(request))
+        await self._relay.subscribe(topic, webhook)
+        return json_answer(wire.SUCCESS)
+
+
+def _session_id(request: web.Request) -> SessionId:
+    text = request.match_info["session_id"]
+    if not _ID.fullmatch(text):
+        raise SessionNotFoundError
+    return SessionId(text)
+
+
+def _call_id(request: web.Request) -> CallId:
+    text = request.match_info["call_id"]
+    if not _ID.fullmatch(text):
+        raise CallNotFoundError
+    return CallId(text)

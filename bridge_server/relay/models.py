@@ -1,0 +1,107 @@
+"""Sessions, calls and statuses as the rules see them. Times are milliseconds since the Unix epoch."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal, NewType, TypeAlias
+
+SessionId = NewType("SessionId", str)
+CallId = NewType("CallId", str)
+Topic = NewType("Topic", str)
+Payload = NewType("Payload", bytes)
+"""An `encryptionPayload`: the JSON text that its sender wrote, never looked into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Where the wallet wants to be told of new calls."""
+
+    type: str
+    token: str
+    webhook: str
+
+
+class Keep(Enum):
+    """The wallet said nothing of its push details: they stay as they are."""
+
+    KEEP = "keep"
+
+
+PushChange: TypeAlias = Push | Literal[Keep.KEEP] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUpdate:
+    """What the wallet puts: a payload that replaces the last, and what becomes of its push details."""
+
+    payload: Payload
+    push: PushChange
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """What the dapp asks of the wallet."""
+
+    payload: Payload
+    dapp_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A call on its way into the store."""
+
+    call_id: CallId
+    session_id: SessionId
+    payload: Payload
+    expires_at_ms: int
+    session_expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who is to be told of a new call: the wallet's own push webhook, and the topic's webhooks."""
+
+    push: Push | None
+    webhooks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Something with or without a payload yet, that holds until `expires_at_ms`."""
+
+    payload: Payload | None
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCall:
+    """A call that has no status yet."""
+
+    call_id: CallId
+    payload: Payload
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCalls:
+    """A session's calls without a status, oldest first."""
+
+    calls: tuple[PendingCall, ...]
+    session_expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetimes:
+    """How long things live, in milliseconds."""
+
+    session_ms: int
+    call_ms: int
+    status_ms: int
+    subscription_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many there may be."""
+
+    pending_calls: int
+    topic_webhooks: int

@@ -1,0 +1,74 @@
+"""What dapps and wallets read, at once or by long poll, mostly from memory.
+
+Everything here is in the encoding that is sent, so that a repeated read encodes nothing. None means that
+there is nothing yet.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from bridge_server.kernel.cache import Cached, ReadCache
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.relay import wire
+from bridge_server.relay.models import CallId, PendingCalls, SessionId, Slot
+from bridge_server.relay.store import RelayStore
+
+
+class Polling:
+    """The relay's reads."""
+
+    def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:
+        self._store = store
+        self._cache = cache
+        self._signals = signals
+        self._clock = clock
+
+    async def session(self, session_id: SessionId, wait_seconds: int) -> bytes | None:
+        """The session's payload. Raises SessionNotFoundError."""
+        return await self._poll(("session", session_id), self._read_session, wait_seconds)
+
+    async def calls(self, session_id: SessionId, wait_seconds: int) -> bytes | None:
+        """The session's calls that have no status. Raises SessionNotFoundError."""
+        return await self._poll(("calls", session_id), self._read_calls, wait_seconds)
+
+    async def status(self, call_id: CallId, wait_seconds: int) -> bytes | None:
+        """The call's status. Raises CallNotFoundError."""
+        return await self._poll(("status", call_id), self._read_status, wait_seconds)
+
+    async def call(self, session_id: SessionId, call_id: CallId) -> bytes:
+        """One call, answered or not. Raises CallNotFoundError."""
+        return wire.write_payload(await self._store.call(session_id, call_id, self._clock.now_ms()))
+
+    async def _poll(
+        self, key: Key, read: Callable[[Key, int], Awaitable[Cached]], wait_seconds: int
+    ) -> bytes | None:
+        remembered = self._cache.get(key, self._clock.now_ms())
+        if remembered is not None and (remembered.value is not None or not wait_seconds):
+            return remembered.value
+
+        async def look() -> bytes | None:
+            now_ms = self._clock.now_ms()
+            found = self._cache.get(key, now_ms) or await self._cache.load(key, lambda: read(key, now_ms))
+            return found.value
+
+        return await self._signals.wait_for(key, look, wait_seconds) if wait_seconds else await look()
+
+    async def _read_session(self, key: Key, now_ms: int) -> Cached:
+        return _slot(await self._store.session(SessionId(key[1]), now_ms))
+
+    async def _read_calls(self, key: Key, now_ms: int) -> Cached:
+        return _pending(await self._store.pending_calls(SessionId(key[1]), now_ms))
+
+    async def _read_status(self, key: Key, now_ms: int) -> Cached:
+        return _slot(await self._store.status(CallId(key[1]), now_ms))
+
+
+def _slot(slot: Slot) -> Cached:
+    body = None if slot.payload is None else wire.write_payload(slot.payload)
+    return Cached(body, slot.expires_at_ms)
+
+
+def _pending(pending: PendingCalls) -> Cached:
+    body = wire.write_calls(pending.calls) if pending.calls else None
+    expiries = [call.expires_at_ms for call in pending.calls]
+    return Cached(body, min([pending.session_expires_at_ms, *expiries]))

@@ -1,0 +1,41 @@
+"""The contract's table (section 4, B) as rows."""
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.relay.handlers import RelayHandlers
+from bridge_server.web.routes import Handler, Route
+
+_SESSION = "/session/{session_id}"
+_CALL_STATUS = "/call-status/{call_id}"
+
+
+def relay_routes(
+    handlers: RelayHandlers, body_limit_bytes: int, every_request: Limit, new_sessions: Limit
+) -> tuple[Route, ...]:
+    """Every endpoint of the bridge. Web pages of any origin may call them: dapps live in browsers."""
+
+    def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
+        return Route(
+            method="GET", path=path, name=name, handler=handler,
+            limits=(every_request,), any_origin=True, waits=waits,
+        )  # fmt: skip
+
+    def write(method: str, path: str, name: str, handler: Handler, *limits: Limit) -> Route:
+        return Route(
+            method=method, path=path, name=name, handler=handler,
+            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
+        )  # fmt: skip
+
+    return (
+        read("/hello", "hello", handlers.hello),
+        read("/info", "info", handlers.info),
+        write("POST", "/session/new", "open-session", handlers.open_session, new_sessions),
+        read(_SESSION, "session", handlers.session, waits=True),
+        write("PUT", _SESSION, "update-session", handlers.update_session),
+        write("DELETE", _SESSION, "end-session", handlers.end_session),
+        write("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call),
+        read(f"{_SESSION}/calls", "calls", handlers.calls, waits=True),
+        read(f"{_SESSION}/call/{{call_id}}", "call", handlers.call),
+        write("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call),
+        read(_CALL_STATUS, "call-status", handlers.status, waits=True),
+        write("POST", "/subscribe", "subscribe", handlers.subscribe),
+    )

@@ -1,0 +1,101 @@
+"""What dapps and wallets change: sessions, calls, statuses, subscriptions (decisions, section 2)."""
+
+from collections.abc import Sequence
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.relay import wire
+from bridge_server.relay.models import (
+    Audience,
+    CallId,
+    Caps,
+    Lifetimes,
+    NewCall,
+    Payload,
+    SessionId,
+    SessionUpdate,
+    StoredCall,
+    Topic,
+)
+from bridge_server.relay.store import RelayStore
+
+_SWEEP_SLICE = 200
+
+
+class Relay:
+    """The relay's rules. Every method that changes something returns once the change is on disk."""
+
+    def __init__(
+        self, store: RelayStore, clock: Clock, ids: IdMaker, lifetimes: Lifetimes, caps: Caps
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._lifetimes = lifetimes
+        self._caps = caps
+
+    async def open_session(self) -> SessionId:
+        """Open an empty session and return its id, a random UUID."""
+        session_id = SessionId(self._ids.random_uuid())
+        await self._store.create_session(session_id, self._clock.now_ms() + self._lifetimes.session_ms)
+        return session_id
+
+    async def update_session(self, session_id: SessionId, update: SessionUpdate) -> int:
+        """Replace the session's payload; returns when the session expires now, in epoch milliseconds."""
+        now_ms = self._clock.now_ms()
+        expires_at_ms = now_ms + self._lifetimes.session_ms
+        await self._store.update_session(session_id, update, now_ms, expires_at_ms)
+        return expires_at_ms
+
+    async def end_session(self, session_id: SessionId) -> None:
+        """Delete the session and its calls."""
+        await self._store.delete_session(session_id, self._clock.now_ms())
+
+    async def request_call(self, session_id: SessionId, request: NewCall) -> CallId:
+        """Store a call for the wallet and queue the webhooks that tell of it; returns its id."""
+        now_ms = self._clock.now_ms()
+        call_id = CallId(self._ids.ordered_uuid(now_ms))
+        call = StoredCall(
+            call_id,
+            session_id,
+            request.payload,
+            expires_at_ms=now_ms + self._lifetimes.call_ms,
+            session_expires_at_ms=now_ms + self._lifetimes.session_ms,
+        )
+
+        def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
+            return self._messages(call, request.dapp_name, audience)
+
+        await self._store.add_call(call, now_ms, self._caps.pending_calls, messages_to)
+        return call_id
+
+    async def answer_call(self, call_id: CallId, payload: Payload) -> None:
+        """Store the wallet's status of a call; a later one replaces the earlier."""
+        now_ms = self._clock.now_ms()
+        await self._store.set_status(call_id, payload, now_ms, now_ms + self._lifetimes.status_ms)
+
+    async def subscribe(self, topic: Topic, webhook: str) -> None:
+        """Call the webhook when something happens on the topic, for as long as it is renewed."""
+        now_ms = self._clock.now_ms()
+        await self._store.subscribe(
+            topic, webhook, now_ms, now_ms + self._lifetimes.subscription_ms, self._caps.topic_webhooks
+        )
+
+    async def forget_webhook(self, webhook: str) -> None:
+        """A receiver said that the webhook is gone for good: call it no more."""
+        await self._store.forget_webhook(webhook)
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of what has expired; returns how many rows."""
+        return await self._store.sweep(now_ms, _SWEEP_SLICE, self._lifetimes.status_ms)
+
+    def _messages(self, call: StoredCall, dapp_name: str, audience: Audience) -> list[OutgoingMessage]:
+        messages = [
+            OutgoingMessage(self._ids.random_uuid(), webhook, wire.write_topic_notice(call.session_id))
+            for webhook in audience.webhooks
+        ]
+        if audience.push is not None:
+            notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
+            messages.append(OutgoingMessage(self._ids.random_uuid(), audience.push.webhook, notice))
+        return messages

@@ -1,0 +1,154 @@
+"""The contract's spelling (sections 2 and 4, B): JSON to models and back."""
+
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, Field, PlainValidator
+
+from bridge_server.kernel.fields import http_url
+from bridge_server.relay.models import (
+    CallId,
+    Keep,
+    NewCall,
+    Payload,
+    PendingCall,
+    Push,
+    SessionId,
+    SessionUpdate,
+    Topic,
+)
+from bridge_server.version import NAME, REPOSITORY, VERSION
+from bridge_server.web.json_body import JsonObject
+from bridge_server.web.shapes import Shape, check
+
+SUCCESS = b'{"success":true}'
+NO_CALLS = b"{}"
+INFO = orjson.dumps({"name": NAME, "repository": REPOSITORY, "version": VERSION})
+GREETING = f"Hello World, this is {NAME} v{VERSION}"
+
+_PAYLOAD = "encryptionPayload"
+
+
+def _opaque(value: Any) -> Any:
+    if not isinstance(value, str | dict):
+        raise ValueError("must be a string or an object")
+    return value
+
+
+OpaqueValue = Annotated[Any, PlainValidator(_opaque)]
+WebUrl = Annotated[str, AfterValidator(http_url)]
+
+
+class PushShape(Shape):
+    """The wallet's push details."""
+
+    type: str
+    token: str
+    webhook: WebUrl
+
+
+class SessionUpdateShape(Shape):
+    """The body of PUT /session/{sessionId}."""
+
+    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
+    push: PushShape | None = None
+
+
+class NewCallShape(Shape):
+    """The body of POST /session/{sessionId}/call/new."""
+
+    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
+    dappName: Annotated[str, Field(min_length=1, max_length=255)]  # noqa: N815 - the contract's spelling
+
+
+class StatusShape(Shape):
+    """The body of POST /call-status/{callId}/new."""
+
+    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
+
+
+class SubscriptionShape(Shape):
+    """The body of POST /subscribe."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=128)]
+    webhook: WebUrl
+
+
+def read_session_update(document: JsonObject) -> SessionUpdate:
+    """The wallet's update. `push` absent keeps what there is; null removes it."""
+    shape = check(SessionUpdateShape, document.values)
+    return SessionUpdate(_payload(document), _push(shape))
+
+
+def read_new_call(document: JsonObject) -> NewCall:
+    """The dapp's call request."""
+    shape = check(NewCallShape, document.values)
+    return NewCall(_payload(document), shape.dappName)
+
+
+def read_status(document: JsonObject) -> Payload:
+    """The wallet's call status."""
+    check(StatusShape, document.values)
+    return _payload(document)
+
+
+def read_subscription(document: JsonObject) -> tuple[Topic, str]:
+    """A topic, and the webhook to call when something happens on it."""
+    shape = check(SubscriptionShape, document.values)
+    return Topic(shape.topic), shape.webhook
+
+
+def write_session_id(session_id: SessionId) -> bytes:
+    """The answer to POST /session/new."""
+    return b'{"sessionId":"%b"}' % session_id.encode()
+
+
+def write_call_id(call_id: CallId) -> bytes:
+    """The answer to POST /session/{sessionId}/call/new."""
+    return b'{"callId":"%b"}' % call_id.encode()
+
+
+def write_expiry(expires_at_ms: int) -> bytes:
+    """The answer to PUT /session/{sessionId}."""
+    return b'{"expires":%d}' % expires_at_ms
+
+
+def write_payload(payload: Payload) -> bytes:
+    """A payload, the very text that was sent."""
+    return b'{"encryptionPayload":%b}' % payload
+
+
+def write_calls(calls: tuple[PendingCall, ...]) -> bytes:
+    """The answer to GET /session/{sessionId}/calls: an object keyed by call id, in the order given."""
+    return b"{%b}" % b",".join(
+        b'"%b":{"encryptionPayload":%b}' % (call.call_id.encode(), call.payload) for call in calls
+    )
+
+
+def write_push_notice(session_id: SessionId, call_id: CallId, push: Push, dapp_name: str) -> bytes:
+    """What the wallet's push webhook is told of a new call."""
+    return orjson.dumps(
+        {
+            "sessionId": session_id,
+            "callId": call_id,
+            "pushType": push.type,
+            "pushToken": push.token,
+            "dappName": dapp_name,
+        }
+    )
+
+
+def write_topic_notice(topic: str) -> bytes:
+    """What a webhook of /subscribe is told."""
+    return orjson.dumps({"topic": topic})
+
+
+def _payload(document: JsonObject) -> Payload:
+    return Payload(document.texts[_PAYLOAD])
+
+
+def _push(shape: SessionUpdateShape) -> Push | Keep | None:
+    if "push" not in shape.model_fields_set:
+        return Keep.KEEP
+    push = shape.push
+    return None if push is None else Push(push.type, push.token, push.webhook)

@@ -1,0 +1,205 @@
+"""Every knob: typed, documented, and where its value came from. Flag > environment > TOML file > default."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PositiveInt, SecretStr, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from bridge_server.kernel.fields import http_url
+from bridge_server.web.client_address import Network
+
+ENVIRONMENT_PREFIX = "BRIDGE_"
+CONFIG_VARIABLE = "BRIDGE_CONFIG"
+_HOUR = 3600
+_DAY = 24 * _HOUR
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; each line says which, where it came from, and why."""
+
+
+def _default_data_dir() -> Path:
+    state = os.environ.get("STATE_DIRECTORY")
+    if state:
+        return Path(state.split(":")[0])
+    share = os.environ.get("XDG_DATA_HOME")
+    return (Path(share) if share else Path.home() / ".local" / "share") / "bridge-server"
+
+
+def _networks(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    return tuple(ip_network(str(part).strip(), strict=False) for part in value)
+
+
+def _optional_url(value: str | None) -> str | None:
+    return None if value is None else http_url(value).rstrip("/")
+
+
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
+OptionalUrl = Annotated[str | None, BeforeValidator(_optional_url)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Settings(BaseSettings):
+    """The settings of one server. Times are in seconds, sizes in bytes."""
+
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
+
+    host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
+    port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
+    public_url: OptionalUrl = Field(
+        None, description="How others reach this server; by default its own address."
+    )
+    data_dir: Path = Field(
+        default_factory=_default_data_dir, description="Where the database lives. Made with mode 0700."
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level logged."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, JSON otherwise."
+    )
+    access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
+    slow_request_seconds: float = Field(1.0, gt=0, description="A request that takes longer is logged.")
+    metrics_port: Port | None = Field(
+        None, description="Serve /metrics on a port of its own, on the same host."
+    )
+    metrics_token: SecretStr | None = Field(
+        None, description="Serve /metrics on the main port to whoever sends this bearer token."
+    )
+
+    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is believed.")
+    quota_exempt: Networks = Field(
+        _networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
+    )
+    requests_per_second: float = Field(100, gt=0, description="Requests per client address, in the long run.")
+    requests_burst: PositiveInt = Field(1000, description="Requests per client address, at once.")
+    sessions_per_minute: float = Field(
+        60, gt=0, description="New sessions per client address, in the long run."
+    )
+    sessions_burst: PositiveInt = Field(120, description="New sessions per client address, at once.")
+
+    relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
+    session_ttl: PositiveInt = Field(
+        _DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
+    )
+    call_ttl: PositiveInt = Field(_HOUR, description="A call lives this long.")
+    status_ttl: PositiveInt = Field(_HOUR, description="A call status lives this long.")
+    subscription_ttl: PositiveInt = Field(
+        30 * _DAY, description="A webhook of /subscribe is called this long unless renewed."
+    )
+    max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
+    max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
+    max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
+    cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
+    sweep_interval: float = Field(60, gt=0, description="How often expired things are deleted.")
+
+    webhook_timeout: float = Field(10, gt=0, description="How long a webhook may take to answer.")
+    webhook_secret: SecretStr | None = Field(
+        None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
+    )
+    allow_private_webhooks: bool = Field(
+        False, description="Call webhooks at private and loopback addresses too. For development."
+    )
+    dead_letter_ttl: PositiveInt = Field(
+        7 * _DAY, description="How long a webhook that was given up is kept."
+    )
+
+    @model_validator(mode="after")
+    def _sessions_outlive_calls(self) -> Self:
+        if self.session_ttl < self.call_ttl + self.status_ttl:
+            raise ValueError("session_ttl must be at least call_ttl + status_ttl: raise it or lower those")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
+        return (init_settings,)
+
+    @property
+    def database_file(self) -> Path:
+        """The SQLite file."""
+        return self.data_dir / "bridge.sqlite3"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings, the origin of each by name, and variables that look like settings but are none."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    unknown_variables: tuple[str, ...]
+
+
+def load_settings(flags: Mapping[str, Any], config_file: Path | None) -> LoadedSettings:
+    """Merge flags, environment, file and defaults. Raises SettingsError."""
+    file_values = _read_file(config_file) if config_file else {}
+    environment_values = EnvSettingsSource(Settings)()
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    origins |= dict.fromkeys(file_values, f"file {config_file}")
+    origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
+    origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
+    try:
+        settings = Settings(**{**file_values, **environment_values, **flags})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_complaints(error, origins))) from error
+    return LoadedSettings(settings, origins, _unknown_variables())
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
+    unknown = [name for name in values if name not in Settings.model_fields]
+    if unknown:
+        raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
+    return values
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name, Settings.model_fields, n=1)
+    return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _unknown_variables() -> tuple[str, ...]:
+    known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    return tuple(
+        sorted(
+            name
+            for name in os.environ
+            if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in known
+        )
+    )
+
+
+def _complaints(error: ValidationError, origins: Mapping[str, str]) -> list[str]:
+    lines = []
+    for fault in error.errors():
+        name = str(fault["loc"][0]) if fault["loc"] else ""
+        origin = f" ({origins[name]})" if name in origins else ""
+        message = fault["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}{origin}: {message}" if name else message)
+    return lines

@@ -1,0 +1,45 @@
+"""The directory that holds the database: made private, checked, and used by one server at a time."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class DataDirectoryError(Exception):
+    """The data directory cannot be used. The text says why, and what to do."""
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Make the directory if need be (mode 0700) and keep other servers out while in use.
+
+    Raises DataDirectoryError.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DataDirectoryError(
+            f"the data directory {directory} cannot be used ({error.strerror}): "
+            "make it writable, or name another with --data-dir"
+        ) from error
+    try:
+        _take(lock, directory)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, directory: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
+        raise DataDirectoryError(
+            f"another server (process {holder}) uses the data directory {directory}: "
+            "stop it, or name another directory with --data-dir"
+        ) from error
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, str(os.getpid()).encode(), 0)

@@ -1,0 +1,98 @@
+"""The outbox in SQL. A message enters it in the transaction of whoever causes it."""
+
+from typing import cast
+
+from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage
+from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
+
+_INSERT = """
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+_BACKLOG = """
+SELECT destination, MIN(next_attempt_at_ms), COUNT(*) FROM outbox
+WHERE next_attempt_at_ms IS NOT NULL GROUP BY destination
+"""
+_NEXT = """
+SELECT id, message_id, url, body, attempts, created_at_ms, next_attempt_at_ms FROM outbox
+WHERE destination = ? AND next_attempt_at_ms IS NOT NULL ORDER BY next_attempt_at_ms, id LIMIT ?
+"""
+# An id may be given again once its row is deleted: the message id keeps a late record off a stranger's row.
+_DELETE = "DELETE FROM outbox WHERE id = ? AND message_id = ?"
+_POSTPONE = """
+UPDATE outbox SET attempts = ?, next_attempt_at_ms = ?, last_error = ?
+WHERE id = ? AND message_id = ?
+"""
+_BURY = """
+UPDATE outbox SET attempts = ?, next_attempt_at_ms = NULL, died_at_ms = ?, last_error = ?
+WHERE id = ? AND message_id = ?
+"""
+_COUNT_DEAD = "SELECT COUNT(*) FROM outbox WHERE died_at_ms IS NOT NULL"
+_SWEEP_DEAD = """
+DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE died_at_ms < ? ORDER BY died_at_ms LIMIT ?)
+RETURNING id
+"""
+
+_SWEEP_SLICE = 500
+
+
+def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
+    """Owe the message from now on: to be yielded from within the transaction that causes it."""
+    destination = message.destination
+    yield Statement(_INSERT, (message.message_id, destination, message.url, message.body, now_ms, now_ms))
+    yield Announcement(("outbox", destination))
+
+
+class SqlOutboxStore:
+    """Implements the outbox's store on any database that speaks the portable SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def backlog(self) -> list[Backlog]:
+        rows = await self._database.read(_BACKLOG)
+        return [
+            Backlog(cast(str, destination), cast(int, earliest_due_ms), cast(int, messages))
+            for destination, earliest_due_ms, messages in rows
+        ]
+
+    async def next_messages(self, destination: str, limit: int) -> list[DueMessage]:
+        return [_due_message(row) for row in await self._database.read(_NEXT, (destination, limit))]
+
+    async def delete_delivered(self, message: DueMessage) -> None:
+        await self._write(Statement(_DELETE, (message.row_id, message.message.message_id)))
+
+    async def postpone(self, message: DueMessage, next_attempt_at_ms: int, error: str) -> None:
+        row = (message.row_id, message.message.message_id)
+        await self._write(Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row)))
+
+    async def bury(self, message: DueMessage, died_at_ms: int, error: str) -> None:
+        row = (message.row_id, message.message.message_id)
+        await self._write(Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row)))
+
+    async def count_dead_letters(self) -> int:
+        rows = await self._database.read(_COUNT_DEAD)
+        return cast(int, rows[0][0])
+
+    async def sweep(self, died_before_ms: int) -> int:
+        def work() -> Transaction[int]:
+            return len((yield Statement(_SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+
+        return await self._database.transaction(work)
+
+    async def _write(self, statement: Statement) -> None:
+        def work() -> Transaction[None]:
+            yield statement
+
+        await self._database.transaction(work)
+
+
+def _due_message(row: Row) -> DueMessage:
+    row_id, message_id, url, body, attempts, created_at_ms, due_at_ms = row
+    return DueMessage(
+        row_id=cast(int, row_id),
+        message=OutgoingMessage(cast(str, message_id), cast(str, url), cast(bytes, body)),
+        attempts=cast(int, attempts),
+        created_at_ms=cast(int, created_at_ms),
+        due_at_ms=cast(int, due_at_ms),
+    )

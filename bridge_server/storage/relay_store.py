@@ -1,0 +1,200 @@
+"""Sessions, calls, statuses and topic webhooks in SQL."""
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from bridge_server.kernel.token_bucket import whole_seconds
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.relay.errors import (
+    CallNotFoundError,
+    SessionNotFoundError,
+    TooManyPendingCallsError,
+    TooManyWebhooksError,
+)
+from bridge_server.relay.models import (
+    Audience,
+    CallId,
+    Keep,
+    Payload,
+    PendingCall,
+    PendingCalls,
+    Push,
+    SessionId,
+    SessionUpdate,
+    Slot,
+    StoredCall,
+    Topic,
+)
+from bridge_server.storage import relay_sql as sql
+from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
+from bridge_server.storage.outbox_store import enqueue
+
+
+class SqlRelayStore:
+    """Implements the relay's store on any database that speaks the portable SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create_session(self, session_id: SessionId, expires_at_ms: int) -> None:
+        def work() -> Transaction[None]:
+            yield Statement(sql.INSERT_SESSION, (session_id, expires_at_ms))
+
+        await self._database.transaction(work)
+
+    async def update_session(
+        self, session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
+    ) -> None:
+        def work() -> Transaction[None]:
+            rows = yield _update_statement(session_id, update, now_ms, expires_at_ms)
+            if not rows:
+                raise SessionNotFoundError
+            yield Announcement(("session", session_id))
+
+        await self._database.transaction(work)
+
+    async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
+        def work() -> Transaction[None]:
+            rows = yield Statement(sql.LIVE_SESSION, (session_id, now_ms))
+            if not rows:
+                raise SessionNotFoundError
+            session = rows[0][0]
+            calls = yield Statement(sql.CALL_IDS_OF_SESSION, (session,))
+            yield Statement(sql.DELETE_SESSION, (session,))
+            yield Statement(sql.DELETE_TOPIC, (session_id,))
+            yield Announcement(("session", session_id))
+            yield Announcement(("calls", session_id))
+            for (call_id,) in calls:
+                yield Announcement(("status", cast(str, call_id)))
+
+        await self._database.transaction(work)
+
+    async def session(self, session_id: SessionId, now_ms: int) -> Slot:
+        rows = await self._database.read(sql.SESSION_PAYLOAD, (session_id, now_ms))
+        if not rows:
+            raise SessionNotFoundError
+        return _slot(rows[0])
+
+    async def add_call(
+        self,
+        call: StoredCall,
+        now_ms: int,
+        pending_limit: int,
+        messages_to: Callable[[Audience], Sequence[OutgoingMessage]],
+    ) -> None:
+        def work() -> Transaction[None]:
+            rows = yield Statement(sql.SESSION_FOR_CALL, (now_ms, now_ms, call.session_id, now_ms))
+            if not rows:
+                raise SessionNotFoundError
+            session, pending, has_webhooks, *push = rows[0]
+            if cast(int, pending) >= pending_limit:
+                ((first_expiry_ms,),) = yield Statement(sql.FIRST_PENDING_EXPIRY, (session, now_ms))
+                retry_after = whole_seconds((cast(int, first_expiry_ms) - now_ms) * 1000)
+                raise TooManyPendingCallsError(pending_limit, retry_after)
+            inserted = yield Statement(
+                sql.INSERT_CALL, (call.call_id, session, call.payload, call.expires_at_ms)
+            )
+            yield Statement(sql.INSERT_PENDING, (session, inserted[0][0], call.expires_at_ms))
+            yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
+            yield Announcement(("calls", call.session_id))
+            webhooks: list[Row] = []
+            if has_webhooks:
+                webhooks = yield Statement(sql.WEBHOOKS_OF_TOPIC, (call.session_id, now_ms))
+            for message in messages_to(_audience(push, webhooks)):
+                yield from enqueue(message, now_ms)
+
+        await self._database.transaction(work)
+
+    async def pending_calls(self, session_id: SessionId, now_ms: int) -> PendingCalls:
+        rows = await self._database.read(sql.PENDING_CALLS, (now_ms, session_id, now_ms))
+        if not rows:
+            raise SessionNotFoundError
+        return PendingCalls(
+            calls=tuple(_pending_call(row) for row in rows if row[1] is not None),
+            session_expires_at_ms=cast(int, rows[0][0]),
+        )
+
+    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> Payload:
+        rows = await self._database.read(sql.CALL_PAYLOAD, (call_id, session_id, now_ms, now_ms))
+        if not rows:
+            raise CallNotFoundError
+        return Payload(cast(bytes, rows[0][0]))
+
+    async def set_status(self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int) -> None:
+        def work() -> Transaction[None]:
+            rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms))
+            if not rows:
+                raise CallNotFoundError
+            call, session, session_id = rows[0]
+            yield Statement(sql.UPSERT_STATUS, (call, payload, expires_at_ms))
+            yield Statement(sql.DELETE_PENDING, (session, call))
+            yield Announcement(("status", call_id))
+            yield Announcement(("calls", cast(str, session_id)))
+
+        await self._database.transaction(work)
+
+    async def status(self, call_id: CallId, now_ms: int) -> Slot:
+        rows = await self._database.read(sql.STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
+        if not rows:
+            raise CallNotFoundError
+        return _slot(rows[0])
+
+    async def subscribe(
+        self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
+    ) -> None:
+        def work() -> Transaction[None]:
+            ((others,),) = yield Statement(sql.COUNT_OTHER_WEBHOOKS, (topic, webhook, now_ms))
+            if cast(int, others) >= webhook_limit:
+                raise TooManyWebhooksError(webhook_limit)
+            yield Statement(sql.UPSERT_WEBHOOK, (topic, webhook, expires_at_ms))
+
+        await self._database.transaction(work)
+
+    async def forget_webhook(self, webhook: str) -> None:
+        def work() -> Transaction[None]:
+            yield Statement(sql.DELETE_WEBHOOK, (webhook,))
+            yield Statement(sql.REMOVE_PUSH_TO, (webhook,))
+
+        await self._database.transaction(work)
+
+    async def sweep(self, now_ms: int, limit: int, status_lifetime_ms: int) -> int:
+        def work() -> Transaction[int]:
+            # A status may be posted until its call expires, and then lives its own time.
+            calls = yield Statement(sql.SWEPT_CALLS, (now_ms - status_lifetime_ms, limit))
+            for call, session in calls:
+                yield Statement(sql.DELETE_PENDING, (session, call))
+                yield Statement(sql.DELETE_CALL, (call,))
+            sessions = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
+            webhooks = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
+            return len(calls) + len(sessions) + len(webhooks)
+
+        return await self._database.transaction(work)
+
+
+def _update_statement(
+    session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
+) -> Statement:
+    condition = (session_id, now_ms)
+    if update.push is Keep.KEEP:
+        return Statement(sql.UPDATE_SESSION, (update.payload, expires_at_ms, *condition))
+    push = update.push
+    columns = (None, None, None) if push is None else (push.type, push.token, push.webhook)
+    return Statement(sql.UPDATE_SESSION_AND_PUSH, (update.payload, expires_at_ms, *columns, *condition))
+
+
+def _slot(row: Row) -> Slot:
+    payload, expires_at_ms = row
+    return Slot(None if payload is None else Payload(cast(bytes, payload)), cast(int, expires_at_ms))
+
+
+def _pending_call(row: Row) -> PendingCall:
+    _, call_id, payload, expires_at_ms = row
+    return PendingCall(CallId(cast(str, call_id)), Payload(cast(bytes, payload)), cast(int, expires_at_ms))
+
+
+def _audience(push: Sequence[object], webhooks: list[Row]) -> Audience:
+    push_type, push_token, push_webhook = cast(tuple[str | None, str, str], tuple(push))
+    return Audience(
+        push=None if push_type is None else Push(push_type, push_token, push_webhook),
+        webhooks=tuple(cast(str, webhook) for (webhook,) in webhooks),
+    )

@@ -1,0 +1,65 @@
+"""Who is calling: the peer's address, or the one that a trusted proxy reports."""
+
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+from aiohttp import web
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+_IPV6_CUSTOMER_BITS = 64
+
+
+class ClientAddresses:
+    """Finds the address that a request is counted under."""
+
+    def __init__(self, trusted_proxies: tuple[Network, ...], exempt: tuple[Network, ...]) -> None:
+        self._trusted_proxies = trusted_proxies
+        self._exempt = exempt
+        self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
+        self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
+
+    def bucket_key(self, request: web.Request) -> str | None:
+        """The key of the client's buckets, or None when the client is exempt from them.
+
+        IPv6 clients count by their /64, the least that one customer is given.
+        """
+        return self._bucket_key(self.client(request))
+
+    def client(self, request: web.Request) -> str:
+        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one."""
+        peer = request.remote or ""
+        if not self._trusted_proxies or not self._is_trusted(peer):
+            return peer
+        hops = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
+        for hop in reversed(hops):
+            address = hop.strip()
+            if not self._is_trusted(address):
+                return address if _parse(address) else peer
+        return peer
+
+    def _in_trusted_proxies(self, text: str) -> bool:
+        address = _parse(text)
+        return address is not None and any(address in network for network in self._trusted_proxies)
+
+    def _make_bucket_key(self, text: str) -> str | None:
+        address = _parse(text)
+        if address is None:
+            return text
+        if any(address in network for network in self._exempt):
+            return None
+        if isinstance(address, IPv6Address):
+            return str(IPv6Network((int(address), _IPV6_CUSTOMER_BITS), strict=False))
+        return str(address)
+
+
+def _parse(text: str) -> Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address

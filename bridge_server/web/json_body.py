@@ -1,0 +1,115 @@
+"""JSON objects from outside, strictly: what two parsers could read differently is refused.
+
+orjson refuses what is not JSON (NaN, lone surrogates, invalid UTF-8). Here duplicate names and deep
+nesting are refused too, and the text of each member is kept, so that an opaque value can be stored and
+returned byte for byte.
+"""
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
+
+MAX_DEPTH = 64
+
+_WHITE_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonObject:
+    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8)."""
+
+    values: dict[str, Any]
+    texts: dict[str, bytes]
+
+
+class _DuplicateNameError(ValueError):
+    pass
+
+
+async def json_object(request: web.Request) -> JsonObject:
+    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError."""
+    content_type = request.headers.get("Content-Type")
+    if content_type is not None and content_type != "application/json":
+        _require_json(request.content_type)
+    return parse_object(await request.read())
+
+
+def parse_object(body: bytes) -> JsonObject:
+    """Parse a body. Raises InvalidInputError that says what is wrong with it, and where."""
+    try:
+        values = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        detail = f"The body is not JSON: {error}." if body else "The body is empty; send a JSON object."
+        raise InvalidInputError(detail) from error
+    if not isinstance(values, dict):
+        raise InvalidInputError(f"The body must be a JSON object, not {_kind(values)}.")
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(values) > MAX_DEPTH:
+        raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    try:
+        return JsonObject(values, _member_texts(body.decode()))
+    except _DuplicateNameError as error:
+        raise InvalidInputError(f"The body has an object with the name {error} twice.") from error
+    except ValueError as error:
+        raise InvalidInputError(f"The body has a number that cannot be represented: {error}.") from error
+
+
+def _require_json(content_type: str) -> None:
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        raise UnsupportedMediaError(f"Send the body as application/json, not as {content_type}.")
+
+
+def _kind(value: object) -> str:
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+def _depth(value: object) -> int:
+    depth = 0
+    level: list[Any] = [value]
+    while level:
+        depth += 1
+        inner: list[Any] = []
+        for item in level:
+            inner.extend(item.values() if isinstance(item, dict) else item)
+        level = [item for item in inner if isinstance(item, dict | list)]
+    return depth
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        raise _DuplicateNameError(repr(counts.most_common(1)[0][0]))
+    return names
+
+
+_decode_at = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str, parse_float=str).raw_decode
+
+
+def _member_texts(text: str) -> dict[str, bytes]:
+    """The text of each member of an object that is known to be valid JSON."""
+    texts: dict[str, bytes] = {}
+    position = _skip(text, text.index("{") + 1)
+    while text[position] != "}":
+        name, position = _decode_at(text, position)
+        start = _skip(text, _skip(text, position) + 1)
+        _, end = _decode_at(text, start)
+        if name in texts:
+            raise _DuplicateNameError(repr(name))
+        texts[name] = text[start:end].encode()
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+    return texts
+
+
+def _skip(text: str, position: int) -> int:
+    found = _WHITE_SPACE.match(text, position)
+    return found.end() if found else position

@@ -1,0 +1,85 @@
+"""Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses."""
+
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from bridge_server.kernel.errors import (
+    BridgeError,
+    ConflictError,
+    InvalidInputError,
+    LimitError,
+    NotAuthenticatedError,
+    NotFoundError,
+    TooLargeError,
+    TooSlowError,
+    UnavailableError,
+    UnsupportedMediaError,
+)
+
+STATUS_OF_KIND: dict[type[BridgeError], int] = {
+    InvalidInputError: 400,
+    NotAuthenticatedError: 401,
+    NotFoundError: 404,
+    TooSlowError: 408,
+    ConflictError: 409,
+    TooLargeError: 413,
+    UnsupportedMediaError: 415,
+    LimitError: 429,
+    UnavailableError: 503,
+}
+
+_DETAIL_OF_STATUS = {
+    404: "There is no such route. GET /info tells which server this is.",
+    405: "The route exists, but not for this method: see the Allow header.",
+    500: "The server failed. The request id finds the reason in its log.",
+}
+
+
+def status_of(error: BridgeError) -> int:
+    """The HTTP status of a failure, by the nearest kind that the table knows."""
+    return next(STATUS_OF_KIND[kind] for kind in type(error).__mro__ if kind in STATUS_OF_KIND)
+
+
+def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
+    """The answer to a failure that the caller can be told."""
+    extras: dict[str, Any] = {}
+    if isinstance(error, InvalidInputError) and error.faults:
+        extras["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in error.faults]
+    response = _problem(error.code, error.title, status_of(error), error.detail, request_id, extras)
+    if isinstance(error, LimitError | UnavailableError):
+        response.headers["Retry-After"] = str(error.retry_after_seconds)
+    if isinstance(error, NotAuthenticatedError):
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def problem_of_http(error: web.HTTPException, request_id: str) -> web.Response:
+    """The answer to an error that aiohttp raised: an unknown route, a wrong method, a bad header."""
+    code = error.reason.lower().replace(" ", "-")
+    detail = _DETAIL_OF_STATUS.get(error.status, f"{error.reason}.")
+    response = _problem(code, error.reason, error.status, detail, request_id, {})
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
+    return response
+
+
+def problem_of_bug(request_id: str) -> web.Response:
+    """The answer when the server itself is at fault: nothing of the inside is told."""
+    return _problem("server-error", "Internal server error", 500, _DETAIL_OF_STATUS[500], request_id, {})
+
+
+def _problem(
+    code: str, title: str, status: int, detail: str, request_id: str, extras: dict[str, Any]
+) -> web.Response:
+    body = {
+        "type": f"urn:bridge-server:problem:{code}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request_id,
+    }
+    return web.Response(
+        body=orjson.dumps(body | extras), status=status, content_type="application/problem+json"
+    )

@@ -1,0 +1,106 @@
+"""Token buckets per client address: spent in memory, saved with the commits that go by.
+
+A bucket that a restarted server would find full again is not worth a row: only those that take longer
+than that to refill are saved.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aiohttp import web
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import LimitError
+from bridge_server.kernel.token_bucket import Limit, Spending, spend, whole_seconds
+from bridge_server.web.client_address import ClientAddresses
+
+BucketId: TypeAlias = tuple[str, str]
+"""The limit's name and the client's key."""
+
+RESTART_US = 5_000_000
+_BUCKETS_BEFORE_PRUNING = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one request was charged to one limit."""
+
+    limit: Limit
+    spending: Spending
+
+
+CHARGES = web.RequestKey("charges", list[Charge])
+
+
+class AddressQuotas:
+    """Charges requests to the buckets of their client's address."""
+
+    def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
+        self._addresses = addresses
+        self._clock = clock
+        self._full_at_us: dict[BucketId, int] = {}
+        self._unsaved: set[BucketId] = set()
+
+    def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> None:
+        """Spend one token of each limit. Raises LimitError, and then has spent none."""
+        key = self._addresses.bucket_key(request)
+        if key is None:
+            return
+        now_us = self._clock.now_us()
+        full_at_us = self._full_at_us
+        charges = [
+            Charge(limit, spend(limit, full_at_us.get((limit.name, key), 0), now_us)) for limit in limits
+        ]
+        request[CHARGES] = charges
+        refused = [charge for charge in charges if not charge.spending.allowed]
+        if refused:
+            raise _refusal(max(refused, key=lambda charge: charge.spending.retry_after_us))
+        for charge in charges:
+            self._keep((charge.limit.name, key), charge.spending)
+        if len(self._full_at_us) > _BUCKETS_BEFORE_PRUNING:
+            self._prune(now_us)
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether a bucket that is worth saving has changed."""
+        return bool(self._unsaved)
+
+    def take_unsaved(self) -> list[tuple[BucketId, int]]:
+        """The buckets that changed since the last call, with the moments at which they are full."""
+        unsaved = [(bucket, self._full_at_us[bucket]) for bucket in self._unsaved & self._full_at_us.keys()]
+        self._unsaved.clear()
+        return unsaved
+
+    def restore(self, buckets: Iterable[tuple[BucketId, int]]) -> None:
+        """Take over buckets that were saved before a restart."""
+        self._full_at_us.update(buckets)
+
+    def _keep(self, bucket: BucketId, spending: Spending) -> None:
+        self._full_at_us[bucket] = spending.full_at_us
+        if spending.reset_us > RESTART_US:
+            self._unsaved.add(bucket)
+
+    def _prune(self, now_us: int) -> None:
+        self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
+
+
+def _refusal(charge: Charge) -> LimitError:
+    seconds = whole_seconds(charge.spending.retry_after_us)
+    return LimitError(
+        f"Your address has used up its limit of {charge.limit.burst} {charge.limit.name} at once. "
+        f"Try again in {seconds} s.",
+        seconds,
+    )
+
+
+def declare(charges: list[Charge], response: web.StreamResponse) -> None:
+    """Tell the client where it stands (the RateLimit and RateLimit-Policy header fields)."""
+    response.headers["RateLimit-Policy"] = ", ".join(
+        f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
+        for charge in charges
+    )
+    response.headers["RateLimit"] = ", ".join(
+        f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
+        for charge in charges
+    )

@@ -1,0 +1,39 @@
+"""A route as data: one row per endpoint, with its access rules beside its path."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aiohttp import web
+
+from bridge_server.kernel.token_bucket import Limit
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One endpoint. The application, the gateway and the tests all read the same rows."""
+
+    method: str
+    path: str
+    name: str
+    handler: Handler
+    body_limit_bytes: int = 0
+    """The largest body it accepts; a route that reads none is sent none."""
+    limits: tuple[Limit, ...] = ()
+    """Token buckets per client address, all of which a request is charged to."""
+    bearer: Callable[[str], bool] | None = None
+    """Tells whether a bearer token may pass; None lets everybody in."""
+    any_origin: bool = False
+    """Whether web pages of any origin may call it (CORS)."""
+    waits: bool = False
+    """Whether it may hold a request on purpose, as a long poll does."""
+
+
+def rows_by_path(rows: tuple[Route, ...]) -> dict[str, list[Route]]:
+    """The rows of each path, in the order of their first appearance."""
+    by_path: dict[str, list[Route]] = {}
+    for row in rows:
+        by_path.setdefault(row.path, []).append(row)
+    return by_path

@@ -1,0 +1,84 @@
+"""The ceiling: a bare aiohttp application that answers one route with bytes it was given.
+
+What remains when the server's work is taken away: no store, no middleware, no access log. Run as a
+process of its own, on the event loop that the server prefers.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+from event_loop import new_event_loop
+
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+
+
+def answering(status: int, headers: dict[str, str], body: bytes | None) -> Handler:
+    """A handler that reads the body when there is one, and answers the same every time."""
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.method != "GET":
+            await request.read()
+        return web.Response(status=status, body=body, headers=headers)
+
+    return handle
+
+
+async def wait_for_ever(_request: web.Request) -> web.Response:
+    """What a long poll costs at least: a request that waits on an event."""
+    await asyncio.Event().wait()
+    return web.Response(status=204)
+
+
+def listening_socket() -> socket.socket:
+    """A socket on a free port of loopback."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", 0))
+    return listener
+
+
+def parse_options() -> argparse.Namespace:
+    """The route and its answer, or `--wait` for a route that does not answer."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ready-file", type=Path, required=True)
+    parser.add_argument("--method", default="GET")
+    parser.add_argument("--route", required=True)
+    parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--status", type=int, default=200)
+    parser.add_argument("--content-type")
+    parser.add_argument("--body-file", type=Path)
+    return parser.parse_args()
+
+
+def build(options: argparse.Namespace) -> web.Application:
+    """The application of one route."""
+    headers = {"Content-Type": options.content_type} if options.content_type else {}
+    body = options.body_file.read_bytes() if options.body_file else None
+    handler = wait_for_ever if options.wait else answering(options.status, headers, body)
+    app = web.Application()
+    app.router.add_route(options.method, options.route, handler)
+    return app
+
+
+def main() -> None:
+    options = parse_options()
+    app = build(options)
+    listener = listening_socket()
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    def say_ready(_: str) -> None:
+        options.ready_file.write_text(json.dumps({"url": url, "pid": os.getpid()}))
+
+    web.run_app(
+        app, sock=listener, access_log=None, print=say_ready, loop=new_event_loop(), shutdown_timeout=0.1
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Figures, what they should be, and tables of both."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Any
+
+Figures = dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A bound on one figure."""
+
+    figure: str
+    bound: float
+    at_least: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.figure} {'>=' if self.at_least else '<='} {self.bound:g}"
+
+    def reached_by(self, value: float) -> bool:
+        """Whether the value is within the bound."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One row: what was measured, its figures with their units in their names, and the target if any."""
+
+    name: str
+    figures: Figures = field(default_factory=dict)
+    target: Target | None = None
+    failure: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """reached, missed, failed, or nothing where there is no target."""
+        if self.failure is not None:
+            return "failed"
+        value = self.figures.get(self.target.figure) if self.target else None
+        if self.target is None or value is None:
+            return ""
+        return "reached" if self.target.reached_by(value) else "missed"
+
+    def as_json(self, section: str) -> dict[str, Any]:
+        """The row for a program to read."""
+        return {"section": section, **asdict(self), "verdict": self.verdict}
+
+
+def spread(values: Sequence[float]) -> Figures:
+    """A ratio that was measured several times: median, least, greatest."""
+    return {"ratio": median(values), "ratio_min": min(values), "ratio_max": max(values)}
+
+
+def percentile(values: Iterable[float], percent: float) -> float:
+    """The value that so many percent do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def table(results: Sequence[Result]) -> str:
+    """The rows under the names of their figures, aligned; failures in full below."""
+    names = list(dict.fromkeys(name for result in results for name in result.figures))
+    lines = [["", *names, "target", "verdict"]]
+    lines += [
+        [
+            result.name,
+            *(_number(result.figures.get(name)) for name in names),
+            str(result.target or ""),
+            result.verdict,
+        ]
+        for result in results
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    failures = [f"{result.name}: {result.failure}" for result in results if result.failure is not None]
+    return "\n".join([_aligned(line, widths) for line in lines] + failures)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name, *numbers, target, verdict = cells
+    aligned = [cell.rjust(width) for cell, width in zip(numbers, widths[1:-2], strict=True)]
+    return "  ".join([name.ljust(widths[0]), *aligned, target.ljust(widths[-2]), verdict]).rstrip()
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    digits = 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    return f"{value:,.{digits}f}"

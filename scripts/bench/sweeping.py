@@ -1,0 +1,89 @@
+"""Whether deleting what expired makes anybody wait."""
+
+import asyncio
+import sqlite3
+import time
+from pathlib import Path
+
+from plan import Plan
+from processes import MeasurementError, Running, started_server
+from raw_http import Asker, encode
+from report import Figures, Result, Target, percentile
+from seed import Population, database_file, fill
+from waiters import close_clients, open_asker, run
+
+_CALLS_PER_SESSION = 10
+_PAUSE_SECONDS = 0.01
+_QUIET_SECONDS = 5.0
+_LIMIT_SECONDS = 120.0
+_SWEEP_SOON = {"BRIDGE_SWEEP_INTERVAL": "1"}
+_SESSION = "/session/00000000-0000-4000-8000-000000000000"
+
+
+def measure_sweeping(plan: Plan) -> list[Result]:
+    """The longest of many requests while everything in the database is being deleted; and in quiet."""
+    expired = Population(plan.expired_sessions, calls_per_session=_CALLS_PER_SESSION, expired=True)
+    with plan.folder() as folder:
+        fill(folder, expired)
+        with started_server(folder, _SWEEP_SOON) as server:
+            swept = run(_while_sweeping(server, database_file(folder)))
+            quiet = run(_for_a_while(server))
+    name = f"{expired.sessions * _CALLS_PER_SESSION:,} expired calls"
+    return [_result(name, swept, Target("longest_ms", 50)), _result("nothing to sweep", quiet)]
+
+
+def _result(name: str, latencies: list[float], target: Target | None = None) -> Result:
+    figures: Figures = {
+        "requests": float(len(latencies)),
+        "median_ms": percentile(latencies, 50),
+        "p99_ms": percentile(latencies, 99),
+        "longest_ms": max(latencies),
+    }
+    return Result(name, figures, target)
+
+
+async def _while_sweeping(server: Running, database: Path) -> list[float]:
+    stop = asyncio.Event()
+    asking = asyncio.ensure_future(_ask_until(server.url, stop))
+    deadline = time.monotonic() + _LIMIT_SECONDS
+    while await asyncio.to_thread(_something_left, database):
+        if time.monotonic() > deadline:
+            raise MeasurementError("the sweeper did not end")
+        await asyncio.sleep(0.2)
+    stop.set()
+    return await asking
+
+
+async def _for_a_while(server: Running) -> list[float]:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(_QUIET_SECONDS, stop.set)
+    return await _ask_until(server.url, stop)
+
+
+def _something_left(database: Path) -> bool:
+    connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=5)
+    try:
+        return bool(connection.execute("SELECT EXISTS (SELECT 1 FROM calls)").fetchone()[0])
+    finally:
+        connection.close()
+
+
+async def _ask_until(url: str, stop: asyncio.Event) -> list[float]:
+    """Read and write at a low rate, each on a connection of its own; latencies in milliseconds."""
+    reader, writer = await open_asker(url), await open_asker(url)
+    latencies: list[float] = []
+
+    async def ask(asker: Asker, request: bytes, expected: int) -> None:
+        while not stop.is_set():
+            started = time.perf_counter()
+            status = await asker.ask(request)
+            latencies.append((time.perf_counter() - started) * 1e3)
+            if status != expected:
+                raise MeasurementError(f"answered {status} instead of {expected}")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    await asyncio.gather(
+        ask(reader, encode(url, "GET", _SESSION), 404), ask(writer, encode(url, "POST", "/session/new"), 200)
+    )
+    close_clients([reader, writer])
+    return latencies

@@ -1,0 +1,32 @@
+"""What the outbox's tests start from."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.outbox.running import Outbox, running_outbox
+from tests.support.clock import ManualClock
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "bridge.db"
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+async def outbox(file: Path, clock: ManualClock) -> AsyncIterator[Outbox]:
+    async with running_outbox(file, clock) as outbox:
+        yield outbox

@@ -1,0 +1,94 @@
+"""An outbox at work on a database file, with a clock that the test moves."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bridge_server.kernel.signals import Signals
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.outbox.store import OutboxStore
+from bridge_server.storage.database import Database, Row, Transaction
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+
+OPEN = SenderSettings(
+    timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"
+)
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What a test does with an outbox."""
+
+    database: Database
+    dispatcher: Dispatcher
+    clock: ManualClock
+    gone: list[str] = field(default_factory=list)
+
+    async def owe(self, *urls: str, prefix: str = "message") -> None:
+        """Write a message for each URL in one transaction, as a room does."""
+        now_ms = self.clock.now_ms()
+
+        def work() -> Transaction[None]:
+            for number, url in enumerate(urls):
+                yield from enqueue(OutgoingMessage(f"{prefix}-{number}", url, b'{"topic":"t"}'), now_ms)
+
+        await self.database.transaction(work)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clock and let the dispatcher see it."""
+        self.clock.advance(seconds)
+        await self.dispatcher.wake()
+
+    async def rows(self, columns: str) -> list[Row]:
+        """These columns of every message, in the order of their ids."""
+        return await self.database.read(f"SELECT {columns} FROM outbox ORDER BY id")
+
+    async def comes_to(self, columns: str, expected: list[Row]) -> None:
+        """Return once the table looks like this."""
+
+        async def same() -> bool:
+            return await self.rows(columns) == expected
+
+        await eventually(same)
+
+
+@asynccontextmanager
+async def running_outbox(
+    file: Path,
+    clock: ManualClock,
+    *,
+    settings: SenderSettings = OPEN,
+    store_over: Callable[[SqlOutboxStore], OutboxStore] = lambda store: store,
+    on_gone: Callable[[str], Awaitable[None]] | None = None,
+) -> AsyncIterator[Outbox]:
+    """Open the database and start a dispatcher; on leaving, stop and close both."""
+    migrate(file, packaged_migrations())
+    signals = Signals()
+    database = SqliteDatabase(file, signals)
+    async with database.opened(), WebhookSender(settings) as sender:
+
+        async def note_gone(url: str) -> None:
+            outbox.gone.append(url)
+
+        dispatcher = Dispatcher(
+            store_over(SqlOutboxStore(database)),
+            sender,
+            signals,
+            clock,
+            on_gone or note_gone,
+            chance=lambda: 0.5,
+            grace_seconds=0.2,
+        )
+        outbox = Outbox(database, dispatcher, clock)
+        await dispatcher.start()
+        try:
+            yield outbox
+        finally:
+            await dispatcher.stop()

@@ -1,0 +1,173 @@
+"""What becomes of a message, from the transaction that writes it to its delivery or its end."""
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.outbox import delivery
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.retry import DELAYS_SECONDS
+from bridge_server.storage.database import Transaction
+from bridge_server.storage.outbox_store import enqueue
+from tests.outbox.running import Outbox, running_outbox
+from tests.support.clock import ManualClock
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver, reset, status
+
+
+def ids_at(receiver: WebhookReceiver) -> list[str]:
+    return [request.headers["webhook-id"] for request in receiver.requests]
+
+
+async def test_a_delivered_message_is_forgotten(outbox: Outbox, receiver: WebhookReceiver) -> None:
+    await outbox.owe(receiver.url())
+
+    await receiver.got(1)
+    await outbox.comes_to("id", [])
+    assert outbox.dispatcher.figures() == {"due": 0, "dead": 0, "delivered": 1, "failed": 0}
+
+
+async def test_a_message_of_a_transaction_that_fails_is_never_sent(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    def work() -> Transaction[None]:
+        yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}"), outbox.clock.now_ms())
+        raise LookupError("the cause did not happen")
+
+    with pytest.raises(LookupError):
+        await outbox.database.transaction(work)
+    await outbox.owe(receiver.url(), prefix="done")
+
+    await outbox.comes_to("id", [])
+    assert ids_at(receiver) == ["done-0"]
+
+
+async def test_a_failed_message_is_sent_again_under_the_same_id_when_it_is_due(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.script.extend([status(500), reset])
+    await outbox.owe(receiver.url())
+    await outbox.comes_to("attempts, last_error", [(1, "the receiver answered 500")])
+
+    await outbox.pass_time(4.9)
+    await outbox.comes_to("attempts", [(1,)])
+    await outbox.pass_time(0.1)
+    await outbox.comes_to("attempts, last_error", [(2, "the connection was closed before an answer")])
+    await outbox.pass_time(30)
+    await outbox.comes_to("id", [])
+
+    assert ids_at(receiver) == ["message-0"] * 3
+    times = [int(request.headers["webhook-timestamp"]) for request in receiver.requests]
+    assert [time - times[0] for time in times] == [0, 5, 35]
+    assert len({request.body for request in receiver.requests}) == 1
+
+
+async def test_a_receiver_that_asks_for_time_is_left_alone_for_it(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.script.append(status(503, Retry_After="600"))
+    await outbox.owe(receiver.url())
+    await outbox.comes_to("attempts", [(1,)])
+
+    await outbox.pass_time(599)
+    await outbox.owe(receiver.url("/other"), prefix="other")
+    await receiver.got(2)
+    assert ids_at(receiver) == ["message-0", "other-0"]
+    await outbox.pass_time(600 * 0.1 + 1)
+
+    await outbox.comes_to("id", [])
+    assert ids_at(receiver)[2:] == ["message-0"]
+
+
+async def test_410_ends_a_message_and_tells_whose_url_it_was(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = status(410)
+
+    await outbox.owe(receiver.url("/gone?key=1"))
+
+    now_ms = outbox.clock.now_ms()
+    await outbox.comes_to(
+        "attempts, next_attempt_at_ms, died_at_ms, last_error",
+        [(1, None, now_ms, "the receiver answered 410")],
+    )
+    assert outbox.gone == [receiver.url("/gone?key=1")]
+    await outbox.pass_time(10 * 86_400)
+    assert len(receiver.requests) == 1
+
+
+async def test_410_ends_a_message_even_if_nobody_can_be_told(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    async def on_gone(url: str) -> None:
+        raise UnavailableError("not now")
+
+    receiver.otherwise = status(410)
+    async with running_outbox(file, clock, on_gone=on_gone) as outbox:
+        await outbox.owe(receiver.url())
+
+        await outbox.comes_to("died_at_ms", [(clock.now_ms(),)])
+
+
+async def test_a_redirect_is_not_followed(outbox: Outbox, receiver: WebhookReceiver) -> None:
+    async with open_receiver() as elsewhere:
+        receiver.otherwise = status(307, Location=elsewhere.url())
+
+        await outbox.owe(receiver.url())
+
+        await outbox.comes_to("attempts", [(1,)])
+        assert elsewhere.requests == []
+
+
+async def test_a_message_that_is_never_taken_is_kept_as_a_dead_letter(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = status(500)
+    await outbox.owe(receiver.url())
+
+    for attempts, delay_seconds in enumerate(DELAYS_SECONDS, start=1):
+        await outbox.comes_to("attempts, died_at_ms", [(attempts, None)])
+        await outbox.pass_time(delay_seconds)
+
+    died_at_ms = outbox.clock.now_ms()
+    await outbox.comes_to(
+        "attempts, next_attempt_at_ms, died_at_ms, last_error",
+        [(len(DELAYS_SECONDS) + 1, None, died_at_ms, "the receiver answered 500")],
+    )
+    await outbox.pass_time(86_400)
+    assert len(receiver.requests) == len(DELAYS_SECONDS) + 1
+    assert outbox.dispatcher.figures() == {"due": 0, "dead": 1, "delivered": 0, "failed": 11}
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/hook", "http://127.0.0.1:99999/", "hook"])
+async def test_a_url_that_cannot_be_used_is_a_dead_letter_at_once(outbox: Outbox, url: str) -> None:
+    await outbox.owe(url)
+
+    reason = "the URL is not an absolute http or https URL"
+    await outbox.comes_to("died_at_ms, last_error", [(outbox.clock.now_ms(), reason)])
+
+
+async def test_the_log_names_the_destination_and_never_the_rest_of_the_url(
+    outbox: Outbox, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(delivery, "log", log)
+    receiver.script.extend([status(500), status(410)])
+    await outbox.owe(receiver.url("/hush?token=hush"))
+    await outbox.comes_to("attempts", [(1,)])
+    await outbox.pass_time(5)
+    await outbox.comes_to("attempts", [(2,)])
+
+    failed, dead = log.calls
+
+    assert (failed.method_name, failed.args) == ("info", ("webhook_failed",))
+    assert failed.kwargs == {
+        "destination": f"http://127.0.0.1:{receiver.port}",
+        "message_id": "message-0",
+        "attempt": 1,
+        "next_attempt_seconds": 5,
+        "reason": "the receiver answered 500",
+    }
+    assert (dead.method_name, dead.args) == ("warning", ("webhook_dead_letter",))
+    assert "hush" not in str(log.calls)

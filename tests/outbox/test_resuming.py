@@ -1,0 +1,125 @@
+"""A stop, a crash or another process loses nothing."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from bridge_server.outbox import dispatcher
+from tests.outbox.running import Outbox, running_outbox
+from tests.support.clock import ManualClock
+from tests.support.webhook_receiver import WebhookReceiver, hang, status
+
+
+async def test_what_is_in_flight_at_the_stop_stays_due(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with running_outbox(file, clock) as outbox:
+        await outbox.owe(*[receiver.url()] * 6)
+        await receiver.got(4)
+    receiver.otherwise = status(200)
+
+    async with running_outbox(file, clock) as outbox:
+        await outbox.comes_to("id", [])
+
+    assert len(receiver.requests) == 10
+    assert {request.headers["webhook-id"] for request in receiver.requests} == {
+        f"message-{number}" for number in range(6)
+    }
+
+
+async def test_what_answers_during_the_stop_is_recorded(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with running_outbox(file, clock) as outbox:
+        await outbox.owe(receiver.url())
+        await receiver.got(1)
+        stopping = asyncio.create_task(outbox.dispatcher.stop())
+        await asyncio.sleep(0.01)
+        receiver.released.set()
+        await stopping
+
+        assert await outbox.rows("id") == []
+
+
+async def test_nothing_is_sent_after_the_stop(outbox: Outbox, receiver: WebhookReceiver) -> None:
+    await outbox.dispatcher.stop()
+
+    await outbox.owe(receiver.url())
+    await asyncio.sleep(0.05)
+
+    assert receiver.requests == []
+    assert await outbox.rows("attempts") == [(0,)]
+
+
+async def test_a_restart_keeps_to_the_times_that_were_set(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    receiver.script.append(status(500))
+    async with running_outbox(file, clock) as outbox:
+        await outbox.owe(receiver.url())
+        await outbox.comes_to("attempts", [(1,)])
+
+    clock.advance(4)
+    async with running_outbox(file, clock) as outbox:
+        assert outbox.dispatcher.figures() == {"due": 1, "dead": 0, "delivered": 0, "failed": 0}
+        await asyncio.sleep(0.05)
+        assert len(receiver.requests) == 1
+        await outbox.pass_time(1)
+
+        await outbox.comes_to("id", [])
+
+    assert [request.headers["webhook-id"] for request in receiver.requests] == ["message-0"] * 2
+
+
+async def test_a_restart_attends_to_every_destination(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    async with running_outbox(file, clock) as outbox:
+        await outbox.dispatcher.stop()
+        await outbox.owe(*[receiver.url(host=f"127.0.0.{n}") for n in range(1, 6)], receiver.url("/again"))
+    receiver.requests.clear()
+
+    async with running_outbox(file, clock) as outbox:
+        await outbox.comes_to("destination", [(f"http://127.0.0.{n}:{receiver.port}",) for n in range(2, 6)])
+
+        await outbox.comes_to("attempts", [(1,)] * 4)
+
+    assert {request.path for request in receiver.requests} == {"/hook", "/again"}
+
+
+async def test_what_another_process_writes_is_found(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 2)
+    async with running_outbox(file, clock) as outbox:
+        connection = sqlite3.connect(file)
+        with connection:
+            connection.execute(
+                "INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)"
+                " VALUES ('revived', ?, ?, x'7b7d', 0, 0)",
+                (f"http://127.0.0.1:{receiver.port}", receiver.url()),
+            )
+        connection.close()
+
+        await receiver.got(1)
+
+        await outbox.comes_to("id", [])
+
+
+async def test_time_passes_by_itself(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
+    receiver.script.append(status(500))
+    async with running_outbox(file, clock) as outbox:
+        await outbox.owe(receiver.url())
+        await outbox.comes_to("attempts", [(1,)])
+
+        clock.advance(5)
+
+        await outbox.comes_to("id", [])

@@ -1,0 +1,147 @@
+"""The outbox's store on a database file, without a dispatcher."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox.models import Backlog, OutgoingMessage
+from bridge_server.storage.database import Transaction
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
+from bridge_server.storage.sqlite import SqliteDatabase
+
+A, B = "http://a.test:80", "https://b.test:443"
+
+
+@pytest.fixture
+def touched() -> list[Key]:
+    return []
+
+
+@pytest.fixture
+async def database(file: Path, touched: list[Key]) -> AsyncIterator[SqliteDatabase]:
+    migrate(file, packaged_migrations())
+    signals = Signals()
+    signals.listen(touched.append)
+    database = SqliteDatabase(file, signals)
+    async with database.opened():
+        yield database
+
+
+@pytest.fixture
+def store(database: SqliteDatabase) -> SqlOutboxStore:
+    return SqlOutboxStore(database)
+
+
+async def write(database: SqliteDatabase, url: str, now_ms: int, message_id: str = "message-1") -> None:
+    def work() -> Transaction[None]:
+        yield from enqueue(OutgoingMessage(message_id, url, b"{}"), now_ms)
+
+    await database.transaction(work)
+
+
+async def test_a_written_message_is_announced_by_its_destination(
+    database: SqliteDatabase, touched: list[Key]
+) -> None:
+    await write(database, "https://b.test/hook", 5)
+
+    assert touched == [("outbox", B)]
+
+
+async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, store: SqlOutboxStore) -> None:
+    await write(database, "https://B.test/hook?x=1", 5)
+
+    (due,) = await store.next_messages(B, 10)
+
+    assert due.message == OutgoingMessage("message-1", "https://B.test/hook?x=1", b"{}")
+    assert (due.attempts, due.created_at_ms, due.due_at_ms) == (0, 5, 5)
+
+
+async def test_messages_come_by_destination_in_the_order_of_their_time(
+    database: SqliteDatabase, store: SqlOutboxStore
+) -> None:
+    for number, url, now_ms in ((1, A, 30), (2, B, 1), (3, A, 10), (4, A, 20)):
+        await write(database, url, now_ms, f"message-{number}")
+
+    first = await store.next_messages(A, 2)
+    backlog = await store.backlog()
+
+    assert [due.message.message_id for due in first] == ["message-3", "message-4"]
+    assert sorted(backlog, key=lambda owed: owed.destination) == [Backlog(A, 10, 3), Backlog(B, 1, 1)]
+
+
+async def test_a_postponed_message_counts_its_attempt(
+    database: SqliteDatabase, store: SqlOutboxStore
+) -> None:
+    await write(database, A, 5)
+    (due,) = await store.next_messages(A, 1)
+
+    for _ in range(2):  # a record that is repeated counts once
+        await store.postpone(due, 99, "the receiver answered 500")
+
+    (again,) = await store.next_messages(A, 1)
+    assert (again.attempts, again.due_at_ms, again.created_at_ms) == (1, 99, 5)
+
+
+async def test_a_dead_letter_is_owed_no_longer_and_kept(
+    database: SqliteDatabase, store: SqlOutboxStore
+) -> None:
+    await write(database, A, 5)
+    (due,) = await store.next_messages(A, 1)
+
+    await store.bury(due, 70, "the receiver answered 410")
+
+    assert await store.next_messages(A, 1) == []
+    assert await store.backlog() == []
+    assert await store.count_dead_letters() == 1
+
+
+async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
+    database: SqliteDatabase, store: SqlOutboxStore
+) -> None:
+    await write(database, A, 5, "old")
+    (old,) = await store.next_messages(A, 1)
+    await store.delete_delivered(old)
+    await write(database, A, 6, "new")
+    (new,) = await store.next_messages(A, 1)
+    assert new.row_id == old.row_id
+
+    await store.delete_delivered(old)
+    await store.postpone(old, 99, "late")
+    await store.bury(old, 99, "late")
+
+    assert await store.next_messages(A, 1) == [new]
+
+
+async def test_old_dead_letters_are_swept_in_slices(database: SqliteDatabase, store: SqlOutboxStore) -> None:
+    def write_dead() -> Transaction[None]:
+        for number in range(700):
+            yield from enqueue(OutgoingMessage(f"message-{number}", A, b"{}"), 0)
+
+    await database.transaction(write_dead)
+    for number, due in enumerate(await store.next_messages(A, 700)):
+        if number < 650:
+            await store.bury(due, 10 if number < 600 else 20, "late")
+
+    swept = [await store.sweep(20) for _ in range(3)]
+
+    assert swept == [500, 100, 0]
+    assert await store.count_dead_letters() == 50
+    assert await store.backlog() == [Backlog(A, 0, 50)]
+
+
+async def test_the_backlog_and_the_next_messages_are_read_from_the_index(database: SqliteDatabase) -> None:
+    backlog = await database.read(
+        "EXPLAIN QUERY PLAN SELECT destination, MIN(next_attempt_at_ms), COUNT(*) FROM outbox"
+        " WHERE next_attempt_at_ms IS NOT NULL GROUP BY destination"
+    )
+    following = await database.read(
+        "EXPLAIN QUERY PLAN SELECT body FROM outbox"
+        " WHERE destination = ? AND next_attempt_at_ms IS NOT NULL ORDER BY next_attempt_at_ms, id LIMIT 1",
+        (A,),
+    )
+
+    assert [row[3] for row in backlog] == ["SCAN outbox USING COVERING INDEX outbox_due"]
+    assert [str(row[3]).partition(" (")[0] for row in following] == ["SEARCH outbox USING INDEX outbox_due"]

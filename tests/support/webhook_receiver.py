@@ -1,0 +1,126 @@
+"""A receiver of webhooks on a real port, which answers as it is told to and keeps what it got."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ssl import SSLContext
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from tests.support.eventually import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A request as it came in."""
+
+    connection: object
+    path: str
+    headers: CIMultiDictProxy[str]
+    body: bytes
+
+
+Answer = Callable[["WebhookReceiver", web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class WebhookReceiver:
+    """Gives the answers in `script`, each once, and after them `otherwise`."""
+
+    def __init__(self) -> None:
+        self.requests: list[Received] = []
+        self.script: deque[Answer] = deque()
+        self.otherwise: Answer = status(200)
+        self.at_once = 0
+        self.most_at_once = 0
+        self.answered_bytes = 0
+        self.port = 0
+        self.released = asyncio.Event()
+
+    def url(self, path: str = "/hook", host: str = "127.0.0.1") -> str:
+        """An address of this receiver."""
+        return f"http://{host}:{self.port}{path}"
+
+    async def got(self, count: int) -> None:
+        """Return once this many requests have come in."""
+
+        async def enough() -> bool:
+            return len(self.requests) >= count
+
+        await eventually(enough)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Keep the request and answer it."""
+        body = await request.read()
+        self.requests.append(Received(request.transport, request.path_qs, request.headers, body))
+        answer = self.script.popleft() if self.script else self.otherwise
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await answer(self, request)
+        finally:
+            self.at_once -= 1
+
+
+def status(code: int, **headers: str) -> Answer:
+    """Answer with this status; underscores in the names of headers become hyphens."""
+
+    async def answer(_: WebhookReceiver, __: web.BaseRequest) -> web.Response:
+        return web.Response(status=code, headers={name.replace("_", "-"): headers[name] for name in headers})
+
+    return answer
+
+
+async def hang(receiver: WebhookReceiver, _: web.BaseRequest) -> web.Response:
+    """Say nothing until the receiver is released or closed."""
+    await receiver.released.wait()
+    return web.Response()
+
+
+async def reset(_: WebhookReceiver, request: web.BaseRequest) -> web.Response:
+    """Break the connection off without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def long_body(size: int, **headers: str) -> Answer:
+    """Answer 200 with so many bytes, in pieces."""
+
+    async def answer(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        for _ in range(size // 8_192):
+            await response.write(bytes(8_192))
+            receiver.answered_bytes += 8_192
+        return response
+
+    return answer
+
+
+async def stuck_body(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
+    """Answer 200, begin a body and never end it."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"and then")
+    await receiver.released.wait()
+    return response
+
+
+@asynccontextmanager
+async def open_receiver(tls: SSLContext | None = None) -> AsyncIterator[WebhookReceiver]:
+    """A receiver that listens on loopback, until the block is left."""
+    receiver = WebhookReceiver()
+    server = web.Server(receiver.handle, access_log=None)
+    runner = web.ServerRunner(server, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    receiver.port = runner.addresses[0][1]
+    try:
+        yield receiver
+    finally:
+        receiver.released.set()
+        await runner.cleanup()
