@@ -106,8 +106,8 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     parts = _Parts(settings, clock or SystemClock(), ids or IdMaker())
     metrics = metrics_handler(parts.figures, parts.gauges)
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
-    gateway = Gateway(RequestIds(os.urandom), parts.addresses, parts.figures, reporting)
-    application = build_application(_routes(parts, metrics), parts.quotas, gateway)
+    gateway = Gateway(RequestIds(os.urandom), parts.addresses, parts.quotas, parts.figures, reporting)
+    application = build_application(_routes(parts, metrics), gateway)
     for resource in (_storage, _quota_keeping, _delivery, _sweeping):
         application.cleanup_ctx.append(_held_by_application(resource, parts))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))

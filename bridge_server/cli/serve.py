@@ -1,6 +1,7 @@
 """`bridge-server serve`: start, say where, run until told to stop, leave nothing unfinished."""
 
 import asyncio
+import gc
 import os
 import signal
 import sqlite3
@@ -90,14 +91,17 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     built = build_app(settings)
-    async with _listening(built.application, settings.host, settings.port) as url:
-        async with _metrics_listening(built.metrics, settings):
-            click.echo(_banner(url, settings))
-            if ready_file is not None:
-                write_ready_file(ready_file, _facts(url, settings))
-            notify_systemd("READY=1")
-            await stop.wait()
-            notify_systemd("STOPPING=1")
+    async with (
+        _listening(built.application, settings.host, settings.port) as url,
+        _metrics_listening(built.metrics, settings),
+    ):
+        click.echo(_banner(url, settings))
+        if ready_file is not None:
+            write_ready_file(ready_file, _facts(url, settings))
+        notify_systemd("READY=1")
+        gc.freeze()  # what is loaded now stays: the collector need not walk it again and again
+        await stop.wait()
+        notify_systemd("STOPPING=1")
 
 
 @asynccontextmanager

@@ -1,19 +1,14 @@
 """HTTP to the relay and back: read, one service call, write."""
 
-import re
-
 from aiohttp import web
 
 from bridge_server.relay import wire
-from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, SessionId
 from bridge_server.relay.polling import Polling
 from bridge_server.relay.service import Relay
-from bridge_server.web.answers import json_answer, no_content, text_answer
+from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.json_body import json_object
-from bridge_server.web.prefer import wanted_wait
-
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}", re.ASCII)
+from bridge_server.web.prefer import polled, wanted_wait
 
 
 class RelayHandlers:
@@ -46,7 +41,7 @@ class RelayHandlers:
         session_id = _session_id(request)
         wait = wanted_wait(request, self._longest_wait_seconds)
         body = await self._polling.session(session_id, wait.seconds)
-        return wait.declare(no_content() if body is None else json_answer(body))
+        return polled(body, wait)
 
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
@@ -57,7 +52,7 @@ class RelayHandlers:
         session_id = _session_id(request)
         wait = wanted_wait(request, self._longest_wait_seconds)
         body = await self._polling.calls(session_id, wait.seconds)
-        return wait.declare(json_answer(wire.NO_CALLS if body is None else body))
+        return polled(wire.NO_CALLS if body is None else body, wait)
 
     async def call(self, request: web.Request) -> web.Response:
         return json_answer(await self._polling.call(_session_id(request), _call_id(request)))
@@ -71,7 +66,7 @@ class RelayHandlers:
         call_id = _call_id(request)
         wait = wanted_wait(request, self._longest_wait_seconds)
         body = await self._polling.status(call_id, wait.seconds)
-        return wait.declare(no_content() if body is None else json_answer(body))
+        return polled(body, wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(await json_object(request))
@@ -80,14 +75,8 @@ class RelayHandlers:
 
 
 def _session_id(request: web.Request) -> SessionId:
-    text = request.match_info["session_id"]
-    if not _ID.fullmatch(text):
-        raise SessionNotFoundError
-    return SessionId(text)
+    return SessionId(request.match_info["session_id"])
 
 
 def _call_id(request: web.Request) -> CallId:
-    text = request.match_info["call_id"]
-    if not _ID.fullmatch(text):
-        raise CallNotFoundError
-    return CallId(text)
+    return CallId(request.match_info["call_id"])

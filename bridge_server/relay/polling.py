@@ -4,6 +4,8 @@ Everything here is in the encoding that is sent, so that a repeated read encodes
 there is nothing yet.
 """
 
+from __future__ import annotations  # those of inner functions would be evaluated at every call
+
 from collections.abc import Awaitable, Callable
 
 from bridge_server.kernel.cache import Cached, ReadCache
@@ -23,17 +25,17 @@ class Polling:
         self._signals = signals
         self._clock = clock
 
-    async def session(self, session_id: SessionId, wait_seconds: int) -> bytes | None:
+    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[bytes | None]:
         """The session's payload. Raises SessionNotFoundError."""
-        return await self._poll(("session", session_id), self._read_session, wait_seconds)
+        return self._poll(("session", session_id), self._read_session, wait_seconds)
 
-    async def calls(self, session_id: SessionId, wait_seconds: int) -> bytes | None:
+    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[bytes | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
-        return await self._poll(("calls", session_id), self._read_calls, wait_seconds)
+        return self._poll(("calls", session_id), self._read_calls, wait_seconds)
 
-    async def status(self, call_id: CallId, wait_seconds: int) -> bytes | None:
+    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[bytes | None]:
         """The call's status. Raises CallNotFoundError."""
-        return await self._poll(("status", call_id), self._read_status, wait_seconds)
+        return self._poll(("status", call_id), self._read_status, wait_seconds)
 
     async def call(self, session_id: SessionId, call_id: CallId) -> bytes:
         """One call, answered or not. Raises CallNotFoundError."""

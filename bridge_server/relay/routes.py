@@ -4,8 +4,10 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.web.routes import Handler, Route
 
-_SESSION = "/session/{session_id}"
-_CALL_STATUS = "/call-status/{call_id}"
+# What does not look like an id is no route at all: 404 without a look-up.
+_ID = "[A-Za-z0-9_-]{1,128}"
+_SESSION = f"/session/{{session_id:{_ID}}}"
+_CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"
 
 
 def relay_routes(
@@ -34,7 +36,7 @@ def relay_routes(
         write("DELETE", _SESSION, "end-session", handlers.end_session),
         write("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call),
         read(f"{_SESSION}/calls", "calls", handlers.calls, waits=True),
-        read(f"{_SESSION}/call/{{call_id}}", "call", handlers.call),
+        read(f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call),
         write("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call),
         read(_CALL_STATUS, "call-status", handlers.status, waits=True),
         write("POST", "/subscribe", "subscribe", handlers.subscribe),

@@ -1,5 +1,7 @@
 """What dapps and wallets change: sessions, calls, statuses, subscriptions (decisions, section 2)."""
 
+from __future__ import annotations  # those of inner functions would be evaluated at every call
+
 from collections.abc import Sequence
 
 from bridge_server.kernel.clock import Clock

@@ -144,7 +144,7 @@ def write_topic_notice(topic: str) -> bytes:
 
 
 def _payload(document: JsonObject) -> Payload:
-    return Payload(document.texts[_PAYLOAD])
+    return Payload(document.text(_PAYLOAD))
 
 
 def _push(shape: SessionUpdateShape) -> Push | Keep | None:

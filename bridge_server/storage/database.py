@@ -7,8 +7,7 @@ anything but the database.
 """
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from bridge_server.kernel.signals import Key
 
@@ -18,16 +17,14 @@ Row: TypeAlias = tuple[Value, ...]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """One statement of portable SQL and its parameters."""
 
     sql: str
     parameters: Sequence[Value] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(NamedTuple):
     """Say, once this transaction is committed, that what `key` names has changed."""
 
     key: Key

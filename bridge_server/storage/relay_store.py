@@ -1,5 +1,7 @@
 """Sessions, calls, statuses and topic webhooks in SQL."""
 
+from __future__ import annotations  # those of inner functions would be evaluated at every call
+
 from collections.abc import Callable, Sequence
 from typing import cast
 

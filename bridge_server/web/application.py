@@ -9,38 +9,38 @@ from typing import NoReturn
 from aiohttp import web
 
 from bridge_server.web.cors import preflight
-from bridge_server.web.endpoint import endpoint
 from bridge_server.web.gateway import Gateway
-from bridge_server.web.quotas import AddressQuotas
 from bridge_server.web.routes import Handler, Route, rows_by_path
 
 _SLACK_BYTES = 1
 
 
-def build_application(rows: tuple[Route, ...], quotas: AddressQuotas, gateway: Gateway) -> web.Application:
+def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Application:
     """An application that answers exactly the rows."""
     largest_body_bytes = max(row.body_limit_bytes for row in rows)
     application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
-    for row in (*rows, *_other_methods(rows), _anything_else()):
-        handler = gateway.around(row, endpoint(row, quotas))
-        if row.method == "GET":
-            application.router.add_get(row.path, handler)
-        else:
-            application.router.add_route(row.method, row.path, handler)
+    for path, rows_of_path in rows_by_path(rows).items():
+        for row in (*rows_of_path, _other_methods(path, rows_of_path)):
+            _add(application, row, gateway)
+    _add(application, _anything_else(), gateway)
     return application
 
 
-def _other_methods(rows: tuple[Route, ...]) -> list[Route]:
-    return [
-        Route(
-            method="*",
-            path=path,
-            name="other-method",
-            handler=_other_method_handler(same_path),
-            any_origin=any(row.any_origin for row in same_path),
-        )
-        for path, same_path in rows_by_path(rows).items()
-    ]
+def _add(application: web.Application, row: Route, gateway: Gateway) -> None:
+    if row.method == "GET":
+        application.router.add_get(row.path, gateway.around(row))
+    else:
+        application.router.add_route(row.method, row.path, gateway.around(row))
+
+
+def _other_methods(path: str, rows: list[Route]) -> Route:
+    return Route(
+        method="*",
+        path=path,
+        name="other-method",
+        handler=_other_method_handler(rows),
+        any_origin=any(row.any_origin for row in rows),
+    )
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
@@ -60,4 +60,4 @@ def _anything_else() -> Route:
     async def not_found(_: web.Request) -> NoReturn:
         raise web.HTTPNotFound
 
-    return Route(method="*", path="/{anything:.*}", name="unrouted", handler=not_found)
+    return Route(method="*", path="/{anything:.*}", name="unrouted", handler=not_found, any_origin=True)

@@ -1,4 +1,4 @@
-"""What is around every request: its id, its errors as problems, its headers, its line in the log.
+"""What is around every handler: the request's id, the route's access rules, errors as problems, the log.
 
 A wrapper per route and no aiohttp middleware: those cost every request more than the rest of this does.
 """
@@ -12,17 +12,17 @@ import structlog
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.version import NAME
+from bridge_server.web.bearer import require_bearer
+from bridge_server.web.body import receive_body
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.cors import open_to_any_origin
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
-from bridge_server.web.quotas import CHARGES, declare
+from bridge_server.web.quotas import AddressLimitError, AddressQuotas, declare
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.routes import Handler, Route
 
 _CLIENT_LEFT = 499
-_SERVER = NAME.replace(" ", "-")
 
 log = structlog.get_logger()
 
@@ -43,25 +43,37 @@ class Gateway:
         self,
         request_ids: RequestIds,
         addresses: ClientAddresses,
+        quotas: AddressQuotas,
         figures: RequestFigures,
         reporting: Reporting,
     ) -> None:
         self._request_ids = request_ids
         self._addresses = addresses
+        self._quotas = quotas
         self._figures = figures
         self._reporting = reporting
 
-    def around(self, row: Route, handler: Handler) -> Handler:
-        """The handler of a row, wrapped so that it always answers; only a client's departure is raised."""
+    def around(self, row: Route) -> Handler:
+        """The row's handler behind the row's rules: authenticate, then charge, then receive the body.
+
+        It always answers; only a client's departure is raised.
+        """
+        handler, bearer, limits, body_limit_bytes = row.handler, row.bearer, row.limits, row.body_limit_bytes
+        any_origin, patience = row.any_origin, self._patience(row)
+        name, charge = self._request_ids.name, self._quotas.charge
         count = self._figures.of_route(row.name).count
-        name = self._request_ids.name
-        patience = self._patience(row)
-        any_origin, limited = row.any_origin, bool(row.limits)
 
         async def pass_through(request: web.Request) -> web.StreamResponse:
             started = perf_counter()
             request_id = name(request)
+            charges = None
             try:
+                if bearer is not None:
+                    require_bearer(request, bearer)
+                if limits:
+                    charges = charge(request, limits)
+                if body_limit_bytes:
+                    await receive_body(request, body_limit_bytes)
                 response = await handler(request)
             except asyncio.CancelledError:
                 count(_CLIENT_LEFT, perf_counter() - started)
@@ -70,11 +82,10 @@ class Gateway:
                 response = _answer_to(error, request, request_id)
             headers = response.headers
             headers[HEADER] = request_id
-            headers["Server"] = _SERVER
+            if charges:
+                declare(charges, headers)
             if any_origin and "Origin" in request.headers:
-                open_to_any_origin(response)
-            if limited and (charges := request.get(CHARGES)):
-                declare(charges, response)
+                open_to_any_origin(headers)
             seconds = perf_counter() - started
             count(response.status, seconds)
             if seconds > patience or response.status >= 500:
@@ -95,7 +106,7 @@ class Gateway:
             logging.ERROR if status >= 500 else logging.INFO,
             "request",
             method=request.method,
-            route=row.path,
+            route=row.name,
             status=status,
             milliseconds=round(seconds * 1000, 1),
             client=self._addresses.client(request),
@@ -105,7 +116,10 @@ class Gateway:
 
 def _answer_to(error: Exception, request: web.Request, request_id: str) -> web.StreamResponse:
     if isinstance(error, BridgeError):
-        return problem_of_error(error, request_id)
+        response = problem_of_error(error, request_id)
+        if isinstance(error, AddressLimitError):
+            declare(error.charges, response.headers)
+        return response
     if isinstance(error, web.HTTPException):
         return problem_of_http(error, request_id)
     if isinstance(error, ConnectionError):  # the client left while it was read from

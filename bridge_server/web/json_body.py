@@ -18,15 +18,25 @@ from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 
 MAX_DEPTH = 64
 
-_WHITE_SPACE = re.compile(r"[ \t\n\r]*")
+_SPACE = r"[ \t\n\r]*"
+_OPENING = re.compile(_SPACE + "{" + _SPACE)
+_COLON = re.compile(_SPACE + ":" + _SPACE)
+_COMMA = re.compile(_SPACE + ",?" + _SPACE)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonObject:
-    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8)."""
+    """A JSON object: its values, and the text of each as the sender wrote it (UTF-8).
+
+    Without texts, the sender wrote it just as orjson writes its values.
+    """
 
     values: dict[str, Any]
-    texts: dict[str, bytes]
+    texts: dict[str, bytes] | None
+
+    def text(self, name: str) -> bytes:
+        """The text of one member. Raises KeyError."""
+        return orjson.dumps(self.values[name]) if self.texts is None else self.texts[name]
 
 
 class _DuplicateNameError(ValueError):
@@ -52,6 +62,8 @@ def parse_object(body: bytes) -> JsonObject:
         raise InvalidInputError(f"The body must be a JSON object, not {_kind(values)}.")
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(values) > MAX_DEPTH:
         raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
+        return JsonObject(values, None)
     try:
         return JsonObject(values, _member_texts(body.decode()))
     except _DuplicateNameError as error:
@@ -96,20 +108,19 @@ _decode_at = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str, parse_fl
 def _member_texts(text: str) -> dict[str, bytes]:
     """The text of each member of an object that is known to be valid JSON."""
     texts: dict[str, bytes] = {}
-    position = _skip(text, text.index("{") + 1)
+    position = _end_of(_OPENING, text, 0)
     while text[position] != "}":
         name, position = _decode_at(text, position)
-        start = _skip(text, _skip(text, position) + 1)
+        start = _end_of(_COLON, text, position)
         _, end = _decode_at(text, start)
         if name in texts:
             raise _DuplicateNameError(repr(name))
         texts[name] = text[start:end].encode()
-        position = _skip(text, end)
-        if text[position] == ",":
-            position = _skip(text, position + 1)
+        position = _end_of(_COMMA, text, end)
     return texts
 
 
-def _skip(text: str, position: int) -> int:
-    found = _WHITE_SPACE.match(text, position)
-    return found.end() if found else position
+def _end_of(token: re.Pattern[str], text: str, position: int) -> int:
+    found = token.match(text, position)
+    assert found is not None  # the text is valid JSON
+    return found.end()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.answers import ready_made
 
 _WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,9}", re.ASCII)
@@ -18,15 +19,10 @@ class Wait:
     seconds: int = 0
     preferred: bool = False
 
-    def declare(self, response: web.Response) -> web.Response:
-        """Say in the response that it depends on Prefer, and which wait was applied."""
-        response.headers["Vary"] = "Prefer"
-        if self.preferred:
-            response.headers["Preference-Applied"] = f"wait={self.seconds}"
-        return response
-
 
 _AT_ONCE = Wait()
+_NOTHING_YET = ready_made({"Vary": "Prefer"})
+_SOMETHING = ready_made({"Vary": "Prefer", "Content-Type": "application/json"})
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
@@ -34,11 +30,23 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
 
     A malformed Prefer header is ignored, as the RFC has it.
     """
-    prefer = request.headers.getall("Prefer", None)
-    if prefer is not None and (found := _WAIT.search(",".join(prefer))):
-        return Wait(min(int(found[1]), longest_seconds), preferred=True)
+    if "Prefer" in request.headers:
+        found = _WAIT.search(",".join(request.headers.getall("Prefer")))
+        if found:
+            return Wait(min(int(found[1]), longest_seconds), preferred=True)
     if "?" in request.raw_path and (wait := request.query.get("wait")) is not None:
         if not _SECONDS.fullmatch(wait):
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
         return Wait(min(int(wait), longest_seconds))
     return _AT_ONCE
+
+
+def polled(body: bytes | None, wait: Wait) -> web.Response:
+    """The answer to a poll: JSON, or 204 when there is nothing yet; with the wait that was applied."""
+    if body is None:
+        response = web.Response(status=204, headers=_NOTHING_YET)
+    else:
+        response = web.Response(body=body, headers=_SOMETHING)
+    if wait.preferred:
+        response.headers["Preference-Applied"] = f"wait={wait.seconds}"
+    return response

@@ -17,6 +17,9 @@ from bridge_server.kernel.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from bridge_server.web.answers import ready_made
+
+_HEADERS = ready_made({"Content-Type": "application/problem+json"})
 
 STATUS_OF_KIND: dict[type[BridgeError], int] = {
     InvalidInputError: 400,
@@ -80,6 +83,4 @@ def _problem(
         "detail": detail,
         "instance": request_id,
     }
-    return web.Response(
-        body=orjson.dumps(body | extras), status=status, content_type="application/problem+json"
-    )
+    return web.Response(body=orjson.dumps(body | extras), status=status, headers=_HEADERS)

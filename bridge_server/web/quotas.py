@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
+from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import LimitError
@@ -30,7 +31,18 @@ class Charge:
     spending: Spending
 
 
-CHARGES = web.RequestKey("charges", list[Charge])
+class AddressLimitError(LimitError):
+    """A client address has used up one of its limits."""
+
+    def __init__(self, charges: list[Charge]) -> None:
+        refused = max(charges, key=lambda charge: charge.spending.retry_after_us)
+        seconds = whole_seconds(refused.spending.retry_after_us)
+        super().__init__(
+            f"Your address has used up its limit of {refused.limit.burst} {refused.limit.name} at once. "
+            f"Try again in {seconds} s.",
+            seconds,
+        )
+        self.charges = charges
 
 
 class AddressQuotas:
@@ -42,24 +54,26 @@ class AddressQuotas:
         self._full_at_us: dict[BucketId, int] = {}
         self._unsaved: set[BucketId] = set()
 
-    def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> None:
-        """Spend one token of each limit. Raises LimitError, and then has spent none."""
+    def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> list[Charge]:
+        """Spend one token of each limit, and say what was spent: nothing for a client that is exempt.
+
+        Raises AddressLimitError, and then has spent none.
+        """
         key = self._addresses.bucket_key(request)
         if key is None:
-            return
+            return []
         now_us = self._clock.now_us()
         full_at_us = self._full_at_us
         charges = [
             Charge(limit, spend(limit, full_at_us.get((limit.name, key), 0), now_us)) for limit in limits
         ]
-        request[CHARGES] = charges
-        refused = [charge for charge in charges if not charge.spending.allowed]
-        if refused:
-            raise _refusal(max(refused, key=lambda charge: charge.spending.retry_after_us))
+        if not all(charge.spending.allowed for charge in charges):
+            raise AddressLimitError(charges)
         for charge in charges:
             self._keep((charge.limit.name, key), charge.spending)
-        if len(self._full_at_us) > _BUCKETS_BEFORE_PRUNING:
+        if len(full_at_us) > _BUCKETS_BEFORE_PRUNING:
             self._prune(now_us)
+        return charges
 
     @property
     def has_unsaved(self) -> bool:
@@ -85,22 +99,13 @@ class AddressQuotas:
         self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
 
 
-def _refusal(charge: Charge) -> LimitError:
-    seconds = whole_seconds(charge.spending.retry_after_us)
-    return LimitError(
-        f"Your address has used up its limit of {charge.limit.burst} {charge.limit.name} at once. "
-        f"Try again in {seconds} s.",
-        seconds,
-    )
-
-
-def declare(charges: list[Charge], response: web.StreamResponse) -> None:
+def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
     """Tell the client where it stands (the RateLimit and RateLimit-Policy header fields)."""
-    response.headers["RateLimit-Policy"] = ", ".join(
+    headers["RateLimit-Policy"] = ", ".join(
         f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
         for charge in charges
     )
-    response.headers["RateLimit"] = ", ".join(
+    headers["RateLimit"] = ", ".join(
         f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
         for charge in charges
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from cores import on_last_core
 from processes import MeasurementError
 
 CONNECTIONS = 64
@@ -78,7 +79,7 @@ def choose_generator(built_in: bool) -> Generator:
 
 def _run(command: list[str], seconds: int) -> Outcome:
     finished = subprocess.run(
-        command, capture_output=True, text=True, timeout=seconds + _GRACE_SECONDS, check=False
+        on_last_core(command), capture_output=True, text=True, timeout=seconds + _GRACE_SECONDS, check=False
     )
     lines = finished.stdout.splitlines()
     if finished.returncode or not lines or not lines[-1].startswith("{"):

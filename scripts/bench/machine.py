@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
+from cores import describe
 from event_loop import LOOP_NAME
 
 _METHOD = """\
@@ -29,7 +30,7 @@ def header(directory: Path, generator: str) -> str:
             f"SQLite {sqlite3.sqlite_version}",
             f"{_file_system(directory)} at {directory}: an fsync after 4 KiB takes "
             f"{_fsync_seconds(directory) * 1e6:.0f} us (median of 200)",
-            f"load by {generator}; load average before it {os.getloadavg()[0]:.2f}",
+            f"load by {generator}; {describe()}; load average before it {os.getloadavg()[0]:.2f}",
             "",
             _METHOD,
         ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from cores import keep_on_first_core
 from load import Load
 from plan import Plan
 from processes import Running, started_ceiling, started_server
@@ -37,6 +38,7 @@ class Side:
         self._process, self._load, self._plan = process, load, plan
         self._settle_seconds = _SETTLE_SECONDS if settles else 0.1
         self._first = 0
+        keep_on_first_core(process.pid)
 
     def warm_up(self) -> None:
         """Requests that are not measured."""
