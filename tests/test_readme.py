@@ -1,0 +1,64 @@
+"""The README is true: its examples run, its tour is the tour, its table has every setting."""
+
+import asyncio
+import re
+import shutil
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from bridge_server.settings import Settings
+from tests.support.server import server_process
+
+_ROOT = Path(__file__).parent.parent
+_README = (_ROOT / "README.md").read_text("utf-8")
+_PRINTED_URL = "http://127.0.0.1:8080"
+_SECONDS = 60
+
+
+async def _output_of(*command: str) -> str:
+    process = await asyncio.create_subprocess_exec(*command, cwd=_ROOT, stdout=PIPE)
+    async with asyncio.timeout(_SECONDS):
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode()
+
+
+async def test_the_tour_prints_what_the_readme_shows() -> None:
+    printed = await _output_of(sys.executable, "scripts/tour.py")
+
+    assert f"```\n{printed.strip()}\n```" in _README
+
+
+async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
+        printed = await _output_of(sys.executable, "scripts/tour.py", "--url", server.url)
+
+    assert printed.rstrip().endswith('200 {"success":true}')
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the README's examples need curl")
+async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None:
+    blocks = re.findall(r"```console\n(.*?)```", _README, re.DOTALL)
+    lines = "".join(blocks).splitlines()
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    shown = [line for line in lines if not line.startswith("$ ")]
+
+    with server_process(tmp_path / "data") as server:
+        script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
+        printed = await _output_of("sh", "-euc", script)
+
+    assert len(commands) > 5
+    assert [line for line in printed.splitlines() if line] == shown
+
+
+def test_every_setting_is_in_the_table_with_its_meaning() -> None:
+    missing = [
+        name
+        for name, field in Settings.model_fields.items()
+        if not re.search(rf"\| `{name}` \| .* \| {re.escape(field.description or '')} \|", _README)
+    ]
+
+    assert missing == []
