@@ -12,7 +12,7 @@ ON CONFLICT (limit_name, key) DO UPDATE SET full_at_us = excluded.full_at_us
 _LOAD = "SELECT limit_name, key, full_at_us FROM buckets WHERE full_at_us > ?"
 _SWEEP = """
 DELETE FROM buckets WHERE (limit_name, key) IN
-    (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?) RETURNING key
+    (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?)
 """
 
 _SWEEP_SLICE = 500
@@ -43,6 +43,7 @@ class SqlBucketStore:
         """Delete a slice of the buckets that are full again; returns how many."""
 
         def work() -> Transaction[int]:
-            return len((yield Statement(_SWEEP, (now_ms * 1000, _SWEEP_SLICE))))
+            ((deleted,),) = yield Statement(_SWEEP, (now_ms * 1000, _SWEEP_SLICE))
+            return cast(int, deleted)
 
         return await self._database.transaction(work)

@@ -1,7 +1,8 @@
 """What a store may ask of a database, so that a driver is one file and the stores are written once.
 
-A transaction is a generator: it yields statements and is sent the rows of each, yields announcements of
-what it changes, and returns its result. It runs wholly or not at all, possibly sharing a commit with
+A transaction is a generator: it yields statements and is sent the rows of each (a statement that has none
+to give is answered with one row: how many rows it changed), yields announcements of what it changes, and
+returns its result. It runs wholly or not at all, possibly sharing a commit with
 others, and may be run again from its start if the first attempt was rolled back: so it must not change
 anything but the database.
 """

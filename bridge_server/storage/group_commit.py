@@ -186,11 +186,13 @@ def _play(connection: sqlite3.Connection, job: Job) -> None:
     job.error = None
     announcements: list[Key] = []
     steps = job.begin()
+    cursor = connection.cursor()
     try:
         step = next(steps)
         while True:
             if isinstance(step, Statement):
-                step = steps.send(connection.execute(step.sql, step.parameters).fetchall())
+                rows = cursor.execute(step.sql, step.parameters).fetchall()
+                step = steps.send(rows if cursor.description else [(cursor.rowcount,)])
             else:
                 announcements.append(step.key)
                 step = next(steps)

@@ -4,12 +4,12 @@ INSERT_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES (?, ?)
 
 UPDATE_SESSION = """
 UPDATE sessions SET payload = ?, expires_at_ms = ?
-WHERE session_id = ? AND expires_at_ms > ? RETURNING id
+WHERE session_id = ? AND expires_at_ms > ?
 """
 
 UPDATE_SESSION_AND_PUSH = """
 UPDATE sessions SET payload = ?, expires_at_ms = ?, push_type = ?, push_token = ?, push_webhook = ?
-WHERE session_id = ? AND expires_at_ms > ? RETURNING id
+WHERE session_id = ? AND expires_at_ms > ?
 """
 
 LIVE_SESSION = "SELECT id FROM sessions WHERE session_id = ? AND expires_at_ms > ?"
@@ -26,8 +26,11 @@ SELECT id,
 FROM sessions WHERE session_id = ? AND expires_at_ms > ?
 """
 FIRST_PENDING_EXPIRY = "SELECT min(expires_at_ms) FROM pending_calls WHERE session = ? AND expires_at_ms > ?"
-INSERT_CALL = "INSERT INTO calls (call_id, session, payload, expires_at_ms) VALUES (?, ?, ?, ?) RETURNING id"
-INSERT_PENDING = "INSERT INTO pending_calls (session, call, expires_at_ms) VALUES (?, ?, ?)"
+INSERT_CALL = "INSERT INTO calls (call_id, session, payload, expires_at_ms) VALUES (?, ?, ?, ?)"
+INSERT_PENDING = """
+INSERT INTO pending_calls (session, call, expires_at_ms)
+SELECT session, id, expires_at_ms FROM calls WHERE call_id = ?
+"""
 PROLONG_SESSION = "UPDATE sessions SET expires_at_ms = ? WHERE id = ?"
 WEBHOOKS_OF_TOPIC = "SELECT webhook FROM topic_webhooks WHERE topic = ? AND expires_at_ms > ?"
 
@@ -80,9 +83,9 @@ UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL WHE
 SWEPT_CALLS = "SELECT id, session FROM calls WHERE expires_at_ms <= ? LIMIT ?"
 DELETE_CALL = "DELETE FROM calls WHERE id = ?"
 SWEEP_SESSIONS = """
-DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at_ms <= ? LIMIT ?) RETURNING id
+DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at_ms <= ? LIMIT ?)
 """
 SWEEP_WEBHOOKS = """
 DELETE FROM topic_webhooks WHERE (topic, webhook) IN
-    (SELECT topic, webhook FROM topic_webhooks WHERE expires_at_ms <= ? LIMIT ?) RETURNING topic
+    (SELECT topic, webhook FROM topic_webhooks WHERE expires_at_ms <= ? LIMIT ?)
 """

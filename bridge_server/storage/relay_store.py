@@ -48,8 +48,8 @@ class SqlRelayStore:
         self, session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
     ) -> None:
         def work() -> Transaction[None]:
-            rows = yield _update_statement(session_id, update, now_ms, expires_at_ms)
-            if not rows:
+            ((changed,),) = yield _update_statement(session_id, update, now_ms, expires_at_ms)
+            if not changed:
                 raise SessionNotFoundError
             yield Announcement(("session", session_id))
 
@@ -93,10 +93,8 @@ class SqlRelayStore:
                 ((first_expiry_ms,),) = yield Statement(sql.FIRST_PENDING_EXPIRY, (session, now_ms))
                 retry_after = whole_seconds((cast(int, first_expiry_ms) - now_ms) * 1000)
                 raise TooManyPendingCallsError(pending_limit, retry_after)
-            inserted = yield Statement(
-                sql.INSERT_CALL, (call.call_id, session, call.payload, call.expires_at_ms)
-            )
-            yield Statement(sql.INSERT_PENDING, (session, inserted[0][0], call.expires_at_ms))
+            yield Statement(sql.INSERT_CALL, (call.call_id, session, call.payload, call.expires_at_ms))
+            yield Statement(sql.INSERT_PENDING, (call.call_id,))
             yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
             yield Announcement(("calls", call.session_id))
             webhooks: list[Row] = []
@@ -166,9 +164,9 @@ class SqlRelayStore:
             for call, session in calls:
                 yield Statement(sql.DELETE_PENDING, (session, call))
                 yield Statement(sql.DELETE_CALL, (call,))
-            sessions = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
-            webhooks = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
-            return len(calls) + len(sessions) + len(webhooks)
+            ((sessions,),) = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
+            ((webhooks,),) = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
+            return len(calls) + cast(int, sessions) + cast(int, webhooks)
 
         return await self._database.transaction(work)
 
