@@ -17,7 +17,7 @@ class Signals:
     """Carries changes from whoever committed them to whoever waits for them, within one event loop."""
 
     def __init__(self) -> None:
-        self._waiters: dict[Key, set[asyncio.Future[bool]]] = {}
+        self._waiters: dict[Key, list[asyncio.Future[bool]]] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._closed = False
 
@@ -57,7 +57,7 @@ class Signals:
         deadline = loop.time() + wait_seconds
         while True:
             waiter = loop.create_future()
-            self._waiters.setdefault(key, set()).add(waiter)
+            self._waiters.setdefault(key, []).append(waiter)
             try:
                 value = await read()
                 if value is not None or self._closed:

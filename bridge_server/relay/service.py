@@ -22,7 +22,7 @@ from bridge_server.relay.models import (
 )
 from bridge_server.relay.store import RelayStore
 
-_SWEEP_SLICE = 200
+_SWEEP_SLICE = 100
 
 
 class Relay:

@@ -8,6 +8,7 @@ transaction in a savepoint of its own.
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ _BATCH_LIMIT = 256
 # When many share a commit, the clients just answered are given this long to come back with their next
 # write: without it they would fall into two groups that take turns, each paying for commits half full.
 _SIBLINGS = 8
-_LINGER_SECONDS = 0.0005
+_LINGER_SECONDS = 0.003
 
 Rider: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 """Asked before every commit for a transaction of its own to share it."""
@@ -54,6 +55,8 @@ class GroupCommit:
         self._waiting: list[Job] = []
         self._riders: list[Rider] = []
         self._drain: asyncio.Task[None] | None = None
+        self._siblings = 0
+        self._gathered = asyncio.Event()
         self.commits = 0
         self.transactions = 0
         self.last_commit_failed = False
@@ -68,6 +71,8 @@ class GroupCommit:
             raise unavailable("too many writes are waiting for the disk")
         job = Job(begin, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
+        if len(self._waiting) == self._siblings:
+            self._gathered.set()
         if self._drain is None:
             self._drain = asyncio.create_task(self._commit_until_idle())
         return job.done
@@ -87,10 +92,19 @@ class GroupCommit:
                 batch = self._waiting[:_BATCH_LIMIT]
                 del self._waiting[:_BATCH_LIMIT]
                 await self._commit([*self._rider_jobs(), *batch])
-                if _SIBLINGS <= len(batch) > len(self._waiting):
-                    await asyncio.sleep(_LINGER_SECONDS)
+                if len(batch) >= _SIBLINGS:
+                    await self._linger_for(len(batch) + len(self._waiting))
         finally:
             self._drain = None
+
+    async def _linger_for(self, siblings: int) -> None:
+        self._siblings = min(siblings, _BATCH_LIMIT)
+        if len(self._waiting) >= self._siblings:
+            return
+        self._gathered.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await self._gathered.wait()
 
     def _rider_jobs(self) -> list[Job]:
         loop = asyncio.get_running_loop()

@@ -80,8 +80,15 @@ REMOVE_PUSH_TO = """
 UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL WHERE push_webhook = ?
 """
 
-SWEPT_CALLS = "SELECT id, session FROM calls WHERE expires_at_ms <= ? LIMIT ?"
-DELETE_CALL = "DELETE FROM calls WHERE id = ?"
+# The same slice twice: what is pending first, because calls do not take it along.
+SWEEP_PENDING = """
+DELETE FROM pending_calls WHERE (session, call) IN
+    (SELECT session, id FROM calls WHERE expires_at_ms <= ? ORDER BY expires_at_ms, id LIMIT ?)
+"""
+SWEEP_CALLS = """
+DELETE FROM calls WHERE id IN
+    (SELECT id FROM calls WHERE expires_at_ms <= ? ORDER BY expires_at_ms, id LIMIT ?)
+"""
 SWEEP_SESSIONS = """
 DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at_ms <= ? LIMIT ?)
 """

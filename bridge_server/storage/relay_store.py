@@ -160,13 +160,12 @@ class SqlRelayStore:
     async def sweep(self, now_ms: int, limit: int, status_lifetime_ms: int) -> int:
         def work() -> Transaction[int]:
             # A status may be posted until its call expires, and then lives its own time.
-            calls = yield Statement(sql.SWEPT_CALLS, (now_ms - status_lifetime_ms, limit))
-            for call, session in calls:
-                yield Statement(sql.DELETE_PENDING, (session, call))
-                yield Statement(sql.DELETE_CALL, (call,))
+            calls_until_ms = now_ms - status_lifetime_ms
+            yield Statement(sql.SWEEP_PENDING, (calls_until_ms, limit))
+            ((calls,),) = yield Statement(sql.SWEEP_CALLS, (calls_until_ms, limit))
             ((sessions,),) = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
             ((webhooks,),) = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
-            return len(calls) + cast(int, sessions) + cast(int, webhooks)
+            return cast(int, calls) + cast(int, sessions) + cast(int, webhooks)
 
         return await self._database.transaction(work)
 
