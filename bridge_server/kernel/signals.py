@@ -5,6 +5,7 @@ A waiter joins *before* it reads and sleeps *after*, so that a change between th
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import ceil
 from typing import TypeVar
 
 Key = tuple[str, str]
@@ -12,12 +13,16 @@ Key = tuple[str, str]
 
 Value = TypeVar("Value")
 
+# Waits end on ticks of the loop's clock, so that thousands of waiters share a few timers.
+_TICK_SECONDS = 0.05
+
 
 class Signals:
     """Carries changes from whoever committed them to whoever waits for them, within one event loop."""
 
     def __init__(self) -> None:
         self._waiters: dict[Key, list[asyncio.Future[bool]]] = {}
+        self._sleepers: dict[int, set[asyncio.Future[bool]]] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._closed = False
 
@@ -54,7 +59,7 @@ class Signals:
         raises is raised.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + wait_seconds
+        tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)
         while True:
             waiter = loop.create_future()
             self._waiters.setdefault(key, []).append(waiter)
@@ -62,19 +67,30 @@ class Signals:
                 value = await read()
                 if value is not None or self._closed:
                     return value
-                timer = loop.call_at(deadline, _wake, waiter, False)
-                try:
-                    if not await waiter:
-                        return None
-                finally:
-                    timer.cancel()
+                self._give_up_at(tick, waiter)
+                if not await waiter:
+                    return None
             finally:
-                self._leave(key, waiter)
+                self._leave(key, tick, waiter)
 
-    def _leave(self, key: Key, waiter: asyncio.Future[bool]) -> None:
+    def _give_up_at(self, tick: int, waiter: asyncio.Future[bool]) -> None:
+        sleepers = self._sleepers.get(tick)
+        if sleepers is None:
+            sleepers = self._sleepers[tick] = set()
+            asyncio.get_running_loop().call_at(tick * _TICK_SECONDS, self._give_up, tick)
+        sleepers.add(waiter)
+
+    def _give_up(self, tick: int) -> None:
+        for waiter in self._sleepers.pop(tick, ()):
+            _wake(waiter, False)
+
+    def _leave(self, key: Key, tick: int, waiter: asyncio.Future[bool]) -> None:
+        sleepers = self._sleepers.get(tick)
+        if sleepers is not None:
+            sleepers.discard(waiter)
         waiters = self._waiters.get(key)
-        if waiters is not None:
-            waiters.discard(waiter)
+        if waiters is not None and waiter in waiters:
+            waiters.remove(waiter)
             if not waiters:
                 del self._waiters[key]
 

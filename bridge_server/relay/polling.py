@@ -4,9 +4,9 @@ Everything here is in the encoding that is sent, so that a repeated read encodes
 there is nothing yet.
 """
 
-from __future__ import annotations  # those of inner functions would be evaluated at every call
-
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias
 
 from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
@@ -14,6 +14,9 @@ from bridge_server.kernel.signals import Key, Signals
 from bridge_server.relay import wire
 from bridge_server.relay.models import CallId, PendingCalls, SessionId, Slot
 from bridge_server.relay.store import RelayStore
+
+Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
+"""Reads what a key names, as of a time in milliseconds."""
 
 
 class Polling:
@@ -41,19 +44,22 @@ class Polling:
         """One call, answered or not. Raises CallNotFoundError."""
         return wire.write_payload(await self._store.call(session_id, call_id, self._clock.now_ms()))
 
-    async def _poll(
-        self, key: Key, read: Callable[[Key, int], Awaitable[Cached]], wait_seconds: int
-    ) -> bytes | None:
+    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[bytes | None]:
         remembered = self._cache.get(key, self._clock.now_ms())
         if remembered is not None and (remembered.value is not None or not wait_seconds):
-            return remembered.value
+            return _at_once(remembered.value)
+        if not wait_seconds:
+            return self._look(key, read)
+        return self._signals.wait_for(key, partial(self._glance, key, read), wait_seconds)
 
-        async def look() -> bytes | None:
-            now_ms = self._clock.now_ms()
-            found = self._cache.get(key, now_ms) or await self._cache.load(key, lambda: read(key, now_ms))
-            return found.value
+    async def _look(self, key: Key, read: Read) -> bytes | None:
+        now_ms = self._clock.now_ms()
+        return (await self._cache.load(key, partial(read, key, now_ms))).value
 
-        return await self._signals.wait_for(key, look, wait_seconds) if wait_seconds else await look()
+    async def _glance(self, key: Key, read: Read) -> bytes | None:
+        """Look without remembering: whoever waits is told of changes, and thousands may wait."""
+        now_ms = self._clock.now_ms()
+        return (self._cache.get(key, now_ms) or await read(key, now_ms)).value
 
     async def _read_session(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.session(SessionId(key[1]), now_ms))
@@ -63,6 +69,10 @@ class Polling:
 
     async def _read_status(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.status(CallId(key[1]), now_ms))
+
+
+async def _at_once(value: bytes | None) -> bytes | None:
+    return value
 
 
 def _slot(slot: Slot) -> Cached:
