@@ -17,7 +17,7 @@ from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.token_bucket import per_second
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -28,7 +28,7 @@ from bridge_server.relay.polling import Polling
 from bridge_server.relay.routes import relay_routes
 from bridge_server.relay.service import Relay
 from bridge_server.settings import Settings
-from bridge_server.storage.bucket_store import SqlBucketStore, saving
+from bridge_server.storage.bucket_store import BUCKETS_SAVED, SqlBucketStore, saving
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -90,7 +90,7 @@ class _Parts:
         """Raise UnavailableError when the database cannot be read, or could not be written last time."""
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
-            await self.database.transaction(saving([]))
+            await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
 
     async def _sweep_dead_letters(self, now_ms: int) -> int:
         return await self.outbox_store.sweep(now_ms - self.settings.dead_letter_ttl * 1000)
@@ -195,10 +195,18 @@ async def _quota_keeping(parts: _Parts) -> AsyncIterator[None]:
             with suppress(UnavailableError):  # the next second tries again
                 await save()
 
+    def notice(key: Key) -> None:
+        if key == BUCKETS_SAVED:
+            parts.quotas.saved()
+
+    parts.signals.listen(notice)
     parts.database.ride_along(with_next_commit)
     async with running(save_forever()):
         yield
-    await save()
+    try:
+        await save()
+    except UnavailableError as error:
+        log.warning("quotas_not_saved", reason=error.detail)
 
 
 @asynccontextmanager

@@ -9,7 +9,15 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveInt, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,6 +27,7 @@ from pydantic_settings import (
 )
 
 from bridge_server.kernel.fields import http_url
+from bridge_server.outbox.signature import Signer
 from bridge_server.web.client_address import Network
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
@@ -42,15 +51,30 @@ def _default_data_dir() -> Path:
 def _networks(value: Any) -> Any:
     if isinstance(value, str):
         value = [part for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
 
 
-def _optional_url(value: str | None) -> str | None:
-    return None if value is None else http_url(value).rstrip("/")
+def _url(value: str) -> str:
+    return http_url(value).rstrip("/")
+
+
+def _not_empty(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value():
+        raise ValueError("must not be empty: anybody could send that")
+    return value
+
+
+def _signing_secret(value: SecretStr) -> SecretStr:
+    Signer(value.get_secret_value())
+    return value
 
 
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
-OptionalUrl = Annotated[str | None, BeforeValidator(_optional_url)]
+Url = Annotated[str, AfterValidator(_url)]
+Token = Annotated[SecretStr, AfterValidator(_not_empty)]
+SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -61,7 +85,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
     port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
-    public_url: OptionalUrl = Field(
+    public_url: Url | None = Field(
         None, description="How others reach this server; by default its own address."
     )
     data_dir: Path = Field(
@@ -79,7 +103,7 @@ class Settings(BaseSettings):
     metrics_port: Port | None = Field(
         None, description="Serve /metrics on a port of its own, on the same host."
     )
-    metrics_token: SecretStr | None = Field(
+    metrics_token: Token | None = Field(
         None, description="Serve /metrics on the main port to whoever sends this bearer token."
     )
 
@@ -110,7 +134,7 @@ class Settings(BaseSettings):
     sweep_interval: float = Field(60, gt=0, description="How often expired things are deleted.")
 
     webhook_timeout: float = Field(10, gt=0, description="How long a webhook may take to answer.")
-    webhook_secret: SecretStr | None = Field(
+    webhook_secret: SigningSecret | None = Field(
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )
     allow_private_webhooks: bool = Field(

@@ -8,7 +8,6 @@ import orjson
 from pydantic import SecretStr
 
 from bridge_server.cli.options import config_option, data_dir_option, json_option, loaded_settings
-from bridge_server.settings import LoadedSettings
 
 
 @click.group("config")
@@ -27,17 +26,17 @@ def check_command(config_file: Path | None, data_dir: Path | None, as_json: bool
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
-        _print_table(rows, loaded)
+        _print_table(rows)
+    for variable in loaded.unknown_variables:
+        click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
 
 
-def _print_table(rows: dict[str, dict[str, Any]], loaded: LoadedSettings) -> None:
+def _print_table(rows: dict[str, dict[str, Any]]) -> None:
     width = max(map(len, rows))
     values = {name: "-" if row["value"] is None else str(row["value"]) for name, row in rows.items()}
     value_width = max(map(len, values.values()))
     for name, row in rows.items():
         click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
-    for variable in loaded.unknown_variables:
-        click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
 
 
 def _shown(value: Any) -> Any:

@@ -3,6 +3,8 @@
 import os
 import resource
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +23,19 @@ def raise_descriptor_limit() -> int:
     return soft
 
 
-def write_ready_file(path: Path, facts: dict[str, Any]) -> None:
-    """Write the facts as one JSON object; a reader sees the whole of it or no file."""
+@contextmanager
+def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
+    """Keep the facts there as one JSON object; a reader sees the whole of it or no file."""
+    if path is None:
+        yield
+        return
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(orjson.dumps(facts))
     partial.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def notify_systemd(state: str) -> None:

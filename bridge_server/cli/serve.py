@@ -18,17 +18,16 @@ from aiohttp import web
 
 from bridge_server.app import build_app
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
-from bridge_server.cli.process import notify_systemd, raise_descriptor_limit, write_ready_file
+from bridge_server.cli.process import notify_systemd, raise_descriptor_limit, ready_file_at
 from bridge_server.logs import configure_logs
 from bridge_server.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import NAME, VERSION
+from bridge_server.web.application import runner_of
 from bridge_server.web.routes import Handler
 
 _BACKLOG = 4096
-_KEEPALIVE_SECONDS = 75.0
-_SHUTDOWN_SECONDS = 5.0
 _ENOUGH_DESCRIPTORS = 5_500
 
 log = structlog.get_logger()
@@ -61,9 +60,8 @@ def serve_command(config_file: Path | None, ready_file: Path | None, **flags: An
     except sqlite3.Error as error:
         database = loaded.settings.database_file
         raise CommandError(f"the database {database} cannot be opened: {error}") from error
-    finally:
-        if ready_file is not None:
-            ready_file.unlink(missing_ok=True)
+    except OSError as error:
+        raise CommandError(f"{error.filename}: {error.strerror}") from error
 
 
 def _mention_oddities(loaded: LoadedSettings) -> None:
@@ -96,12 +94,11 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
         _metrics_listening(built.metrics, settings),
     ):
         click.echo(_banner(url, settings))
-        if ready_file is not None:
-            write_ready_file(ready_file, _facts(url, settings))
-        notify_systemd("READY=1")
-        gc.freeze()  # what is loaded now stays: the collector need not walk it again and again
-        await stop.wait()
-        notify_systemd("STOPPING=1")
+        with ready_file_at(ready_file, _facts(url, settings)):
+            notify_systemd("READY=1")
+            gc.freeze()  # what is loaded now stays: the collector need not walk it again and again
+            await stop.wait()
+            notify_systemd("STOPPING=1")
 
 
 @asynccontextmanager
@@ -119,13 +116,7 @@ async def _metrics_listening(metrics: Handler, settings: Settings) -> AsyncItera
 @asynccontextmanager
 async def _listening(application: web.Application, host: str, port: int) -> AsyncIterator[str]:
     """Serve the application and yield its URL; on leaving, answer what is under way and close everything."""
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        handler_cancellation=True,
-        keepalive_timeout=_KEEPALIVE_SECONDS,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-    )
+    runner = runner_of(application)
     try:
         await runner.setup()
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 
@@ -14,5 +14,6 @@ async def running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import cast
 
-from bridge_server.storage.database import Database, Statement, Transaction
+from bridge_server.storage.database import Announcement, Database, Statement, Transaction
 
 _SAVE = """
 INSERT INTO buckets (limit_name, key, full_at_us) VALUES (?, ?, ?)
@@ -17,6 +17,9 @@ DELETE FROM buckets WHERE (limit_name, key) IN
 
 _SWEEP_SLICE = 500
 
+BUCKETS_SAVED = ("buckets", "saved")
+"""Touched when buckets are on disk."""
+
 
 def saving(buckets: list[tuple[tuple[str, str], int]]) -> Callable[[], Transaction[None]]:
     """A transaction that stores each bucket's moment of being full, in epoch microseconds."""
@@ -24,6 +27,7 @@ def saving(buckets: list[tuple[tuple[str, str], int]]) -> Callable[[], Transacti
     def work() -> Transaction[None]:
         for bucket, full_at_us in buckets:
             yield Statement(_SAVE, (*bucket, full_at_us))
+        yield Announcement(BUCKETS_SAVED)
 
     return work
 

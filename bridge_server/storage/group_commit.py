@@ -206,10 +206,17 @@ def _play(connection: sqlite3.Connection, job: Job) -> None:
         while True:
             if isinstance(step, Statement):
                 rows = cursor.execute(step.sql, step.parameters).fetchall()
-                step = steps.send(rows if cursor.description else [(cursor.rowcount,)])
+                step = steps.send(rows if cursor.description else [(_changes(connection, cursor),)])
             else:
                 announcements.append(step.key)
                 step = next(steps)
     except StopIteration as stop:
         job.result = stop.value
         job.announcements = announcements
+
+
+def _changes(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> int:
+    if cursor.rowcount >= 0:
+        return cursor.rowcount
+    changes: int = connection.execute("SELECT changes()").fetchone()[0]  # begun with WITH, it is not counted
+    return changes

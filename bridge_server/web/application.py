@@ -4,6 +4,7 @@ Each path also answers the methods that it has no row for (405, or a browser's p
 row answers every other path (404), so that aiohttp's own error pages are never seen.
 """
 
+from functools import partial
 from typing import NoReturn
 
 from aiohttp import web
@@ -13,6 +14,8 @@ from bridge_server.web.gateway import Gateway
 from bridge_server.web.routes import Handler, Route, rows_by_path
 
 _SLACK_BYTES = 1
+_KEEPALIVE_SECONDS = 75.0
+_SHUTDOWN_SECONDS = 5.0
 
 
 def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Application:
@@ -26,11 +29,32 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
     return application
 
 
+def runner_of(application: web.Application) -> web.AppRunner:
+    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
+    return web.AppRunner(
+        application,
+        access_log=None,
+        auto_decompress=False,
+        handler_cancellation=True,
+        keepalive_timeout=_KEEPALIVE_SECONDS,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+    )
+
+
 def _add(application: web.Application, row: Route, gateway: Gateway) -> None:
-    if row.method == "GET":
-        application.router.add_get(row.path, gateway.around(row))
-    else:
-        application.router.add_route(row.method, row.path, gateway.around(row))
+    add = (
+        application.router.add_get
+        if row.method == "GET"
+        else partial(application.router.add_route, row.method)
+    )
+    add(row.path, gateway.around(row), expect_handler=_continue)
+
+
+async def _continue(request: web.Request) -> None:
+    """Ask for the body that the client holds back; an expectation that is unknown is ignored (RFC 9110)."""
+    if request.headers["Expect"].lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer itself has not begun
 
 
 def _other_methods(path: str, rows: list[Route]) -> Route:
@@ -60,4 +84,4 @@ def _anything_else() -> Route:
     async def not_found(_: web.Request) -> NoReturn:
         raise web.HTTPNotFound
 
-    return Route(method="*", path="/{anything:.*}", name="unrouted", handler=not_found, any_origin=True)
+    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=not_found, any_origin=True)

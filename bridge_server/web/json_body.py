@@ -45,7 +45,10 @@ class _DuplicateNameError(ValueError):
 
 async def json_object(request: web.Request) -> JsonObject:
     """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError."""
-    content_type = request.headers.get("Content-Type")
+    headers = request.headers
+    if "Content-Encoding" in headers:
+        raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
+    content_type = headers.get("Content-Type")
     if content_type is not None and content_type != "application/json":
         _require_json(request.content_type)
     return parse_object(await request.read())
@@ -68,6 +71,8 @@ def parse_object(body: bytes) -> JsonObject:
         return JsonObject(values, _member_texts(body.decode()))
     except _DuplicateNameError as error:
         raise InvalidInputError(f"The body has an object with the name {error} twice.") from error
+    except RecursionError as error:  # in a member that a later one of the same name hid
+        raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.") from error
     except ValueError as error:
         raise InvalidInputError(f"The body has a number that cannot be represented: {error}.") from error
 

@@ -8,8 +8,8 @@ from aiohttp import web
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.answers import ready_made
 
-_WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,9})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
-_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
+_WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
+_SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ class AddressQuotas:
         self._clock = clock
         self._full_at_us: dict[BucketId, int] = {}
         self._unsaved: set[BucketId] = set()
+        self._being_saved: set[BucketId] = set()
 
     def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> list[Charge]:
         """Spend one token of each limit, and say what was spent: nothing for a client that is exempt.
@@ -68,6 +69,11 @@ class AddressQuotas:
             Charge(limit, spend(limit, full_at_us.get((limit.name, key), 0), now_us)) for limit in limits
         ]
         if not all(charge.spending.allowed for charge in charges):
+            charges = [
+                charge if not charge.spending.allowed else self._unspent(charge, key) for charge in charges
+            ]
+            for charge in charges:
+                self._keep((charge.limit.name, key), charge.spending)  # a clock set back may have moved it
             raise AddressLimitError(charges)
         for charge in charges:
             self._keep((charge.limit.name, key), charge.spending)
@@ -78,17 +84,25 @@ class AddressQuotas:
     @property
     def has_unsaved(self) -> bool:
         """Whether a bucket that is worth saving has changed."""
-        return bool(self._unsaved)
+        return bool(self._unsaved or self._being_saved)
 
     def take_unsaved(self) -> list[tuple[BucketId, int]]:
-        """The buckets that changed since the last call, with the moments at which they are full."""
-        unsaved = [(bucket, self._full_at_us[bucket]) for bucket in self._unsaved & self._full_at_us.keys()]
+        """The buckets that changed since they were last saved, with the moments at which they are full."""
+        self._being_saved |= self._unsaved & self._full_at_us.keys()
         self._unsaved.clear()
-        return unsaved
+        return [(bucket, self._full_at_us[bucket]) for bucket in self._being_saved]
+
+    def saved(self) -> None:
+        """What was taken last is on disk. Until this is said, it is taken again."""
+        self._being_saved.clear()
 
     def restore(self, buckets: Iterable[tuple[BucketId, int]]) -> None:
         """Take over buckets that were saved before a restart."""
         self._full_at_us.update(buckets)
+
+    def _unspent(self, charge: Charge, key: str) -> Charge:
+        full_at_us = self._full_at_us.get((charge.limit.name, key), 0)
+        return Charge(charge.limit, spend(charge.limit, full_at_us, self._clock.now_us(), cost=0))
 
     def _keep(self, bucket: BucketId, spending: Spending) -> None:
         self._full_at_us[bucket] = spending.full_at_us
@@ -97,6 +111,7 @@ class AddressQuotas:
 
     def _prune(self, now_us: int) -> None:
         self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
+        self._being_saved &= self._full_at_us.keys()
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from bridge_server.app import build_app
 from bridge_server.settings import Settings
+from bridge_server.web.application import runner_of
 from tests.support.clock import ManualClock
 
 _START_SECONDS = 20.0
@@ -56,7 +57,7 @@ async def running_server(
     chosen = Settings(**{"port": 0, "data_dir": data_dir, **settings})
     clock = clock or ManualClock()
     built = build_app(chosen, clock)
-    runner = web.AppRunner(built.application, access_log=None, handler_cancellation=True, shutdown_timeout=5)
+    runner = runner_of(built.application)
     try:
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
