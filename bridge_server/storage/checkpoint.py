@@ -32,15 +32,12 @@ class Checkpointer:
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
-        checkpointed_at_bytes = 0
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
             size = self.log_bytes
-            if size < _WORTHWHILE_BYTES and size <= checkpointed_at_bytes:
-                continue
-            checkpointed_at_bytes = size
-            # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
-            await _checkpoint(connection, "TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
+            if size >= _WORTHWHILE_BYTES:
+                # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
+                await _checkpoint(connection, "TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
 
 
 async def _checkpoint(connection: aiosqlite.Connection, mode: str) -> None:

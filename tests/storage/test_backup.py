@@ -1,0 +1,158 @@
+"""A copy of the database: whole, checked, private, and made while others write."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from bridge_server.storage.backup import BackupError, backup
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.support.drivers import make_notes_file
+from tests.support.locks import locked
+from tests.support.server import RunningServer
+
+SESSIONS_WITH_CALLS = """
+SELECT session_id, CAST(calls.payload AS TEXT) AS payload FROM calls JOIN sessions ON sessions.id = session
+"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    file = make_notes_file(tmp_path)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("INSERT INTO notes (name) VALUES ('kept')")
+        connection.commit()
+    return file
+
+
+def ask(file: Path, sql: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(file)) as connection:
+        return connection.execute(sql).fetchall()
+
+
+async def test_a_backup_under_load_holds_everything_that_was_answered_before_it(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    answered: list[str] = []
+    enough = asyncio.Event()
+
+    async def keep_writing() -> None:
+        while True:
+            session_id = await server.open_session()
+            await server.request_call(session_id, payload="sealed")
+            answered.append(session_id)
+            if len(answered) >= 100:
+                enough.set()
+
+    writers = [asyncio.create_task(keep_writing()) for _ in range(8)]
+    await enough.wait()
+    before = set(answered)
+    target = tmp_path / "copy.sqlite3"
+    await asyncio.to_thread(backup, server.settings.database_file, target)
+    for writer in writers:
+        writer.cancel()
+    await asyncio.gather(*writers, return_exceptions=True)
+
+    assert ask(target, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(target, "PRAGMA foreign_key_check") == []
+    copied = {name for (name,) in ask(target, "SELECT session_id FROM sessions")}
+    with_calls = ask(target, f"SELECT session_id FROM ({SESSIONS_WITH_CALLS}) WHERE payload = '\"sealed\"'")
+    assert before <= copied
+    assert before <= {name for (name,) in with_calls}
+
+
+async def test_a_server_starts_over_a_backup(server: RunningServer, tmp_path: Path) -> None:
+    await server.open_session()
+    target = tmp_path / "copy.sqlite3"
+    await asyncio.to_thread(backup, server.settings.database_file, target)
+
+    saved = migrate(target, packaged_migrations())
+
+    assert saved is None
+    assert ask(target, "SELECT count(*) FROM sessions") == [(1,)]
+
+
+def test_the_size_is_returned_and_the_copy_is_for_its_owner_only(database: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.sqlite3"
+
+    size = backup(database, target)
+
+    assert size == target.stat().st_size > 0
+    assert S_IMODE(target.stat().st_mode) == 0o600
+    assert ask(target, "SELECT name FROM notes") == [("kept",)]
+
+
+def test_a_database_that_another_program_holds_is_copied_all_the_same(database: Path, tmp_path: Path) -> None:
+    with locked(database):
+        backup(database, tmp_path / "copy.sqlite3")
+
+    assert ask(tmp_path / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
+
+
+def test_a_database_whose_name_has_odd_characters_is_copied(database: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "50% of what? #1 & 'more'"
+    odd.mkdir()
+    source = database.rename(odd / "notes.sqlite3")
+
+    backup(source, odd / "copy.sqlite3")
+
+    assert ask(odd / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
+
+
+def test_what_is_there_already_is_not_overwritten(database: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.sqlite3"
+    target.write_text("precious")
+
+    with pytest.raises(BackupError, match="exists already"):
+        backup(database, target)
+
+    assert target.read_text() == "precious"
+
+
+def test_the_database_is_not_copied_onto_itself(database: Path) -> None:
+    with pytest.raises(BackupError, match="exists already"):
+        backup(database, database)
+
+    assert ask(database, "SELECT name FROM notes") == [("kept",)]
+
+
+def test_a_database_that_is_not_there_is_said_to_be_missing_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="there is no database"):
+        backup(tmp_path / "missing.sqlite3", tmp_path / "copy.sqlite3")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_cannot_be_written_is_an_error_that_says_so(database: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="failed"):
+        backup(database, tmp_path / "nowhere" / "copy.sqlite3")
+
+
+@pytest.mark.parametrize(
+    "content", [b"this is not a database, and never was one. " * 100, b"SQLite format 3\0"]
+)
+def test_what_is_not_a_database_is_not_copied(tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "odd.sqlite3"
+    source.write_bytes(content)
+
+    with pytest.raises(BackupError, match="failed"):
+        backup(source, tmp_path / "copy.sqlite3")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["odd.sqlite3"]
+
+
+def test_a_damaged_database_leaves_no_copy_behind(database: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.executescript("INSERT INTO notes (name, data) VALUES ('large', zeroblob(400000));")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    content = bytearray(database.read_bytes())
+    content[4_096:40_960] = b"\xa5" * 36_864
+    database.write_bytes(content)
+
+    with pytest.raises(BackupError):
+        backup(database, tmp_path / "copy.sqlite3")
+
+    assert not list(tmp_path.glob("copy*"))
