@@ -4,12 +4,15 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
+import structlog
 from aiohttp import web
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 _IPV6_CUSTOMER_BITS = 64
+
+log = structlog.get_logger()
 
 
 class ClientAddresses:
@@ -18,6 +21,7 @@ class ClientAddresses:
     def __init__(self, trusted_proxies: tuple[Network, ...], exempt: tuple[Network, ...]) -> None:
         self._trusted_proxies = trusted_proxies
         self._exempt = exempt
+        self._mentioned = False
         self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
         self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
 
@@ -26,7 +30,15 @@ class ClientAddresses:
 
         IPv6 clients count by their /64, the least that one customer is given.
         """
-        return self._bucket_key(self.client(request))
+        key = self._bucket_key(self.client(request))
+        if key is None and not self._mentioned and "X-Forwarded-For" in request.headers:
+            self._mentioned = True
+            log.warning(
+                "proxy_not_trusted",
+                peer=request.remote,
+                advice="no quota applies to what it forwards: name the proxy in trusted_proxies",
+            )
+        return key
 
     def client(self, request: web.Request) -> str:
         """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.relay.polls import POLLS, Poll
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN
 from tests.support.server import running_server
@@ -29,3 +30,24 @@ async def session_id(bridge: BridgeClient) -> str:
 async def receiver() -> AsyncIterator[WebhookReceiver]:
     async with open_receiver() as receiver:
         yield receiver
+
+
+@pytest.fixture
+async def tight_bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
+    """A bridge that keeps three calls without a status, and no more."""
+    async with running_server(tmp_path / "tight", max_pending_calls=3) as server:
+        yield BridgeClient(server)
+
+
+@pytest.fixture
+async def closed_bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
+    """A bridge with default settings: it calls no webhook on this machine."""
+    async with running_server(tmp_path / "closed") as server:
+        yield BridgeClient(server)
+
+
+@pytest.fixture(params=list(POLLS.values()), ids=list(POLLS))
+async def poll(bridge: BridgeClient, request: pytest.FixtureRequest) -> Poll:
+    """Each of the three reads in turn."""
+    made: Poll = await request.param(bridge)
+    return made

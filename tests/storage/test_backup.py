@@ -156,3 +156,14 @@ def test_a_damaged_database_leaves_no_copy_behind(database: Path, tmp_path: Path
         backup(database, tmp_path / "copy.sqlite3")
 
     assert not list(tmp_path.glob("copy*"))
+
+
+def test_a_copy_that_does_not_pass_its_check_is_not_kept(database: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        connection.execute("INSERT INTO notes (name, number) VALUES ('against the rule', -1)")
+
+    with pytest.raises(BackupError, match="damaged"):
+        backup(database, tmp_path / "copy.sqlite3")
+
+    assert not list(tmp_path.glob("copy*"))

@@ -31,9 +31,7 @@ class BridgeClient:
         return await self.server.open_session()
 
     async def update(self, session_id: str, payload: Any = "approval", **more: Any) -> Answer:
-        return await self.send(
-            "PUT", f"/session/{session_id}", {"encryptionPayload": payload, **more}
-        )
+        return await self.send("PUT", f"/session/{session_id}", {"encryptionPayload": payload, **more})
 
     async def session(self, session_id: str) -> Answer:
         return await self.get(f"/session/{session_id}")
