@@ -13,9 +13,11 @@ from bridge_server.kernel.errors import UnavailableError
 Sweep: TypeAlias = Callable[[int], Awaitable[int]]
 """Deletes one slice of what has expired at the given time in milliseconds; returns how many rows."""
 
-# After each slice the others have the database to themselves for twice the time that it took.
+# After each slice the others have the database to themselves: for a multiple of the time that it took,
+# and at least so long. The longer a sweep has been at it, the shorter the pauses, down to a tenth.
 _PAUSE_PER_SECOND = 2.0
-_LEAST_PAUSE_SECONDS = 0.01
+_LEAST_PAUSE_SECONDS = 0.03
+_MOST_HASTE = 0.9
 
 log = structlog.get_logger()
 
@@ -40,11 +42,15 @@ class Sweeper:
     async def sweep(self) -> int:
         """Delete everything that has expired by now; returns how many rows."""
         swept = 0
+        began = perf_counter()
         for sweep in self._sweeps:
             started = perf_counter()
             while deleted := await sweep(self._clock.now_ms()):
                 swept += deleted
-                took_seconds = perf_counter() - started
-                await asyncio.sleep(max(_LEAST_PAUSE_SECONDS, took_seconds * _PAUSE_PER_SECOND))
+                await asyncio.sleep(self._pause(perf_counter() - started, perf_counter() - began))
                 started = perf_counter()
         return swept
+
+    def _pause(self, slice_seconds: float, sweep_seconds: float) -> float:
+        haste = min(1.0, sweep_seconds / self._interval_seconds) * _MOST_HASTE
+        return max(_LEAST_PAUSE_SECONDS, slice_seconds * _PAUSE_PER_SECOND) * (1 - haste)

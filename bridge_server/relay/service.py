@@ -22,7 +22,7 @@ from bridge_server.relay.models import (
 )
 from bridge_server.relay.store import RelayStore
 
-_SWEEP_SLICE = 100
+_SWEEP_SLICE = 25
 
 
 class Relay:

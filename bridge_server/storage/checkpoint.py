@@ -1,4 +1,7 @@
-"""Moves the write-ahead log into the database file, on a connection of its own, outside the write path."""
+"""Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
+
+Often and a little at a time: a commit that meets the flush of a long log waits for all of it.
+"""
 
 import asyncio
 import sqlite3
@@ -9,8 +12,8 @@ import structlog
 
 from bridge_server.storage.connection import run
 
-_INTERVAL_SECONDS = 1.0
-_WORTHWHILE_BYTES = 4 * 2**20
+_INTERVAL_SECONDS = 0.25
+_WORTHWHILE_BYTES = 2**20
 _ALARMING_BYTES = 256 * 2**20
 
 log = structlog.get_logger()
