@@ -14,10 +14,11 @@ Sweep: TypeAlias = Callable[[int], Awaitable[int]]
 """Deletes one slice of what has expired at the given time in milliseconds; returns how many rows."""
 
 # After each slice the others have the database to themselves: for a multiple of the time that it took,
-# and at least so long. The longer a sweep has been at it, the shorter the pauses, down to a tenth.
+# and at least so long. A sweep that goes on for a minute is behind: its pauses shrink down to a tenth.
 _PAUSE_PER_SECOND = 2.0
 _LEAST_PAUSE_SECONDS = 0.03
 _MOST_HASTE = 0.9
+_MOST_HASTE_AFTER_SECONDS = 60.0
 
 log = structlog.get_logger()
 
@@ -47,10 +48,11 @@ class Sweeper:
             started = perf_counter()
             while deleted := await sweep(self._clock.now_ms()):
                 swept += deleted
-                await asyncio.sleep(self._pause(perf_counter() - started, perf_counter() - began))
+                await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
                 started = perf_counter()
         return swept
 
-    def _pause(self, slice_seconds: float, sweep_seconds: float) -> float:
-        haste = min(1.0, sweep_seconds / self._interval_seconds) * _MOST_HASTE
-        return max(_LEAST_PAUSE_SECONDS, slice_seconds * _PAUSE_PER_SECOND) * (1 - haste)
+
+def _pause(slice_seconds: float, sweep_seconds: float) -> float:
+    haste = min(1.0, sweep_seconds / _MOST_HASTE_AFTER_SECONDS) * _MOST_HASTE
+    return max(_LEAST_PAUSE_SECONDS, slice_seconds * _PAUSE_PER_SECOND) * (1 - haste)

@@ -74,7 +74,7 @@ def measure_growth(plan: Plan) -> Iterator[Result]:
         seeded = fill(folder, _population(plan.large_sessions))
         for name, case in _CASES.items():
             rounds = _alternate(plan, case, folder, seeded)
-            yield Result(name, _figures(rounds), case.target)
+            yield Result(name, _figures(rounds, case.scenario.writes), case.target)
 
 
 def _alternate(plan: Plan, case: _Case, large: Path, seeded: Seeded) -> list[tuple[Sample, Sample]]:
@@ -105,7 +105,7 @@ def _drawn(seeded: Seeded, some: int | None) -> Seeded:
     return Seeded(draw(seeded.sessions), draw(seeded.pending), draw(seeded.answered))
 
 
-def _figures(rounds: list[tuple[Sample, Sample]]) -> Figures:
+def _figures(rounds: list[tuple[Sample, Sample]], writes: bool) -> Figures:
     return {
         "small_us": median(small.cpu_us for small, _ in rounds),
         "large_us": median(large.cpu_us for _, large in rounds),
@@ -113,4 +113,6 @@ def _figures(rounds: list[tuple[Sample, Sample]]) -> Figures:
         "small_rate": median(small.rate for small, _ in rounds),
         "large_rate": median(large.rate for _, large in rounds),
         "rate_ratio": median(large.rate / small.rate for small, large in rounds),
+        "small_written_bytes": median(small.written_bytes for small, _ in rounds) if writes else None,
+        "large_written_bytes": median(large.written_bytes for _, large in rounds) if writes else None,
     }
