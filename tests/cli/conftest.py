@@ -1,0 +1,43 @@
+"""The command line without whatever settings the machine that runs the tests has."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bridge_server.cli.main import commands
+
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.upper().startswith("BRIDGE_") or name in ("STATE_DIRECTORY", "NOTIFY_SOCKET"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
+
+
+@pytest.fixture
+def invoke() -> Invoke:
+    """Runs a command in this process."""
+    runner = CliRunner()
+
+    def run(*arguments: str | Path) -> Result:
+        return runner.invoke(commands, list(map(str, arguments)), prog_name="bridge-server")
+
+    return run
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Callable[[str], Path]:
+    """Writes a TOML file."""
+
+    def write(toml: str) -> Path:
+        file = tmp_path / "bridge.toml"
+        file.write_text(toml, "utf-8")
+        return file
+
+    return write

@@ -1,0 +1,68 @@
+"""Metrics on a port of their own, and not on the public one."""
+
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.support.command import WatchedServer, watched_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedServer]:
+    with watched_server(
+        tmp_path_factory.mktemp("metrics"), environment={"BRIDGE_METRICS_PORT": "0"}
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def metrics_url(server: WatchedServer) -> str:
+    (line,) = [line for line in server.log() if line["event"] == "metrics_listening"]
+    url: str = line["url"]
+    return url
+
+
+def get(url: str, method: str = "GET") -> tuple[int, str, str]:
+    try:
+        with urlopen(Request(url, method=method), timeout=10) as response:
+            return response.status, response.headers["Content-Type"], response.read().decode()
+    except HTTPError as error:
+        return error.code, error.headers["Content-Type"], error.read().decode()
+
+
+def test_the_port_is_told_in_the_log_and_is_another_one(server: WatchedServer, metrics_url: str) -> None:
+    assert metrics_url.startswith("http://127.0.0.1:")
+    assert not metrics_url.startswith(server.url)
+
+
+def test_requests_are_counted_by_route_and_status(server: WatchedServer, metrics_url: str) -> None:
+    for _ in range(3):
+        get(f"{server.url}/session/new", "POST")
+    get(f"{server.url}/session/unknown")
+
+    status, content_type, text = get(metrics_url)
+
+    assert status == 200
+    assert content_type.startswith("text/plain")
+    assert 'bridge_http_requests_total{route="open-session",status="200"} 3.0' in text
+    assert 'bridge_http_requests_total{route="session",status="404"} 1.0' in text
+    assert 'bridge_http_request_seconds_count{route="open-session"} 3.0' in text
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["waiting_clients", "database_commits", "database_transactions", "database_log_bytes", "outbox_due"],
+)
+def test_what_an_operator_watches_is_there(metrics_url: str, name: str) -> None:
+    assert f"\nbridge_{name} " in get(metrics_url)[2]
+
+
+def test_the_public_port_has_no_metrics(server: WatchedServer) -> None:
+    assert get(f"{server.url}/metrics")[0] == 404
+
+
+def test_the_port_of_the_metrics_has_nothing_else(metrics_url: str) -> None:
+    assert get(metrics_url.replace("/metrics", "/hello"))[0] == 404
+    assert get(metrics_url.replace("/metrics", "/session/new"), "POST")[0] == 404

@@ -1,0 +1,139 @@
+"""A start that cannot succeed ends by itself, with one line that says what to do, and exit code 2."""
+
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bridge_server.storage.data_directory import held
+from tests.support.command import Finished, run_command, watched_server
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        yield other.getsockname()[1]
+
+
+def serve(data_dir: Path, *arguments: str, **environment: str) -> Finished:
+    """Start a server that is expected to end by itself, soon: no thread may keep it alive."""
+    return run_command(
+        "serve", "--port", "0", "--data-dir", data_dir, *arguments, environment=environment, within_seconds=15
+    )
+
+
+def only_line(finished: Finished) -> str:
+    """The one line that a refused start writes."""
+    assert finished.exit_code == 2, finished.err
+    assert finished.out == ""
+    (line,) = finished.err.splitlines()
+    assert line.startswith("bridge-server: ")
+    return line
+
+
+def test_a_second_server_on_the_same_directory_is_told_which_process_has_it(tmp_path: Path) -> None:
+    with watched_server(tmp_path) as first:
+        line = only_line(serve(tmp_path / "data"))
+
+        assert first.process.poll() is None
+        assert f"process {first.process.pid}" in line
+        assert str(tmp_path / "data") in line
+
+
+def test_a_refused_start_leaves_the_ready_file_of_the_running_server(tmp_path: Path) -> None:
+    with watched_server(tmp_path) as first:
+        only_line(serve(tmp_path / "data", "--ready-file", str(first.ready_file)))
+
+        assert first.ready_file.exists()
+
+
+def test_a_file_in_the_place_of_the_directory(data_dir: Path) -> None:
+    data_dir.write_text("in the way")
+
+    line = only_line(serve(data_dir / "below"))
+
+    assert f"the data directory {data_dir / 'below'} cannot be used" in line
+    assert "--data-dir" in line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable to root")
+def test_an_unwritable_directory(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o500)
+
+    assert "Permission denied" in only_line(serve(data_dir))
+
+
+def test_a_database_of_a_newer_version(data_dir: Path) -> None:
+    data_dir.mkdir()
+    with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection:
+        connection.execute("PRAGMA user_version = 9999")
+
+    line = only_line(serve(data_dir))
+
+    assert "schema version 9999" in line
+    assert "newer program" in line
+
+
+def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
+    data_dir.mkdir()
+    (data_dir / "bridge.sqlite3").write_text("this is not a database " * 100)
+
+    assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
+
+
+def test_a_database_file_that_may_not_be_opened(data_dir: Path) -> None:
+    (data_dir / "bridge.sqlite3").mkdir(parents=True)
+
+    assert "bridge.sqlite3" in only_line(serve(data_dir))
+
+
+def test_a_port_in_use(data_dir: Path, taken_port: int) -> None:
+    line = only_line(serve(data_dir, "--port", str(taken_port)))
+
+    assert f"cannot listen on 127.0.0.1 port {taken_port}" in line
+    assert "in use" in line
+    assert "--port" in line
+
+
+def test_a_metrics_port_in_use(data_dir: Path, taken_port: int) -> None:
+    line = only_line(serve(data_dir, BRIDGE_METRICS_PORT=str(taken_port), BRIDGE_LOG_LEVEL="error"))
+
+    assert f"port {taken_port}" in line
+
+
+def test_a_host_that_is_not_of_this_machine(data_dir: Path) -> None:
+    assert "cannot listen on 192.0.2.1" in only_line(serve(data_dir, "--host", "192.0.2.1"))
+
+
+def test_a_malformed_webhook_secret(data_dir: Path) -> None:
+    line = only_line(serve(data_dir, BRIDGE_WEBHOOK_SECRET="not-of-that-kind"))
+
+    assert "whsec_" in line
+    assert "not-of-that-kind" not in line
+    assert not data_dir.exists()
+
+
+def test_a_ready_file_that_cannot_be_written(data_dir: Path) -> None:
+    missing = data_dir.parent / "nowhere" / "ready.json"
+
+    finished = serve(data_dir, "--ready-file", str(missing), BRIDGE_LOG_LEVEL="error")
+
+    assert finished.exit_code == 2
+    (line,) = finished.err.splitlines()
+    assert str(missing) in line
+
+
+def test_a_failed_start_lets_go_of_the_directory(data_dir: Path, taken_port: int) -> None:
+    only_line(serve(data_dir, "--port", str(taken_port)))
+
+    with held(data_dir):
+        assert not (data_dir / "bridge.sqlite3-wal").exists()

@@ -1,0 +1,106 @@
+"""What a server says when it is up: the banner, the ready file, the word to the service manager."""
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from bridge_server.version import VERSION
+from tests.support.command import WatchedServer, watched_server
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("serving")
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path) -> Iterator[WatchedServer]:
+    with watched_server(directory, "--public-url", "https://bridge.example.org/", command=()) as server:
+        yield server
+
+
+def get(url: str) -> tuple[int, str]:
+    with urlopen(url, timeout=10) as response:
+        return response.status, response.read().decode()
+
+
+def test_it_answers_at_the_url_that_the_ready_file_names(server: WatchedServer) -> None:
+    assert get(f"{server.url}/hello") == (200, f"Hello World, this is Bridge Server v{VERSION}")
+    assert get(f"{server.url}/readyz")[0] == 200
+
+
+def test_the_ready_file_tells_what_a_test_needs_to_know(server: WatchedServer, directory: Path) -> None:
+    assert server.facts == {
+        "url": server.url,
+        "pid": server.process.pid,
+        "public_url": "https://bridge.example.org",
+        "database": str(directory / "data" / "bridge.sqlite3"),
+        "version": VERSION,
+    }
+    assert not list(directory.glob("*.partial"))
+
+
+def test_it_listens_on_loopback_unless_told_otherwise(server: WatchedServer) -> None:
+    assert server.url.startswith("http://127.0.0.1:")
+
+
+def test_the_banner_says_who_where_and_what_to_try(server: WatchedServer, directory: Path) -> None:
+    banner = server.out_file.read_text("utf-8")
+
+    assert f"Bridge Server {VERSION}" in banner
+    assert "https://bridge.example.org" in banner
+    assert str(directory / "data" / "bridge.sqlite3") in banner
+    assert f"curl -X POST {server.url}/session/new" in banner
+    assert "Ctrl-C" in banner
+
+
+def test_nothing_is_logged_while_all_is_well(server: WatchedServer) -> None:
+    get(f"{server.url}/info")
+
+    assert server.log() == []
+
+
+def test_an_ipv6_address_is_bracketed(tmp_path: Path) -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    with watched_server(tmp_path, "--host", "::1") as server:
+        assert server.url.startswith("http://[::1]:")
+        assert get(f"{server.url}/livez")[0] == 200
+
+
+def test_the_ready_file_goes_when_the_server_stops(tmp_path: Path) -> None:
+    with watched_server(tmp_path) as server:
+        assert json.loads(server.ready_file.read_text())["pid"] == server.process.pid
+
+        assert server.stop(signal.SIGTERM) == 0
+
+        assert not server.ready_file.exists()
+
+
+def test_the_service_manager_hears_of_the_start_and_the_stop(tmp_path: Path) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(10)
+        with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(address)}) as server:
+            assert manager.recv(100) == b"READY=1"
+
+            assert server.stop(signal.SIGTERM) == 0
+
+        assert manager.recv(100) == b"STOPPING=1"
+
+
+@pytest.mark.parametrize("address", ["nobody", "not-a-socket"])
+def test_a_service_manager_that_does_not_listen_is_no_reason_not_to_serve(
+    tmp_path: Path, address: str
+) -> None:
+    (tmp_path / "not-a-socket").touch()
+
+    with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(tmp_path / address)}) as server:
+        assert get(f"{server.url}/readyz")[0] == 200
+        assert server.stop(signal.SIGTERM) == 0

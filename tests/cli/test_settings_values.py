@@ -1,0 +1,101 @@
+"""How the values of settings are spelled, and what they are when nobody says."""
+
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from bridge_server.settings import SettingsError, load_settings
+
+ConfigFile = Callable[[str], Path]
+
+_WEBHOOK_KEY = "whsec_" + "A" * 32
+
+
+@pytest.mark.parametrize(
+    ("spelling", "networks"),
+    [
+        ("10.0.0.0/8,::1/128", ["10.0.0.0/8", "::1/128"]),
+        (" 10.0.0.0/8 , ::1 ", ["10.0.0.0/8", "::1/128"]),
+        ('["10.0.0.0/8", "::1/128"]', ["10.0.0.0/8", "::1/128"]),
+        ('["10.0.0.0/8","::1"]', ["10.0.0.0/8", "::1/128"]),
+        ("192.0.2.7", ["192.0.2.7/32"]),
+        ("192.0.2.7/24", ["192.0.2.0/24"]),
+        ("", []),
+        ("[]", []),
+    ],
+)
+def test_networks_in_the_environment_are_a_list_with_or_without_brackets(
+    monkeypatch: pytest.MonkeyPatch, spelling: str, networks: list[str]
+) -> None:
+    monkeypatch.setenv("BRIDGE_TRUSTED_PROXIES", spelling)
+
+    assert load_settings({}, None).settings.trusted_proxies == tuple(map(ip_network, networks))
+
+
+@pytest.mark.parametrize(
+    ("toml", "networks"),
+    [
+        ('["10.0.0.0/8", "::1"]', ["10.0.0.0/8", "::1/128"]),
+        ('"10.0.0.0/8, ::1"', ["10.0.0.0/8", "::1/128"]),
+        ("[]", []),
+    ],
+)
+def test_networks_in_the_file_are_an_array_or_a_string(
+    config_file: ConfigFile, toml: str, networks: list[str]
+) -> None:
+    loaded = load_settings({}, config_file(f"quota_exempt = {toml}"))
+
+    assert loaded.settings.quota_exempt == tuple(map(ip_network, networks))
+
+
+def test_only_loopback_is_exempt_from_quotas_and_no_proxy_is_trusted_by_default() -> None:
+    settings = load_settings({}, None).settings
+
+    assert settings.quota_exempt == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+    assert settings.trusted_proxies == ()
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"STATE_DIRECTORY": "/state", "XDG_DATA_HOME": "/share"}, "/state"),
+        ({"STATE_DIRECTORY": "/state:/other"}, "/state"),
+        ({"XDG_DATA_HOME": "/share"}, "/share/bridge-server"),
+        ({"XDG_DATA_HOME": ""}, "/home/somebody/.local/share/bridge-server"),
+        ({"BRIDGE_DATA_DIR": "/named", "STATE_DIRECTORY": "/state"}, "/named"),
+    ],
+)
+def test_data_lives_where_the_service_manager_the_desktop_or_the_home_says(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], directory: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    assert load_settings({}, None).settings.data_dir == Path(directory)
+
+
+def test_a_public_url_loses_its_last_slash() -> None:
+    assert load_settings({"public_url": "https://example.org/"}, None).settings.public_url == (
+        "https://example.org"
+    )
+
+
+@pytest.mark.parametrize("secret", ["secret", "whsec_", "whsec_????", "whsec_" + "A" * 30, ""])
+def test_a_malformed_webhook_secret_is_refused_before_anything_starts_and_never_repeated(
+    config_file: ConfigFile, secret: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, config_file(f'webhook_secret = "{secret}"'))
+
+    assert str(caught.value).startswith("webhook_secret (file ")
+    assert len(secret) < 7 or secret not in str(caught.value)
+
+
+def test_a_webhook_secret_of_24_bytes_is_accepted(config_file: ConfigFile) -> None:
+    loaded = load_settings({}, config_file(f'webhook_secret = "{_WEBHOOK_KEY}"'))
+
+    assert loaded.settings.webhook_secret is not None
+    assert _WEBHOOK_KEY not in repr(loaded)

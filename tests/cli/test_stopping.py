@@ -1,0 +1,137 @@
+"""SIGTERM and SIGINT: who waits is answered, what is under way ends, and the exit code is 0."""
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.support.command import WatchedServer, watched_server
+from tests.support.eventually import eventually
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[WatchedServer]:
+    with watched_server(tmp_path, environment={"BRIDGE_METRICS_TOKEN": "open-sesame"}) as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: WatchedServer) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(server.url) as client:
+        yield client
+
+
+async def post(client: aiohttp.ClientSession, path: str, body: object = None) -> dict[str, str]:
+    async with client.post(path, json=body) as response:
+        assert response.status == 200
+        answer: dict[str, str] = await response.json()
+        return answer
+
+
+async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    async with client.get(path, headers={"Prefer": "wait=25"}) as response:
+        return response.status, await response.text()
+
+
+async def waiting(client: aiohttp.ClientSession, count: int) -> None:
+    """Return once so many long polls are waiting in the server."""
+
+    async def enough() -> bool:
+        headers = {"Authorization": "Bearer open-sesame"}
+        async with client.get("/metrics", headers=headers) as response:
+            return f"bridge_waiting_clients {float(count)}" in await response.text()
+
+    await eventually(enough)
+
+
+@asynccontextmanager
+async def half_sent(server: WatchedServer, text: str) -> AsyncIterator[asyncio.StreamReader]:
+    """A connection on which somebody begins a request and then falls silent."""
+    host, port = server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(text.encode())
+        await writer.drain()
+        yield reader
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_every_long_poll_is_answered_and_the_exit_code_is_0(
+    server: WatchedServer, client: aiohttp.ClientSession, number: int
+) -> None:
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    call = {"encryptionPayload": "sealed", "dappName": "Dapp"}
+    call_id = (await post(client, f"/session/{session_id}/call/new", call))["callId"]
+    empty_id = (await post(client, "/session/new"))["sessionId"]
+    paths = [f"/session/{session_id}", f"/call-status/{call_id}", f"/session/{empty_id}/calls"]
+    polls = [asyncio.create_task(poll(client, path)) for path in paths * 20]
+    await waiting(client, 60)
+
+    exit_code = await asyncio.to_thread(server.stop, number)
+
+    assert exit_code == 0
+    assert await asyncio.gather(*polls) == [(204, ""), (204, ""), (200, "{}")] * 20
+    assert "Traceback" not in server.err_file.read_text("utf-8")
+
+
+async def test_half_sent_requests_do_not_keep_it_from_stopping(
+    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: 100\r\n"
+    async with (
+        half_sent(server, "GET /hello HT"),
+        half_sent(server, head),
+        half_sent(server, f'{head}\r\n{{"encryptionPayload":'),
+        half_sent(server, ""),
+    ):
+        polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
+        await waiting(client, 1)
+
+        exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+
+        assert exit_code == 0
+        assert (await polling)[0] == 204
+        assert "Traceback" not in server.err_file.read_text("utf-8")
+    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
+        assert connection.execute("SELECT session_id, payload FROM sessions").fetchall() == [
+            (session_id, None)
+        ]
+
+
+async def test_writes_under_way_are_answered_and_stored(
+    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    answered: list[str] = []
+    enough = asyncio.Event()
+
+    async def keep_writing() -> None:
+        while True:
+            answered.append((await post(client, "/session/new"))["sessionId"])
+            if len(answered) >= 100:
+                enough.set()
+
+    writers = [asyncio.create_task(keep_writing()) for _ in range(16)]
+    await enough.wait()
+    exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+    outcomes = await asyncio.gather(*writers, return_exceptions=True)
+
+    assert exit_code == 0
+    assert all(isinstance(outcome, aiohttp.ClientError) for outcome in outcomes)
+    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
+        stored = {row[0] for row in connection.execute("SELECT session_id FROM sessions")}
+    assert set(answered) <= stored
+    assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_stops(server: WatchedServer, number: int) -> None:
+    assert server.stop(number) == 0
+    assert server.log() == []

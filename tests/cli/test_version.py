@@ -1,0 +1,77 @@
+"""What the command says of itself."""
+
+import json
+
+import pytest
+
+from bridge_server.version import VERSION
+from tests.cli.conftest import Invoke
+from tests.support.command import run_command
+
+COMMANDS = ("serve", "config", "backup", "version")
+
+
+def test_version_names_the_program_and_its_version(invoke: Invoke) -> None:
+    result = invoke("version")
+
+    assert (result.exit_code, result.stdout) == (0, f"Bridge Server {VERSION}\n")
+
+
+def test_version_as_json(invoke: Invoke) -> None:
+    assert json.loads(invoke("version", "--json").stdout) == {"name": "Bridge Server", "version": VERSION}
+
+
+def test_the_version_is_1_and_three_numbers() -> None:
+    major, *others = VERSION.split(".")
+
+    assert major == "1"
+    assert len(others) == 2
+    assert all(number.isdigit() for number in others)
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
+    result = invoke(flag)
+
+    assert result.exit_code == 0
+    assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("config", "check")], ids=" ".join)
+def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> None:
+    result = invoke(*command, "--help")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"Usage: bridge-server {' '.join(command)} ")
+
+
+def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
+    text = invoke("serve", "--help").stdout
+
+    for flag in ("--host", "--port", "--data-dir", "--config", "--public-url", "--allow-private-webhooks"):
+        assert flag in text
+    assert "--access-log" in text
+    assert "--ready-file" in text
+
+
+def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
+    result = invoke("nonsense")
+
+    assert result.exit_code == 2
+    assert "nonsense" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [("version",), ("--version",)])
+def test_the_module_is_the_command(arguments: tuple[str, ...]) -> None:
+    finished = run_command(*arguments)
+
+    assert finished.exit_code == 0
+    assert VERSION in finished.out
+    assert finished.err == ""
+
+
+def test_without_a_command_flags_are_those_of_serve() -> None:
+    finished = run_command("--port", "65536")
+
+    assert finished.exit_code == 2
+    assert finished.err == "bridge-server: port (flag --port): Input should be less than or equal to 65535\n"

@@ -1,0 +1,151 @@
+"""The read cache: it never outlives a change, and never grows beyond its capacity."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.kernel.cache import Cached, ReadCache
+from bridge_server.kernel.signals import Key
+
+KEY: Key = ("session", "a")
+FAR = 10**15
+
+
+def reading(value: bytes | None, expires_at_ms: int = FAR) -> Callable[[], Awaitable[Cached]]:
+    """A read that finds this value."""
+
+    async def read() -> Cached:
+        return Cached(value, expires_at_ms)
+
+    return read
+
+
+@pytest.mark.parametrize("value", [b"body", b"", None])
+async def test_what_was_loaded_is_remembered(value: bytes | None) -> None:
+    cache = ReadCache(10_000)
+
+    loaded = await cache.load(KEY, reading(value))
+
+    assert loaded.value == value
+    assert cache.get(KEY, now_ms=0) == loaded
+
+
+async def test_another_key_is_not_known() -> None:
+    cache = ReadCache(10_000)
+    await cache.load(KEY, reading(b"body"))
+
+    assert cache.get(("calls", "a"), now_ms=0) is None
+
+
+async def test_a_forgotten_key_is_not_known() -> None:
+    cache = ReadCache(10_000)
+    await cache.load(KEY, reading(b"body"))
+
+    cache.forget(KEY)
+
+    assert cache.get(KEY, now_ms=0) is None
+
+
+async def test_what_was_touched_while_it_was_read_is_returned_but_not_remembered() -> None:
+    cache = ReadCache(10_000)
+    gate = asyncio.Event()
+
+    async def slow_read() -> Cached:
+        await gate.wait()
+        return Cached(b"old", FAR)
+
+    load = asyncio.create_task(cache.load(KEY, slow_read))
+    await asyncio.sleep(0)
+    cache.forget(KEY)
+    gate.set()
+
+    assert (await load).value == b"old"
+    assert cache.get(KEY, now_ms=0) is None
+
+
+async def test_a_read_begun_after_the_touch_is_remembered_whatever_the_earlier_one_brings() -> None:
+    cache = ReadCache(10_000)
+    gate = asyncio.Event()
+
+    async def slow_read() -> Cached:
+        await gate.wait()
+        return Cached(b"old", FAR)
+
+    earlier = asyncio.create_task(cache.load(KEY, slow_read))
+    await asyncio.sleep(0)
+    cache.forget(KEY)
+    await cache.load(KEY, reading(b"new"))
+    gate.set()
+    await earlier
+
+    remembered = cache.get(KEY, now_ms=0)
+    assert remembered is not None
+    assert remembered.value == b"new"
+
+
+async def test_a_read_that_fails_leaves_nothing_behind() -> None:
+    cache = ReadCache(10_000)
+
+    async def failing() -> Cached:
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError, match="gone"):
+        await cache.load(KEY, failing)
+
+    assert cache.get(KEY, now_ms=0) is None
+    assert not cache._loads
+
+
+@pytest.mark.parametrize(("now_ms", "holds"), [(999, True), (1_000, False), (1_001, False)])
+async def test_an_entry_holds_until_it_expires(now_ms: int, holds: bool) -> None:
+    cache = ReadCache(10_000)
+    await cache.load(KEY, reading(b"body", expires_at_ms=1_000))
+
+    assert (cache.get(KEY, now_ms) is not None) is holds
+
+
+async def test_what_was_not_read_for_longest_makes_room() -> None:
+    entry_bytes = Cached(b"x" * 100, FAR).size_bytes
+    cache = ReadCache(3 * entry_bytes)
+    for name in "abc":
+        await cache.load(("session", name), reading(b"x" * 100))
+    cache.get(("session", "a"), now_ms=0)
+
+    await cache.load(("session", "d"), reading(b"x" * 100))
+
+    known = [name for name in "abcd" if cache.get(("session", name), now_ms=0)]
+    assert known == ["a", "c", "d"]
+
+
+async def test_what_is_larger_than_the_whole_capacity_is_returned_but_not_remembered() -> None:
+    cache = ReadCache(1_000)
+
+    loaded = await cache.load(KEY, reading(b"x" * 2_000))
+
+    assert loaded.value == b"x" * 2_000
+    assert cache.get(KEY, now_ms=0) is None
+
+
+names = st.sampled_from("abcdef")
+
+
+@given(st.lists(st.tuples(names, st.integers(-1, 900)), max_size=60))
+def test_the_size_is_that_of_what_is_remembered_and_within_the_capacity(
+    actions: list[tuple[str, int]],
+) -> None:
+    cache = ReadCache(2_000)
+
+    async def act() -> None:
+        for name, size in actions:
+            if size < 0:
+                cache.forget(("session", name))
+            else:
+                await cache.load(("session", name), reading(b"x" * size))
+
+    asyncio.run(act())
+
+    assert cache._size_bytes == sum(entry.size_bytes for entry in cache._entries.values())
+    assert cache._size_bytes <= 2_000

@@ -1,0 +1,243 @@
+"""Signals: a change is never missed, and who leaves leaves nothing behind."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bridge_server.kernel.signals import Key, Signals
+
+KEY: Key = ("session", "a")
+OTHER: Key = ("session", "b")
+LONG = 60.0
+
+
+@pytest.fixture
+def signals() -> Signals:
+    return Signals()
+
+
+class Cell:
+    """Something to wait for, that says how often it was read and can be held up while it is."""
+
+    def __init__(self) -> None:
+        self.value: str | None = None
+        self.reads = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def read(self) -> str | None:
+        value = self.value
+        self.reads += 1
+        await self.gate.wait()
+        return value
+
+
+async def turn(times: int = 5) -> None:
+    """Let everything that is ready run."""
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+async def test_what_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
+    cell = Cell()
+    cell.value = "there"
+
+    found = await signals.wait_for(KEY, cell.read, LONG)
+
+    assert found == "there"
+    assert signals.waiting == 0
+
+
+async def test_a_waiter_wakes_when_its_key_is_touched(signals: Signals) -> None:
+    cell = Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert await waiter == "new"
+    assert signals.waiting == 0
+
+
+async def test_a_change_between_the_read_and_the_sleep_is_not_lost(signals: Signals) -> None:
+    cell = Cell()
+    cell.gate.clear()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+    assert cell.reads == 1
+
+    cell.value = "new"
+    signals.touch(KEY)
+    cell.gate.set()
+
+    assert await waiter == "new"
+
+
+async def test_a_change_made_by_the_read_itself_is_not_lost(signals: Signals) -> None:
+    cell = Cell()
+
+    async def read_and_change() -> str | None:
+        found = cell.value
+        cell.value = "new"
+        signals.touch(KEY)
+        return found
+
+    assert await signals.wait_for(KEY, read_and_change, LONG) == "new"
+
+
+async def test_every_waiter_of_a_key_wakes_at_one_touch(signals: Signals) -> None:
+    cell = Cell()
+    waiters = [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG)) for _ in range(200)]
+    await turn()
+    assert signals.waiting == 200
+
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert await asyncio.gather(*waiters) == ["new"] * 200
+    assert signals.waiting == 0
+
+
+async def test_a_touch_that_brings_nothing_puts_the_waiter_back_to_sleep(signals: Signals) -> None:
+    cell = Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    signals.touch(KEY)
+    await turn()
+
+    assert cell.reads == 2
+    assert signals.waiting == 1
+    cell.value = "new"
+    signals.touch(KEY)
+    assert await waiter == "new"
+
+
+async def test_touches_that_bring_nothing_do_not_move_the_deadline(signals: Signals) -> None:
+    cell = Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, 0.02))
+
+    while not waiter.done():
+        signals.touch(KEY)
+        await turn()
+
+    assert await waiter is None
+    assert cell.reads > 2
+
+
+async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> None:
+    cell = Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    signals.touch(OTHER)
+    await turn()
+
+    assert cell.reads == 1
+    assert not waiter.done()
+    waiter.cancel()
+
+
+@pytest.mark.parametrize("wait_seconds", [0, 0.001])
+async def test_nothing_within_the_wait_is_none_and_leaves_nobody_behind(
+    signals: Signals, wait_seconds: float
+) -> None:
+    assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
+
+    assert signals.waiting == 0
+    assert not signals._waiters
+
+
+async def test_a_cancelled_waiter_leaves(signals: Signals) -> None:
+    cell = Cell()
+    leaving = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    staying = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    leaving.cancel()
+    await asyncio.wait([leaving])
+
+    assert signals.waiting == 1
+    cell.value = "new"
+    signals.touch(KEY)
+    assert await staying == "new"
+    assert not signals._waiters
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+async def test_what_the_read_raises_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
+    reads = 0
+
+    async def read() -> None:
+        nonlocal reads
+        reads += 1
+        if reads == fails_at:
+            raise LookupError("gone")
+        asyncio.get_running_loop().call_soon(signals.touch, KEY)
+
+    with pytest.raises(LookupError, match="gone"):
+        await signals.wait_for(KEY, read, LONG)
+
+    assert not signals._waiters
+
+
+async def test_closing_wakes_every_waiter_with_nothing(signals: Signals) -> None:
+    waiters = [
+        asyncio.create_task(signals.wait_for(key, Cell().read, LONG)) for key in (KEY, KEY, OTHER, OTHER)
+    ]
+    await turn()
+
+    signals.close()
+
+    assert await asyncio.gather(*waiters) == [None] * 4
+    assert signals.waiting == 0
+
+
+async def test_after_closing_nobody_waits_but_what_is_there_is_still_found(signals: Signals) -> None:
+    filled = Cell()
+    filled.value = "there"
+
+    signals.close()
+
+    assert await signals.wait_for(KEY, Cell().read, LONG) is None
+    assert await signals.wait_for(KEY, filled.read, LONG) == "there"
+    assert not signals._waiters
+
+
+async def test_closing_while_a_waiter_reads_does_not_leave_it_asleep(signals: Signals) -> None:
+    cell = Cell()
+    cell.gate.clear()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    signals.close()
+    cell.gate.set()
+
+    assert await waiter is None
+
+
+async def test_listeners_hear_of_a_touch_in_their_order_and_before_any_waiter(signals: Signals) -> None:
+    heard: list[str] = []
+
+    def listener(name: str) -> Callable[[Key], None]:
+        return lambda key: heard.append(f"{name} {key[1]}")
+
+    def reader() -> Callable[[], Awaitable[str | None]]:
+        async def read() -> str | None:
+            heard.append("read")
+            return "new" if len(heard) > 1 else None
+
+        return read
+
+    signals.listen(listener("first"))
+    signals.listen(listener("second"))
+    waiter = asyncio.create_task(signals.wait_for(KEY, reader(), LONG))
+    await turn()
+
+    signals.touch(KEY)
+
+    assert heard == ["read", "first a", "second a"]
+    await waiter
+    assert heard == ["read", "first a", "second a", "read"]

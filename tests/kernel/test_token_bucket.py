@@ -1,0 +1,157 @@
+"""Token buckets against a plain model of one, and at their exact boundaries."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.kernel.token_bucket import Limit, per_second, spend, whole_seconds
+
+NOW = 1_800_000_000_000_000
+EVERY_SECOND = Limit("calls", burst=3, interval_us=1_000_000)
+
+
+@dataclass(slots=True)
+class ModelBucket:
+    """A bucket as one explains it: it fills while time passes, and the clock going back drains it.
+
+    The level is counted in microseconds of filling, so that parts of a token are whole numbers.
+    """
+
+    limit: Limit
+    level_us: int
+    seen_us: int | None = None
+
+    @property
+    def capacity_us(self) -> int:
+        return self.limit.burst * self.limit.interval_us
+
+    def take(self, now_us: int, cost: int) -> bool:
+        passed_us = 0 if self.seen_us is None else now_us - self.seen_us
+        self.level_us = max(0, min(self.capacity_us, self.level_us + passed_us))
+        self.seen_us = now_us
+        price_us = cost * self.limit.interval_us
+        if price_us > self.level_us:
+            return False
+        self.level_us -= price_us
+        return True
+
+
+limits = st.builds(
+    Limit, name=st.just("calls"), burst=st.integers(1, 500), interval_us=st.integers(1, 10_000_000)
+)
+# In units of the limit's interval, so that a step matters whatever the interval is: back, still, forward.
+steps = st.lists(
+    st.tuples(st.integers(-3_000, 3_000), st.integers(-2, 2), st.integers(1, 40)), min_size=1, max_size=60
+)
+
+
+@given(limits, steps)
+def test_a_bucket_grants_and_promises_what_the_model_does(
+    limit: Limit, steps: list[tuple[int, int, int]]
+) -> None:
+    model = ModelBucket(limit, level_us=limit.window_us)
+    now_us, full_at_us = NOW, 0
+
+    for thousandths, offset_us, cost in steps:
+        now_us += thousandths * limit.interval_us // 1_000 + offset_us
+        spending = spend(limit, full_at_us, now_us, cost)
+        full_at_us = spending.full_at_us
+        granted = model.take(now_us, cost)
+        missing_us = 0 if granted else cost * limit.interval_us - model.level_us
+
+        assert spending.allowed is granted
+        assert spending.remaining == model.level_us // limit.interval_us
+        assert spending.retry_after_us == missing_us
+        assert spending.reset_us == model.capacity_us - model.level_us
+
+
+@given(limits, st.integers(0, 10**12), st.integers(1, 500))
+def test_who_waits_as_long_as_told_is_served_and_a_microsecond_less_is_too_soon(
+    limit: Limit, emptied_by_us: int, cost: int
+) -> None:
+    cost = min(cost, limit.burst)
+    full_at_us = NOW + min(emptied_by_us, limit.window_us)
+    refused = spend(limit, full_at_us, NOW, cost)
+    if refused.allowed:
+        return
+
+    in_time = spend(limit, refused.full_at_us, NOW + refused.retry_after_us, cost)
+    too_soon = spend(limit, refused.full_at_us, NOW + refused.retry_after_us - 1, cost)
+
+    assert in_time.allowed
+    assert not too_soon.allowed
+    assert too_soon.retry_after_us == 1
+
+
+def test_a_full_bucket_grants_its_burst_at_once_and_no_more() -> None:
+    full_at_us = 0
+    outcomes = []
+
+    for _ in range(5):
+        spending = spend(EVERY_SECOND, full_at_us, NOW)
+        full_at_us = spending.full_at_us
+        outcomes.append((spending.allowed, spending.remaining, spending.retry_after_us))
+
+    assert outcomes == [
+        (True, 2, 0),
+        (True, 1, 0),
+        (True, 0, 0),
+        (False, 0, 1_000_000),
+        (False, 0, 1_000_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("passed_us", "allowed"), [(0, False), (999_999, False), (1_000_000, True), (1_000_001, True)]
+)
+def test_a_token_comes_back_after_exactly_its_interval(passed_us: int, allowed: bool) -> None:
+    empty = spend(EVERY_SECOND, 0, NOW, cost=3)
+
+    assert spend(EVERY_SECOND, empty.full_at_us, NOW + passed_us).allowed is allowed
+
+
+def test_a_refused_attempt_spends_nothing() -> None:
+    two_left = spend(EVERY_SECOND, 0, NOW)
+
+    refused = spend(EVERY_SECOND, two_left.full_at_us, NOW, cost=3)
+
+    assert not refused.allowed
+    assert refused.full_at_us == two_left.full_at_us
+    assert refused.remaining == 2
+
+
+def test_a_cost_beyond_the_burst_is_never_granted() -> None:
+    assert spend(EVERY_SECOND, 0, NOW, cost=3).allowed
+    assert not spend(EVERY_SECOND, 0, NOW, cost=4).allowed
+
+
+def test_a_clock_set_back_by_a_year_delays_nobody_longer_than_one_window() -> None:
+    year_us = 365 * 86_400 * 1_000_000
+    spent = spend(EVERY_SECOND, 0, NOW)
+
+    after = spend(EVERY_SECOND, spent.full_at_us, NOW - year_us)
+
+    assert not after.allowed
+    assert after.retry_after_us == EVERY_SECOND.interval_us
+    assert after.reset_us == EVERY_SECOND.window_us
+
+
+@pytest.mark.parametrize(
+    ("rate", "interval_us"), [(1, 1_000_000), (100, 10_000), (1 / 60, 60_000_000), (3, 333_333), (1e9, 1)]
+)
+def test_a_rate_per_second_becomes_an_interval_of_at_least_a_microsecond(
+    rate: float, interval_us: int
+) -> None:
+    limit = per_second("calls", rate, burst=7)
+
+    assert limit == Limit("calls", 7, interval_us)
+    assert limit.window_us == 7 * interval_us
+
+
+@pytest.mark.parametrize(
+    ("duration_us", "seconds"), [(0, 0), (1, 1), (999_999, 1), (1_000_000, 1), (1_000_001, 2)]
+)
+def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
+    assert whole_seconds(duration_us) == seconds

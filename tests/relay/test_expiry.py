@@ -1,0 +1,173 @@
+"""How long sessions, calls and statuses live: alive one millisecond before the end, gone at it."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.relay.test_sessions import MOVES, Move, every_move
+from tests.support.bridge_client import BridgeClient
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.server import RunningServer, running_server
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+_MS = 0.001
+
+_TABLES = ["sessions", "calls", "pending_calls", "call_statuses", "topic_webhooks"]
+
+
+@every_move
+async def test_a_session_lives_a_day(bridge: BridgeClient, move: Move) -> None:
+    before, after = await bridge.open_session(), await bridge.open_session()
+    is_unknown_anyway = move is MOVES["read a call"]
+    await bridge.session(after)
+    await bridge.calls(after)
+
+    bridge.clock.advance(_DAY - _MS)
+    alive = await move(bridge, before)
+    bridge.clock.advance(_MS)
+    gone = await move(bridge, after)
+
+    assert is_unknown_anyway or alive.status in (200, 204)
+    gone.problem(404)
+
+
+@pytest.mark.parametrize("move", ["update", "post a call"])
+async def test_an_update_and_a_call_prolong_the_session(
+    bridge: BridgeClient, session_id: str, move: str
+) -> None:
+    bridge.clock.advance(_DAY - _MS)
+    await MOVES[move](bridge, session_id)
+
+    bridge.clock.advance(_DAY - _MS)
+    assert (await bridge.session(session_id)).status in (200, 204)
+    bridge.clock.advance(_MS)
+    (await bridge.session(session_id)).problem(404)
+    (await bridge.calls(session_id)).problem(404)
+
+
+async def test_reading_and_answering_do_not_prolong_the_session(
+    bridge: BridgeClient, session_id: str
+) -> None:
+    call_id = await bridge.request_call(session_id)
+    bridge.clock.advance(_HOUR - _MS)
+    await bridge.answer(call_id)
+    await bridge.session(session_id)
+    await bridge.calls(session_id)
+    await bridge.call(session_id, call_id)
+    await bridge.status(call_id)
+
+    bridge.clock.advance(_DAY - _HOUR + _MS)
+
+    (await bridge.session(session_id)).problem(404)
+
+
+async def test_a_call_lives_an_hour(bridge: BridgeClient, session_id: str) -> None:
+    call_id = await bridge.request_call(session_id)
+    bridge.clock.advance(_HOUR - _MS)
+    assert await bridge.pending(session_id) == [call_id]
+    assert (await bridge.call(session_id, call_id)).status == 200
+    assert (await bridge.status(call_id)).status == 204
+
+    bridge.clock.advance(_MS)
+
+    assert await bridge.pending(session_id) == []
+    (await bridge.call(session_id, call_id)).problem(404)
+    (await bridge.status(call_id)).problem(404)
+    (await bridge.answer(call_id)).problem(404)
+
+
+async def test_calls_expire_each_at_its_own_time(bridge: BridgeClient, session_id: str) -> None:
+    older = await bridge.request_call(session_id)
+    bridge.clock.advance(60)
+    younger = await bridge.request_call(session_id)
+    assert await bridge.pending(session_id) == [older, younger]
+
+    bridge.clock.advance(_HOUR - 60)
+
+    assert await bridge.pending(session_id) == [younger]
+
+
+async def test_a_status_outlives_its_call_by_its_own_hour(bridge: BridgeClient, session_id: str) -> None:
+    call_id = await bridge.request_call(session_id)
+    bridge.clock.advance(_HOUR - _MS)
+    await bridge.answer(call_id, "late")
+
+    bridge.clock.advance(_HOUR - _MS)
+    (await bridge.call(session_id, call_id)).problem(404)
+    assert (await bridge.status(call_id)).json == {"encryptionPayload": "late"}
+    bridge.clock.advance(_MS)
+    (await bridge.status(call_id)).problem(404)
+
+
+async def test_a_replaced_status_lives_from_its_replacement(bridge: BridgeClient, session_id: str) -> None:
+    call_id = await bridge.request_call(session_id)
+    await bridge.answer(call_id, "first")
+    bridge.clock.advance(1800)
+    await bridge.answer(call_id, "second")
+
+    bridge.clock.advance(_HOUR - _MS)
+    assert (await bridge.status(call_id)).json == {"encryptionPayload": "second"}
+    bridge.clock.advance(_MS)
+    (await bridge.status(call_id)).problem(404)
+
+
+async def test_lifetimes_are_settings(tmp_path: Path) -> None:
+    async with running_server(tmp_path, session_ttl=60, call_ttl=20, status_ttl=10) as server:
+        bridge = BridgeClient(server)
+        session_id = await bridge.open_session()
+        call_id, forgotten = await bridge.request_call(session_id), await bridge.request_call(session_id)
+        await bridge.answer(call_id)
+
+        server.clock.advance(10)
+        status = await bridge.status(call_id)
+        server.clock.advance(10)
+        call = await bridge.call(session_id, forgotten)
+        server.clock.advance(40)
+        session = await bridge.session(session_id)
+
+        assert (status.status, status.body) == (204, b"")  # the call still lives, and has no status
+        call.problem(404)
+        session.problem(404)
+
+
+async def _sweep(server: RunningServer) -> None:
+    before = await figure(server, "database_commits")
+
+    async def swept_twice() -> bool:
+        return await figure(server, "database_commits") >= before + 6
+
+    await eventually(swept_twice)
+
+
+def _rows(server: RunningServer) -> dict[str, int]:
+    file = server.settings.database_file
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        return {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}
+
+
+async def test_what_has_expired_is_deleted_and_nothing_before(tmp_path: Path) -> None:
+    async with running_server(tmp_path, sweep_interval=0.01, metrics_token=METRICS_TOKEN) as server:
+        bridge = BridgeClient(server)
+        session_id = await bridge.open_session()
+        open_call, answered = [await bridge.request_call(session_id) for _ in range(2)]
+        await bridge.subscribe(session_id, "https://example.org/hook")
+        server.clock.advance(_HOUR - _MS)
+        await bridge.answer(answered, "late")
+
+        server.clock.advance(_HOUR - _MS)
+        await _sweep(server)
+        status = await bridge.status(answered)
+        server.clock.advance(_DAY - 2 * _HOUR + 2 * _MS)
+        await _sweep(server)
+        (await bridge.status(open_call)).problem(404)
+        without_session = _rows(server)
+        server.clock.advance(30 * _DAY)
+        await _sweep(server)
+
+        assert status.json == {"encryptionPayload": "late"}
+        assert without_session == {**dict.fromkeys(_TABLES, 0), "topic_webhooks": 1}
+        assert _rows(server) == dict.fromkeys(_TABLES, 0)

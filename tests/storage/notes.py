@@ -1,0 +1,81 @@
+"""Small transactions over two tables, from which the tests are made."""
+
+import asyncio
+from collections.abc import Callable
+
+from bridge_server.storage.database import Announcement, Database, Statement, Transaction, Value
+
+PUT = """
+INSERT INTO notes (name, text) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text
+"""
+ADD_EVENT = "INSERT INTO events (name) VALUES (?)"
+TEXT = "SELECT text FROM notes WHERE name = ?"
+NAMES = "SELECT name FROM notes ORDER BY name"
+EVENTS = "SELECT name FROM events ORDER BY id"
+
+Begin = Callable[[], Transaction[str]]
+
+
+class NoteError(Exception):
+    """What a transaction raises of its own accord."""
+
+
+def put(name: str, text: str) -> Begin:
+    """Write a note and an event, announce the note, return its text."""
+
+    def work() -> Transaction[str]:
+        yield Statement(PUT, (name, text))
+        yield Statement(ADD_EVENT, (name,))
+        yield Announcement(("note", name))
+        return text
+
+    return work
+
+
+def fail_at_once() -> Transaction[str]:
+    """Raise before anything is yielded."""
+    yield from ()
+    raise NoteError("at once")
+
+
+def fail_after_reading() -> Transaction[str]:
+    """Raise after a statement that changed nothing, and after an announcement."""
+    yield Statement(NAMES)
+    yield Announcement(("note", "bad"))
+    raise NoteError("after reading")
+
+
+def fail_after_writing() -> Transaction[str]:
+    """Raise after both tables were changed and the change was announced."""
+    yield from put("bad", "text")()
+    raise NoteError("after writing")
+
+
+def break_a_rule_at_once() -> Transaction[str]:
+    """Run into a constraint with the first statement."""
+    yield Statement("INSERT INTO notes (name, number) VALUES (?, ?)", ("bad", -1))
+    return "unreachable"
+
+
+def break_a_rule_after_writing() -> Transaction[str]:
+    """Run into a constraint when something was changed already."""
+    yield from put("bad", "text")()
+    yield Statement("UPDATE notes SET number = -1 WHERE name = ?", ("bad",))
+    return "unreachable"
+
+
+async def text_of(database: Database, name: str) -> Value:
+    """What the note says; None when there is none."""
+    rows = await database.read(TEXT, (name,))
+    return rows[0][0] if rows else None
+
+
+async def names(database: Database) -> list[Value]:
+    """The names of all notes, sorted."""
+    return [name for (name,) in await database.read(NAMES)]
+
+
+async def turn(times: int) -> None:
+    """Let everything that is ready run, so many times."""
+    for _ in range(times):
+        await asyncio.sleep(0)

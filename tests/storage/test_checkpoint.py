@@ -1,0 +1,139 @@
+"""The write-ahead log: copied back before it grows long, whoever is reading or writing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.background import running
+from bridge_server.kernel.signals import Signals
+from bridge_server.storage import checkpoint
+from bridge_server.storage.checkpoint import Checkpointer
+from bridge_server.storage.connection import open_connection
+from bridge_server.storage.database import Statement, Transaction
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.support.drivers import make_notes_file
+from tests.support.eventually import eventually
+from tests.support.locks import locked
+
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at the log very often."""
+    monkeypatch.setattr(checkpoint, "_INTERVAL_SECONDS", 0.002)
+
+
+@pytest.fixture
+def eager(frequent: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut the log off whenever it is looked at."""
+    monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", 0)
+
+
+@pytest.fixture
+async def database(frequent: None, tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    async with database.opened():
+        yield database
+
+
+async def write_a_megabyte(database: SqliteDatabase) -> None:
+    def work() -> Transaction[None]:
+        yield Statement("DELETE FROM notes")
+        for name in "abcd":
+            yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", (name, bytes(MEGABYTE // 4)))
+
+    await database.transaction(work)
+
+
+async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDatabase) -> None:
+    async def begins_anew() -> bool:
+        before = database.figures()["log_bytes"]
+        await write_a_megabyte(database)
+        return database.figures()["log_bytes"] == before
+
+    for _ in range(10):
+        for _ in range(6):
+            await write_a_megabyte(database)
+        await eventually(begins_anew)
+
+    assert database.figures()["log_bytes"] < 60 * MEGABYTE
+
+
+async def test_what_was_written_moves_into_the_database_file_by_itself(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
+    assert database.path.stat().st_size < MEGABYTE
+
+    await write_a_megabyte(database)
+
+    async def moved() -> bool:
+        return database.path.stat().st_size >= MEGABYTE
+
+    await eventually(moved)
+
+
+async def test_a_log_that_grew_alarmingly_is_cut_off(
+    frequent: None, tmp_path: Path, signals: Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", MEGABYTE)
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    async with database.opened():
+        for _ in range(4):
+            await write_a_megabyte(database)
+
+        async def cut_off() -> bool:
+            return database.figures()["log_bytes"] == 0
+
+        await eventually(cut_off)
+
+
+async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointing(
+    impatient: None, database: SqliteDatabase, eager: None
+) -> None:
+    with locked(database.path):
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+    await write_a_megabyte(database)
+
+    async def cut_off() -> bool:
+        return database.figures()["log_bytes"] == 0
+
+    await eventually(cut_off)
+
+
+async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
+    file = make_notes_file(tmp_path)
+    checkpointer = Checkpointer(file)
+    connection = await open_connection(file)
+    try:
+        await connection.execute("INSERT INTO notes (name) VALUES ('a')")
+        await connection.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
+        async with running(checkpointer.run_forever(connection)):
+            for _ in range(20):
+                await asyncio.sleep(0.005)
+            assert checkpointer.log_bytes > 0
+            await connection.execute("ROLLBACK")
+
+            async def cut_off() -> bool:
+                return checkpointer.log_bytes == 0
+
+            await eventually(cut_off)
+    finally:
+        await connection.close()
+
+
+def test_a_log_that_is_not_there_has_no_size(tmp_path: Path) -> None:
+    assert Checkpointer(tmp_path / "bridge.sqlite3").log_bytes == 0
+
+
+async def test_closing_leaves_no_log_behind(frequent: None, tmp_path: Path, signals: Signals) -> None:
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    async with database.opened():
+        await write_a_megabyte(database)
+
+    assert not database.path.with_name("notes.sqlite3-wal").exists()

@@ -1,0 +1,77 @@
+"""The data directory: private, and one server's at a time."""
+
+import os
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+
+from bridge_server.storage.data_directory import DataDirectoryError, held
+from tests.support.server import RunningServer
+
+
+def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: Path) -> None:
+    directory = tmp_path / "some" / "where"
+
+    with held(directory):
+        assert S_IMODE(directory.stat().st_mode) == 0o700
+        assert [S_IMODE(path.stat().st_mode) for path in directory.iterdir()] == [0o600]
+
+
+def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
+    with held(tmp_path), pytest.raises(DataDirectoryError) as caught, held(tmp_path):
+        pass
+
+    assert f"process {os.getpid()}" in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_a_directory_that_was_left_is_free(tmp_path: Path) -> None:
+    for _ in range(3):
+        with held(tmp_path):
+            assert (tmp_path / "lock").read_text() == str(os.getpid())
+
+
+def test_a_directory_is_free_after_a_failure_inside(tmp_path: Path) -> None:
+    with pytest.raises(LookupError), held(tmp_path):
+        raise LookupError
+
+    with held(tmp_path):
+        pass
+
+
+def test_what_a_killed_process_left_in_the_lock_does_not_matter(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("99999999999999999999")
+
+    with held(tmp_path):
+        assert (tmp_path / "lock").read_text() == str(os.getpid())
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_file_in_its_place_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(DataDirectoryError, match="cannot be used") as caught, held(tmp_path / place):
+        pass
+
+    assert str(tmp_path / place) in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable to root")
+def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+
+    with pytest.raises(DataDirectoryError, match="Permission denied"), held(tmp_path):
+        pass
+
+
+async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: RunningServer) -> None:
+    await server.open_session()
+
+    directory = server.settings.data_dir
+    modes = {path.name: S_IMODE(path.stat().st_mode) for path in directory.iterdir()}
+
+    assert S_IMODE(directory.stat().st_mode) == 0o700
+    assert modes == dict.fromkeys(
+        ["lock", "bridge.sqlite3", "bridge.sqlite3-wal", "bridge.sqlite3-shm"], 0o600
+    )

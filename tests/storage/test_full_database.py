@@ -1,0 +1,127 @@
+"""SQLite refuses a write halfway: the batch is undone, everybody is told, and the next one works."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.storage.database import Statement, Transaction
+from bridge_server.storage.failures import passing_failure
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.storage.notes import fail_after_writing, names, put
+from tests.support.drivers import make_notes_file
+
+_UNLIMITED = 2**32 - 2
+
+
+@pytest.fixture
+async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    async with database.opened():
+        yield database
+
+
+async def allow_pages(database: SqliteDatabase, pages: int) -> None:
+    """From now on the file may have so many pages, and is full beyond them."""
+
+    def work() -> Transaction[None]:
+        yield Statement(f"PRAGMA max_page_count = {pages}")
+
+    await database.transaction(work)
+
+
+def put_much(name: str) -> Transaction[None]:
+    yield Statement("INSERT INTO notes (name, data) VALUES (?, ?)", (name, bytes(200_000)))
+
+
+async def test_a_full_file_refuses_what_does_not_fit_and_recovers(
+    database: SqliteDatabase, heard: list[Key]
+) -> None:
+    await database.transaction(put("before", "text"))
+    await allow_pages(database, 10)
+    heard.clear()
+
+    with pytest.raises(UnavailableError, match="full"):
+        await database.transaction(lambda: put_much("large"))
+
+    assert database.last_commit_failed
+    await database.transaction(put("small", "text"))
+    await allow_pages(database, _UNLIMITED)
+    await database.transaction(lambda: put_much("large"))
+    assert await names(database) == ["before", "large", "small"]
+    assert heard == [("note", "small")]
+
+
+async def test_whoever_shares_a_commit_that_does_not_fit_is_told_and_leaves_nothing(
+    database: SqliteDatabase, heard: list[Key]
+) -> None:
+    await allow_pages(database, 10)
+
+    outcomes = await asyncio.gather(
+        database.transaction(put("a", "text")),
+        database.transaction(lambda: put_much("large")),
+        database.transaction(put("b", "text")),
+        return_exceptions=True,
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 3
+    assert await names(database) == []
+    assert heard == []
+
+
+async def test_a_file_that_fills_up_while_transactions_are_run_again_one_by_one(
+    database: SqliteDatabase,
+) -> None:
+    await allow_pages(database, 10)
+
+    outcomes = await asyncio.gather(
+        database.transaction(put("a", "text")),
+        database.transaction(fail_after_writing),
+        database.transaction(lambda: put_much("large")),
+        return_exceptions=True,
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [UnavailableError] * 3
+    assert await names(database) == []
+    assert await database.transaction(put("after", "text")) == "text"
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (sqlite3.SQLITE_BUSY, "locked"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "locked"),
+        (sqlite3.SQLITE_LOCKED, "locked"),
+        (sqlite3.SQLITE_FULL, "full"),
+        (sqlite3.SQLITE_IOERR, "does not accept"),
+        (sqlite3.SQLITE_IOERR_FSYNC, "does not accept"),
+        (sqlite3.SQLITE_IOERR_WRITE, "does not accept"),
+        (sqlite3.SQLITE_READONLY, "not writable"),
+        (sqlite3.SQLITE_CANTOPEN, "cannot be opened"),
+        (sqlite3.SQLITE_NOMEM, "memory"),
+    ],
+)
+def test_what_may_pass_is_told_as_such(code: int, reason: str) -> None:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+
+    assert reason in str(passing_failure(error))
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT])
+def test_what_will_not_pass_is_not(code: int) -> None:
+    error = sqlite3.OperationalError("it failed")
+    error.sqlite_errorcode = code
+
+    assert passing_failure(error) is None
+
+
+@pytest.mark.parametrize(
+    "error", [sqlite3.OperationalError("no code"), OSError(28, "no space"), ValueError()]
+)
+def test_an_error_without_an_sqlite_code_is_not_taken_for_one(error: Exception) -> None:
+    assert passing_failure(error) is None

@@ -1,0 +1,120 @@
+"""The command line as its users meet it: in a process of its own, with everything that it wrote."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import orjson
+
+COMMAND = (sys.executable, "-m", "bridge_server")
+_START_SECONDS = 20.0
+_STOP_SECONDS = 10.0
+_LOOK_EVERY_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that has ended."""
+
+    exit_code: int
+    out: str
+    err: str
+
+
+def run_command(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
+) -> Finished:
+    """Run `python -m bridge_server` with the arguments to its end."""
+    completed = subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        env=_environment(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=within_seconds,
+        check=False,
+    )
+    return Finished(completed.returncode, completed.stdout, completed.stderr)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedServer:
+    """A server in a process of its own, with what it has written so far."""
+
+    process: subprocess.Popen[bytes]
+    ready_file: Path
+    facts: dict[str, Any]
+    out_file: Path
+    err_file: Path
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        url: str = self.facts["url"]
+        return url
+
+    def stop(self, number: int) -> int:
+        """Send the signal; returns the exit code. Raises TimeoutExpired when it takes too long."""
+        self.process.send_signal(number)
+        return self.process.wait(_STOP_SECONDS)
+
+    def log(self) -> list[dict[str, Any]]:
+        """The lines on standard error, each of which must be a JSON object."""
+        return [orjson.loads(line) for line in self.err_file.read_bytes().splitlines()]
+
+
+@contextmanager
+def watched_server(
+    directory: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    limits: str = "",
+    command: Sequence[str] = ("serve",),
+) -> Iterator[WatchedServer]:
+    """Run a server over `directory/data` on a free port until the end of the block.
+
+    `limits` is shell that runs before it, such as `ulimit -n 100`.
+    """
+    ready_file, out_file, err_file = directory / "ready.json", directory / "out", directory / "err"
+    options = ["--port", "0", "--data-dir", str(directory / "data"), "--ready-file", str(ready_file)]
+    shell = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
+    with out_file.open("wb") as out, err_file.open("wb") as err:
+        process = subprocess.Popen(
+            [*shell, *COMMAND, *command, *options, *arguments],
+            env=_environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+        )
+    try:
+        facts = _wait_for(ready_file, process, err_file)
+        yield WatchedServer(process, ready_file, facts, out_file, err_file)
+    finally:
+        process.kill()
+        process.wait(_STOP_SECONDS)
+
+
+def _environment(wanted: Mapping[str, str] | None) -> dict[str, str]:
+    """That of this process without settings that the machine may have, and with those that are wanted."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("BRIDGE_") and name not in ("STATE_DIRECTORY", "NOTIFY_SOCKET")
+    }
+    return {**inherited, **(wanted or {})}
+
+
+def _wait_for(ready_file: Path, process: subprocess.Popen[bytes], err_file: Path) -> dict[str, Any]:
+    deadline = monotonic() + _START_SECONDS
+    while not ready_file.exists():
+        assert process.poll() is None, err_file.read_text("utf-8")
+        assert monotonic() < deadline, "the server did not become ready"
+        sleep(_LOOK_EVERY_SECONDS)
+    facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
+    return facts

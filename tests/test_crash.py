@@ -1,0 +1,176 @@
+"""SIGKILL under load: whatever was answered 200 is there after a restart, and what was due is delivered."""
+
+import asyncio
+import socket
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+
+from tests.support.eventually import eventually
+from tests.support.server import server_process
+from tests.support.webhook_receiver import WebhookReceiver
+from tests.support.write_load import Ledger, WriteLoad
+
+CLIENTS = 16
+OWED = "SELECT count(*) FROM outbox"
+
+
+class Inspection:
+    """Reads everything that the ledger has from the server, and compares."""
+
+    def __init__(self, client: aiohttp.ClientSession, url: str, ledger: Ledger) -> None:
+        self._client = client
+        self._url = url
+        self._ledger = ledger
+
+    async def find_losses(self) -> list[str]:
+        """A line for everything that was answered and is not as it was answered."""
+        ledger = self._ledger
+        lines = await asyncio.gather(
+            *(self._session(session_id) for session_id in ledger.sessions),
+            *(self._call(session_id, call_id) for session_id, call_id in ledger.calls),
+            *(self._status(call_id) for call_id in ledger.statuses),
+        )
+        return [line for line in lines if line is not None]
+
+    async def _session(self, session_id: str) -> str | None:
+        expected = self._ledger.sessions[session_id]
+        status, found = await self._payload(f"/session/{session_id}")
+        if status in (200, 204) and expected.may_be(found):
+            return None
+        return f"session {session_id}: {status} {found} instead of {expected}"
+
+    async def _call(self, session_id: str, call_id: str) -> str | None:
+        expected = self._ledger.calls[session_id, call_id]
+        status, found = await self._payload(f"/session/{session_id}/call/{call_id}")
+        return None if found == expected else f"call {call_id}: {status} {found} instead of {expected}"
+
+    async def _status(self, call_id: str) -> str | None:
+        expected = self._ledger.statuses[call_id]
+        status, found = await self._payload(f"/call-status/{call_id}")
+        if status in (200, 204) and expected.may_be(found):
+            return None
+        return f"status of {call_id}: {status} {found} instead of {expected}"
+
+    async def _payload(self, path: str) -> tuple[int, str | None]:
+        async with self._client.get(f"{self._url}{path}") as response:
+            if response.status != 200:
+                return response.status, None
+            payload: str = (await response.json())["encryptionPayload"]
+            return 200, payload
+
+
+def ask(directory: Path, sql: str) -> list[tuple[Any, ...]]:
+    """Look into the database file."""
+    with closing(sqlite3.connect(directory / "bridge.sqlite3")) as connection:
+        return connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_everything_that_was_answered_survives_a_kill(tmp_path: Path, seed: int) -> None:
+    chance, ledger, data_dir = Random(seed), Ledger(), tmp_path / "data"
+    rounds = 2
+
+    for _ in range(rounds):
+        async with aiohttp.ClientSession() as client:
+            with server_process(data_dir) as server:
+                load = asyncio.create_task(WriteLoad(client, server.url, ledger, chance).run(CLIENTS))
+                await ledger.reaches(ledger.answers + chance.randint(50, 800))
+                server.kill()
+                await load
+
+    async with aiohttp.ClientSession() as client:
+        with server_process(data_dir) as server:
+            losses = await Inspection(client, server.url, ledger).find_losses()
+            exit_code = server.stop()
+
+    assert ledger.answers >= 50 * rounds
+    assert losses == []
+    assert exit_code == 0
+    assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(data_dir, "PRAGMA foreign_key_check") == []
+    orphans = ask(data_dir, "SELECT count(*) FROM pending_calls WHERE call NOT IN (SELECT id FROM calls)")
+    assert orphans == [(0,)]
+
+
+async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_restart(tmp_path: Path) -> None:
+    data_dir, calls = tmp_path / "data", 20
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        port = listening.getsockname()[1]
+        async with aiohttp.ClientSession() as client:
+            with server_process(data_dir, "--allow-private-webhooks") as server:
+                session_id = await open_session_with_webhooks(client, server.url, port)
+                call_ids = [await request_call(client, server.url, session_id) for _ in range(calls)]
+                server.kill()
+        hang_up(listening)
+
+        with server_process(data_dir, "--allow-private-webhooks"):
+            async with receiver_on(listening) as receiver:
+                await receiver.got(2 * calls)
+                await eventually(lambda: nothing_is_owed(data_dir))
+
+    pushed = [orjson.loads(request.body) for request in receiver.requests if request.path == "/push"]
+    told = [orjson.loads(request.body) for request in receiver.requests if request.path == "/topic"]
+    assert sorted(notice["callId"] for notice in pushed) == sorted(call_ids)
+    assert told == [{"topic": session_id}] * calls
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 2 * calls
+
+
+async def open_session_with_webhooks(client: aiohttp.ClientSession, url: str, port: int) -> str:
+    """A session whose wallet and one subscriber want to be told at this port."""
+    session_id: str = (await post(client, f"{url}/session/new"))["sessionId"]
+    push = {"type": "fcm", "token": "token", "webhook": f"http://127.0.0.1:{port}/push"}
+    body = {"encryptionPayload": "sealed", "push": push}
+    async with client.put(f"{url}/session/{session_id}", json=body) as response:
+        assert response.status == 200
+    webhook = f"http://127.0.0.1:{port}/topic"
+    await post(client, f"{url}/subscribe", {"topic": session_id, "webhook": webhook})
+    return session_id
+
+
+async def request_call(client: aiohttp.ClientSession, url: str, session_id: str) -> str:
+    body = {"encryptionPayload": "sealed", "dappName": "Dapp"}
+    call_id: str = (await post(client, f"{url}/session/{session_id}/call/new", body))["callId"]
+    return call_id
+
+
+async def post(client: aiohttp.ClientSession, url: str, body: object = None) -> dict[str, Any]:
+    async with client.post(url, json=body) as response:
+        assert response.status == 200
+        answer: dict[str, Any] = await response.json()
+        return answer
+
+
+def hang_up(listening: socket.socket) -> None:
+    """Drop the connections that nobody has answered yet: those of the killed server."""
+    listening.setblocking(False)
+    try:
+        while True:
+            listening.accept()[0].close()
+    except BlockingIOError:
+        return
+
+
+@asynccontextmanager
+async def receiver_on(listening: socket.socket) -> AsyncIterator[WebhookReceiver]:
+    """Somebody who answers at last on a socket that has been listening all the time."""
+    receiver = WebhookReceiver()
+    runner = web.ServerRunner(web.Server(receiver.handle, access_log=None), shutdown_timeout=1)
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    try:
+        yield receiver
+    finally:
+        await runner.cleanup()
+
+
+async def nothing_is_owed(data_dir: Path) -> bool:
+    return ask(data_dir, OWED) == [(0,)]

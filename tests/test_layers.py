@@ -1,0 +1,87 @@
+"""The shape of the package: who may import whom, where imports stand, what is said in one place only."""
+
+import ast
+import tomllib
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+import bridge_server
+from bridge_server.version import VERSION
+
+PACKAGE = Path(bridge_server.__file__).parent
+ROOT = PACKAGE.parent
+TEXTS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
+BUILD_FILES = ("setup.cfg", "pyproject.toml")
+
+REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION: dict[tuple[str, str], str] = {}
+"""By module and imported name. None is needed at present."""
+
+
+def imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def test_a_module_imports_only_from_floors_below_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    exit_code = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+
+    assert exit_code == 0, capfd.readouterr().out
+
+
+def test_every_module_stands_on_a_floor() -> None:
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (contract,) = configuration["tool"]["importlinter"]["contracts"]
+    on_floors = {name.strip() for layer in contract["layers"] for name in layer.split("|")}
+
+    top_names = {name.split("/")[1].removesuffix(".py") for name in TEXTS} - {"__init__"}
+
+    assert {f"bridge_server.{name}" for name in top_names} - on_floors == set()
+
+
+def test_imports_stand_at_the_top() -> None:
+    inside = {
+        (name, alias.name)
+        for name, tree in TREES.items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in imports(function)
+        for alias in node.names
+    }
+
+    assert inside == REASONS_FOR_AN_IMPORT_INSIDE_A_FUNCTION.keys()
+
+
+def test_imports_are_absolute_and_never_for_the_type_checker_only() -> None:
+    relative = [
+        name
+        for name, tree in TREES.items()
+        for node in imports(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+
+    assert relative == []
+    assert [name for name, text in TEXTS.items() if "TYPE_CHECKING" in text] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_the_version_is_in_one_place() -> None:
+    texts = TEXTS | {name: (ROOT / name).read_text("utf-8") for name in BUILD_FILES}
+
+    assert [name for name, text in texts.items() if VERSION in text] == ["bridge_server/version.py"]
+
+
+def test_only_storage_speaks_to_the_database() -> None:
+    others = {
+        name
+        for name, tree in TREES.items()
+        for node in imports(tree)
+        if not name.startswith("bridge_server/storage/")
+        and {alias.name for alias in node.names} & {"sqlite3", "aiosqlite"}
+    }
+
+    assert others <= {"bridge_server/cli/serve.py"}  # it tells of a database that cannot be opened

@@ -1,0 +1,39 @@
+"""Every route that the server has, as a client of it would list them."""
+
+from dataclasses import dataclass
+
+SESSION_ID = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
+CALL_ID = "0192f0c1-2d3e-7f00-8000-000000000000"
+
+BRIDGE: dict[str, set[str]] = {
+    "/hello": {"GET"},
+    "/info": {"GET"},
+    "/session/new": {"POST"},
+    f"/session/{SESSION_ID}": {"GET", "PUT", "DELETE"},
+    f"/session/{SESSION_ID}/call/new": {"POST"},
+    f"/session/{SESSION_ID}/calls": {"GET"},
+    f"/session/{SESSION_ID}/call/{CALL_ID}": {"GET"},
+    f"/call-status/{CALL_ID}/new": {"POST"},
+    f"/call-status/{CALL_ID}": {"GET"},
+    "/subscribe": {"POST"},
+}
+AROUND: dict[str, set[str]] = {"/livez": {"GET"}, "/readyz": {"GET"}, "/metrics": {"GET"}}
+WITH_A_BODY = [
+    ("PUT", f"/session/{SESSION_ID}"),
+    ("POST", f"/session/{SESSION_ID}/call/new"),
+    ("POST", f"/call-status/{CALL_ID}/new"),
+    ("POST", "/subscribe"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method at one path."""
+
+    method: str
+    path: str
+
+
+EVERY_ENDPOINT = [
+    Endpoint(method, path) for path, methods in {**BRIDGE, **AROUND}.items() for method in sorted(methods)
+]

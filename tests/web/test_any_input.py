@@ -1,0 +1,147 @@
+"""Any input on any route: never the server's fault, always a problem that says so, and nothing stored."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+
+import orjson
+import pytest
+import pytest_asyncio
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.asking import Answer, ask
+from tests.support.bridge_client import BridgeClient
+from tests.support.figures import METRICS_TOKEN
+from tests.support.raw_http import ask_raw
+from tests.support.server import RunningServer, running_server
+from tests.web import inputs
+from tests.web.inputs import Odd
+from tests.web.table import AROUND, BRIDGE, CALL_ID, SESSION_ID
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_TABLES = ["calls", "pending_calls", "call_statuses", "topic_webhooks", "outbox"]
+METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "TRACE"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """One server for all that is sent here."""
+    async with running_server(tmp_path_factory.mktemp("any"), metrics_token=METRICS_TOKEN) as server:
+        yield server
+
+
+def rows(server: RunningServer) -> list[int]:
+    with closing(sqlite3.connect(f"file:{server.settings.database_file}?mode=ro", uri=True)) as database:
+        return [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES]
+
+
+def assert_told_well(answer: Answer, method: str) -> None:
+    assert answer.status < 500, answer
+    assert answer.headers["X-Request-ID"]
+    if answer.status >= 400 and method != "HEAD":
+        answer.problem(answer.status)
+
+
+@many
+@given(
+    method=st.sampled_from(METHODS),
+    path=st.one_of(st.sampled_from([*BRIDGE, *AROUND]), inputs.odd_paths),
+    query=inputs.queries,
+    headers=inputs.headers(),
+    body=inputs.bodies,
+)
+@example(method="GET", path="/line%0Abreak", query="", headers=[], body=b"")
+@example(method="PUT", path="/hello", query="", headers=[("Content-Encoding", b"deflate")], body=b"\x00")
+@example(method="PUT", path="/hello", query="", headers=[("Expect", b"miracles")], body=b"")
+async def test_any_request_is_answered_well(
+    server: RunningServer, method: str, path: str, query: str, headers: list[tuple[str, bytes]], body: bytes
+) -> None:
+    odd = Odd(method, path, query, headers, body)
+
+    answer = await ask_raw(server, odd.spelled())
+
+    assert_told_well(answer, method)
+
+
+@many
+@given(body=inputs.bodies, route=st.sampled_from(["session", "call", "status", "subscribe"]))
+@example(body=b'{"encryptionPayload":"a","x":{"a":1,"a":1}}', route="session")
+async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body: bytes, route: str) -> None:
+    bridge = BridgeClient(server)
+    session_id = await bridge.open_session()
+    call_id = await bridge.request_call(session_id)
+    method, path = {
+        "session": ("PUT", f"/session/{session_id}"),
+        "call": ("POST", f"/session/{session_id}/call/new"),
+        "status": ("POST", f"/call-status/{call_id}/new"),
+        "subscribe": ("POST", "/subscribe"),
+    }[route]
+    before = rows(server)
+
+    answer = await ask(server, method, path, body)
+
+    assert_told_well(answer, method)
+    if answer.status == 200:
+        document = orjson.loads(body)
+        assert isinstance(document.get("encryptionPayload", ""), str | dict)
+    else:
+        assert answer.status == 400
+        assert rows(server) == before
+        assert (await bridge.session(session_id)).status == 204
+        assert (await bridge.status(call_id)).status == 204
+
+
+@many
+@given(
+    payload=inputs.spelled(inputs.payloads),
+    others=inputs.spelled(inputs.objects),
+    space=st.sampled_from(["", " \r\n\t"]),
+)
+async def test_any_payload_comes_back_byte_for_byte(
+    server: RunningServer, payload: str, others: str, space: str
+) -> None:
+    bridge = BridgeClient(server)
+    session_id = await bridge.open_session()
+    body = f'{{{space}"ignored"{space}:{others},{space}"encryptionPayload":{space}{payload}{space}}}{space}'
+    assume(len(body.encode()) <= 65_536)
+
+    updated = await ask(server, "PUT", f"/session/{session_id}", body.encode())
+
+    assert updated.status == 200, updated
+    read = (await bridge.session(session_id)).body
+    assert read == b'{"encryptionPayload":' + payload.encode() + b"}"
+
+
+@many
+@given(url=st.one_of(st.text(max_size=60), st.text(max_size=60).map(lambda rest: "http://" + rest)))
+@example(url="http://[::1%25eth0]/")
+async def test_a_webhook_that_is_taken_never_spoils_a_call(server: RunningServer, url: str) -> None:
+    assume(not any("\ud800" <= letter <= "\udfff" for letter in url))
+    bridge = BridgeClient(server)
+    session_id = await bridge.open_session()
+
+    subscribed = await bridge.subscribe(session_id, url)
+    called = await bridge.post_call(session_id)
+
+    assert subscribed.status in (200, 400)
+    assert called.status == 200
+
+
+@many
+@given(name=st.text(st.characters(exclude_categories=["Cs"]), max_size=300))
+async def test_a_dapp_name_is_counted_in_code_points(server: RunningServer, name: str) -> None:
+    bridge = BridgeClient(server)
+
+    answer = await bridge.post_call(SESSION_ID, dapp_name=name)
+
+    answer.problem(404 if 1 <= len(name) <= 255 else 400)
+
+
+async def test_the_ids_of_the_table_name_nothing(server: RunningServer) -> None:
+    bridge = BridgeClient(server)
+
+    (await bridge.session(SESSION_ID)).problem(404)
+    (await bridge.status(CALL_ID)).problem(404)

@@ -1,0 +1,239 @@
+"""Whatever comes in on the port, the server lives on and holds nothing of it for a fault of its own."""
+
+import logging
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pytest
+from structlog.testing import CapturingLogger
+
+from bridge_server.logs import calm_about_bad_http
+from bridge_server.web import gateway
+from tests.support.asking import ask
+from tests.support.eventually import eventually
+from tests.support.figures import until_waiting
+from tests.support.raw_http import ask_raw, raw_connection, spell
+from tests.support.server import RunningServer
+
+_CLOSE = b"Connection: close"
+
+GARBAGE: dict[str, bytes] = {
+    "nothing": b"",
+    "zeros": bytes(1_000),
+    "text": b"hello?\r\n\r\n",
+    "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "SSH": b"SSH-2.0-OpenSSH_9.2p1\r\n",
+    "an unknown method": spell("NONSENSE", "/hello"),
+    "a small method": spell("get", "/hello"),
+    "no host": b"GET /hello HTTP/1.1\r\n\r\n",
+    "no version": b"GET /hello\r\n\r\n",
+    "an unknown version": b"GET /hello HTTP/9.9\r\n\r\n",
+    "a bare line feed in a header": b"GET /hello HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
+    "a NUL in a header": spell("GET", "/hello", b"", b"X-A: a\x00b"),
+    "a header without a colon": spell("GET", "/hello", b"", b"nonsense"),
+    "a space before the colon": spell("GET", "/hello", b"", b"X-A : b"),
+    "raw bytes in the path": b"GET /session/\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a header of 10 KiB": spell("GET", "/hello", b"", b"X-A: " + b"a" * 10_240),
+    "a path of 10 KiB": spell("GET", "/" + "a" * 10_240),
+    "1,000 headers": spell("GET", "/hello", b"", *[b"X-%d: a" % number for number in range(1_000)]),
+    "a negative length": spell("PUT", "/session/a", b"", b"Content-Length: -5"),
+    "two lengths": spell("PUT", "/session/a", b"hello", b"Content-Length: 6"),
+    "a length and chunks": spell("PUT", "/session/a", b"0\r\n\r\n", b"Transfer-Encoding: chunked"),
+    "broken chunks": spell("PUT", "/session/a", b"", b"Transfer-Encoding: chunked") + b"ZZ\r\nhello\r\n",
+    "an unknown transfer encoding": spell("PUT", "/session/a", b"", b"Transfer-Encoding: rot13") + b"hello",
+    "a broken host": b"GET /hello HTTP/1.1\r\nHost: [[[::\r\n\r\n",
+}
+
+
+Faults: TypeAlias = Callable[[], list[str]]
+
+
+@pytest.fixture
+def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
+    """What the server, or the library under it, has logged as going wrong: seen as its operator would."""
+    log = CapturingLogger()
+    monkeypatch.setattr(gateway, "log", log)
+    caplog.handler.addFilter(calm_about_bad_http)
+    caplog.set_level(logging.INFO)
+
+    def logged() -> list[str]:
+        own = [str(call.args) for call in log.calls if call.method_name != "info"]
+        return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    yield logged
+    caplog.handler.removeFilter(calm_about_bad_http)
+
+
+async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
+    assert (await ask(server, "GET", "/hello")).status == 200
+    await until_waiting(server, 0)
+    assert faults() == []
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE.keys())
+async def test_garbage_is_answered_or_hung_up_on(
+    server: RunningServer, garbage: bytes, faults: Faults
+) -> None:
+    async with raw_connection(server) as connection:
+        await connection.send(garbage)
+        connection.writer.write_eof()
+
+        said = await connection.rest()
+
+    assert b" 500 " not in said
+    assert b"Traceback" not in said
+    await assert_unharmed(server, faults)
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60, -20, -1])
+async def test_half_a_request_is_dropped(server: RunningServer, cut: int, faults: Faults) -> None:
+    session_id = await server.open_session()
+    request = spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"' + b"x" * 200 + b'"}')
+
+    for hang_up in (False, True):
+        async with raw_connection(server) as connection:
+            await connection.send(request[:cut])
+            if hang_up:
+                connection.writer.write_eof()
+                assert b"HTTP/1.1 200" not in await connection.rest()
+
+    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
+    await assert_unharmed(server, faults)
+
+
+async def test_a_connection_that_is_reset_while_it_waits_is_forgotten(
+    server: RunningServer, faults: Faults
+) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        await connection.send(spell("GET", f"/session/{session_id}?wait=20"))
+        await until_waiting(server, 1)
+
+        linger_not = struct.pack("ii", 1, 0)
+        sock: socket.socket = connection.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_not)
+        connection.writer.transport.abort()
+        await until_waiting(server, 0)
+
+    await assert_unharmed(server, faults)
+
+
+async def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    path = f"/session/{session_id}"
+    async with raw_connection(server) as connection:
+        await connection.send(
+            spell("PUT", path, b'{"encryptionPayload":"one"}')
+            + spell("GET", path)
+            + spell("HEAD", "/hello")
+            + spell("GET", "/nope")
+            + spell("DELETE", path)
+            + spell("GET", path)
+        )
+        answers = [await connection.answer(to_head=number == 2) for number in range(6)]
+
+    assert [answer.status for answer in answers] == [200, 200, 200, 404, 200, 404]
+    assert answers[1].body == b'{"encryptionPayload":"one"}'
+
+
+async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        for byte in spell("PUT", f"/session/{session_id}", b'{"encryptionPayload":"one"}'):
+            await connection.send(bytes([byte]))
+
+        answer = await connection.answer()
+
+    assert answer.status == 200
+
+
+async def test_what_follows_a_bad_request_is_not_read(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    async with raw_connection(server) as connection:
+        await connection.send(b"\x00\r\n\r\n" + spell("DELETE", f"/session/{session_id}"))
+        connection.writer.write_eof()
+
+        await connection.rest()
+
+    assert (await ask(server, "GET", f"/session/{session_id}")).status == 204
+
+
+async def test_a_client_may_ask_before_it_sends_the_body(server: RunningServer) -> None:
+    path = f"/session/{await server.open_session()}"
+    body = b'{"encryptionPayload":"asked"}'
+    async with raw_connection(server) as connection:
+        await connection.send(
+            spell("PUT", path, b"", b"Expect: 100-continue", b"Content-Length: %d" % len(body))
+        )
+        interim = await connection.answer()
+        await connection.send(body)
+        answer = await connection.answer()
+
+    assert (interim.status, answer.status) == (100, 200)
+    assert (await ask(server, "GET", path)).body == body
+
+
+async def test_an_unknown_expectation_is_ignored(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "/hello", b"", b"Expect: miracles"))
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("headers", [[], [b"Connection: keep-alive"], [b"Host: bridge.example"]])
+async def test_http_1_0_is_spoken(server: RunningServer, headers: list[bytes]) -> None:
+    request = b"\r\n".join([b"GET /hello HTTP/1.0", *headers, b"", b""])
+
+    answer = await ask_raw(server, request)
+
+    assert answer.status == 200
+    assert answer.body.startswith(b"Hello World")
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c", b"TLS/1.0"])
+async def test_an_upgrade_is_declined_and_the_request_answered(
+    server: RunningServer, protocol: bytes
+) -> None:
+    path = f"/session/{await server.open_session()}"
+    upgrade = [
+        b"Connection: Upgrade",
+        b"Upgrade: " + protocol,
+        b"Sec-WebSocket-Key: eA==",
+        b"Sec-WebSocket-Version: 13",
+    ]
+
+    read = await ask_raw(server, spell("GET", "/hello", b"", *upgrade))
+    written = await ask_raw(server, spell("PUT", path, b'{"encryptionPayload":"up"}', *upgrade))
+
+    assert (read.status, written.status) == (200, 200)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+async def test_a_broken_encoding_is_no_fault_of_the_server(
+    server: RunningServer, method: str, faults: Faults
+) -> None:
+    path = f"/session/{await server.open_session()}"
+    request = spell(method, path, b"not gzip", b"Content-Encoding: gzip", _CLOSE)
+    async with raw_connection(server) as connection:
+        await connection.send(request)
+
+        answer = await connection.answer()
+        await connection.rest()
+
+    assert answer.status == (204 if method == "GET" else 415)
+    await assert_unharmed(server, faults)
+
+
+async def test_connections_that_say_nothing_keep_nobody_out(server: RunningServer) -> None:
+    silent = [raw_connection(server) for _ in range(100)]
+    for each in silent:
+        await each.__aenter__()
+
+    async def served() -> bool:
+        return (await ask_raw(server, spell("GET", "/hello", b"", _CLOSE))).status == 200
+
+    await eventually(served)
+    for each in silent:
+        await each.__aexit__(None, None, None)
