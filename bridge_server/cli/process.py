@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import structlog
 
 _WANTED_DESCRIPTORS = 65_536
+
+log = structlog.get_logger()
 
 
 def raise_descriptor_limit() -> int:
@@ -41,7 +44,11 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
 def notify_systemd(state: str) -> None:
     """Tell the service manager, if there is one (sd_notify)."""
     address = os.environ.get("NOTIFY_SOCKET")
-    if address:
+    if not address:
+        return
+    try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
             channel.sendall(state.encode())
+    except OSError as error:
+        log.warning("service_manager_not_told", state=state, error=str(error))

@@ -127,6 +127,22 @@ async def test_touches_that_bring_nothing_do_not_move_the_deadline(signals: Sign
     assert cell.reads > 2
 
 
+async def test_a_wait_ends_neither_before_its_time_nor_long_after(signals: Signals) -> None:
+    ended: list[str] = []
+
+    async def note(name: str, work: Awaitable[object]) -> None:
+        await work
+        ended.append(name)
+
+    await asyncio.gather(
+        note("earlier", asyncio.sleep(0.1)),
+        note("the wait", signals.wait_for(KEY, Cell().read, 0.1)),
+        note("later", asyncio.sleep(1.0)),
+    )
+
+    assert ended == ["earlier", "the wait", "later"]
+
+
 async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))

@@ -33,13 +33,11 @@ async def test_a_new_session_has_a_random_uuid(bridge: BridgeClient) -> None:
 
 
 @pytest.mark.parametrize("content_type", [None, "application/json", "text/plain", "no/such;;thing"])
-@pytest.mark.parametrize("body", [b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}'])
-async def test_a_session_opens_whatever_the_body_says(
-    bridge: BridgeClient, body: bytes, content_type: str | None
-) -> None:
-    answer = await ask(bridge.server, "POST", "/session/new", body, content_type=content_type)
+async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, content_type: str | None) -> None:
+    for body in (b"", b"{}", b"[1", b"\xff not JSON", b'{"a":1,"a":2}'):
+        answer = await ask(bridge.server, "POST", "/session/new", body, content_type=content_type)
 
-    assert (await bridge.session(answer.json["sessionId"])).status == 204
+        assert (await bridge.session(answer.json["sessionId"])).status == 204
 
 
 async def test_every_session_is_another(bridge: BridgeClient) -> None:

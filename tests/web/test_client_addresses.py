@@ -7,7 +7,9 @@ from typing import Any
 import aiohttp
 import pytest
 from multidict import CIMultiDict
+from structlog.testing import CapturingLogger
 
+from bridge_server.web import client_address
 from tests.support.asking import ask
 from tests.support.server import RunningServer, running_server
 
@@ -109,3 +111,34 @@ async def test_a_peer_that_is_no_proxy_is_not_believed(tmp_path: Path) -> None:
 
     assert [answer.status for answer in through] == [200, 429]
     assert beside == [200, 429]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    log = CapturingLogger()
+    monkeypatch.setattr(client_address, "log", log)
+    return log
+
+
+async def test_an_exempt_peer_that_forwards_without_being_trusted_is_mentioned_once(
+    tmp_path: Path, log: CapturingLogger
+) -> None:
+    async with running_server(tmp_path) as server:
+        await ask(server, "GET", "/hello")
+        assert log.calls == []
+
+        for _ in range(3):
+            await status_for(server, "198.51.100.1")
+
+    (mention,) = log.calls
+    assert mention.args == ("proxy_not_trusted",)
+    assert mention.kwargs["peer"] == "127.0.0.1"
+
+
+async def test_a_trusted_proxy_is_not_called_untrusted(
+    behind_proxy: RunningServer, log: CapturingLogger
+) -> None:
+    await status_for(behind_proxy, "192.0.2.7")  # an exempt client behind it
+    await status_for(behind_proxy, "198.51.100.1")
+
+    assert log.calls == []

@@ -83,11 +83,11 @@ async def test_head_says_what_get_would_without_the_body(server: RunningServer, 
         "/" + "long/" * 500,
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
-async def test_any_other_path_is_404(server: RunningServer, method: str, path: str) -> None:
-    answer = await ask(server, method, path, b"{}" if method == "POST" else None)
+async def test_any_other_path_is_404(server: RunningServer, path: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        answer = await ask(server, method, path, b"{}" if method == "POST" else None)
 
-    assert answer.problem(404)["type"].endswith(":not-found")
+        assert answer.problem(404)["type"].endswith(":not-found")
 
 
 @pytest.mark.parametrize(
