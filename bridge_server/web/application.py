@@ -1,7 +1,8 @@
 """From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
 
 Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404), so that aiohttp's own error pages are never seen.
+row answers every other path (404), so that aiohttp's own error pages are left to what is no HTTP request
+for a path.
 """
 
 from functools import partial

@@ -32,12 +32,7 @@ class ClientAddresses:
         """
         key = self._bucket_key(self.client(request))
         if key is None and not self._mentioned and "X-Forwarded-For" in request.headers:
-            self._mentioned = True
-            log.warning(
-                "proxy_not_trusted",
-                peer=request.remote,
-                advice="no quota applies to what it forwards: name the proxy in trusted_proxies",
-            )
+            self._mention_proxy(request.remote or "")
         return key
 
     def client(self, request: web.Request) -> str:
@@ -51,6 +46,16 @@ class ClientAddresses:
             if not self._is_trusted(address):
                 return address if _parse(address) else peer
         return peer
+
+    def _mention_proxy(self, peer: str) -> None:
+        if self._is_trusted(peer):
+            return
+        self._mentioned = True
+        log.warning(
+            "proxy_not_trusted",
+            peer=peer,
+            advice="no quota applies to what it forwards: name the proxy in trusted_proxies",
+        )
 
     def _in_trusted_proxies(self, text: str) -> bool:
         address = _parse(text)

@@ -21,8 +21,8 @@ class Wait:
 
 
 _AT_ONCE = Wait()
-_NOTHING_YET = ready_made({"Vary": "Prefer"})
-_SOMETHING = ready_made({"Vary": "Prefer", "Content-Type": "application/json"})
+_NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
+_SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:

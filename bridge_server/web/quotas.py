@@ -1,7 +1,6 @@
 """Token buckets per client address: spent in memory, saved with the commits that go by.
 
-A bucket that a restarted server would find full again is not worth a row: only those that take longer
-than that to refill are saved.
+A bucket that is full again within a second is not worth a row: it would be by the time that it is saved.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from bridge_server.web.client_address import ClientAddresses
 BucketId: TypeAlias = tuple[str, str]
 """The limit's name and the client's key."""
 
-RESTART_US = 5_000_000
+WORTH_SAVING_US = 1_000_000
 _BUCKETS_BEFORE_PRUNING = 100_000
 
 
@@ -106,7 +105,7 @@ class AddressQuotas:
 
     def _keep(self, bucket: BucketId, spending: Spending) -> None:
         self._full_at_us[bucket] = spending.full_at_us
-        if spending.reset_us > RESTART_US:
+        if spending.reset_us > WORTH_SAVING_US:
             self._unsaved.add(bucket)
 
     def _prune(self, now_us: int) -> None:

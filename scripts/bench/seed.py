@@ -72,7 +72,14 @@ def fill(folder: Path, population: Population) -> Seeded:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
+    _sync(database_file(folder))
     return seeded
+
+
+def _sync(file: Path) -> None:
+    """Bring the file to the disk, or the server's first checkpoint would have to."""
+    with file.open("rb+") as opened:
+        os.fsync(opened.fileno())
 
 
 def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:

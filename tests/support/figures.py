@@ -5,6 +5,7 @@ from tests.support.eventually import eventually
 from tests.support.server import RunningServer
 
 METRICS_TOKEN = "the token of the metrics"
+_PATIENCE_SECONDS = 30.0
 
 
 async def figure(server: RunningServer, name: str) -> float:
@@ -20,7 +21,7 @@ async def until_waiting(server: RunningServer, clients: int) -> None:
     async def reached() -> bool:
         return await figure(server, "waiting_clients") == clients
 
-    await eventually(reached)
+    await eventually(reached, _PATIENCE_SECONDS)
 
 
 async def until_delivered(server: RunningServer) -> None:
@@ -29,4 +30,4 @@ async def until_delivered(server: RunningServer) -> None:
     async def nothing_owed() -> bool:
         return await figure(server, "outbox_due") == 0
 
-    await eventually(nothing_owed)
+    await eventually(nothing_owed, _PATIENCE_SECONDS)
