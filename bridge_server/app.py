@@ -80,7 +80,7 @@ class _Parts:
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(_sender_settings(settings))
         self.dispatcher = Dispatcher(
-            self.outbox_store, self.sender, self.signals, clock, self.relay.forget_webhook
+            self.outbox_store, self.sender, self.signals, clock, self.relay.forget_receiver
         )
         self.sweeper = Sweeper(
             (self.relay.sweep, self.buckets.sweep, self._sweep_dead_letters), clock, settings.sweep_interval

@@ -44,8 +44,8 @@ def _default_data_dir() -> Path:
     state = os.environ.get("STATE_DIRECTORY")
     if state:
         return Path(state.split(":")[0])
-    share = os.environ.get("XDG_DATA_HOME")
-    return (Path(share) if share else Path.home() / ".local" / "share") / "bridge-server"
+    share = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (share if share.is_absolute() else Path.home() / ".local" / "share") / "bridge-server"
 
 
 def _networks(value: Any) -> Any:
@@ -54,6 +54,12 @@ def _networks(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
+
+
+def _directory(value: Path) -> Path:
+    if value == Path():
+        raise ValueError("must name a directory: the database is never put into the working directory")
+    return value.expanduser().absolute()
 
 
 def _url(value: str) -> str:
@@ -75,6 +81,7 @@ Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 Url = Annotated[str, AfterValidator(_url)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
+Seconds = Annotated[int, Field(gt=0, le=10 * 365 * _DAY)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -88,7 +95,7 @@ class Settings(BaseSettings):
     public_url: Url | None = Field(
         None, description="How others reach this server; by default its own address."
     )
-    data_dir: Path = Field(
+    data_dir: Annotated[Path, AfterValidator(_directory)] = Field(
         default_factory=_default_data_dir, description="Where the database lives. Made with mode 0700."
     )
 
@@ -119,12 +126,12 @@ class Settings(BaseSettings):
     sessions_burst: PositiveInt = Field(120, description="New sessions per client address, at once.")
 
     relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
-    session_ttl: PositiveInt = Field(
+    session_ttl: Seconds = Field(
         _DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
     )
-    call_ttl: PositiveInt = Field(_HOUR, description="A call lives this long.")
-    status_ttl: PositiveInt = Field(_HOUR, description="A call status lives this long.")
-    subscription_ttl: PositiveInt = Field(
+    call_ttl: Seconds = Field(_HOUR, description="A call lives this long.")
+    status_ttl: Seconds = Field(_HOUR, description="A call status lives this long.")
+    subscription_ttl: Seconds = Field(
         30 * _DAY, description="A webhook of /subscribe is called this long unless renewed."
     )
     max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
@@ -140,9 +147,7 @@ class Settings(BaseSettings):
     allow_private_webhooks: bool = Field(
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
-    dead_letter_ttl: PositiveInt = Field(
-        7 * _DAY, description="How long a webhook that was given up is kept."
-    )
+    dead_letter_ttl: Seconds = Field(7 * _DAY, description="How long a webhook that was given up is kept.")
 
     @model_validator(mode="after")
     def _sessions_outlive_calls(self) -> Self:

@@ -75,6 +75,12 @@ def _mention_oddities(loaded: LoadedSettings) -> None:
         )  # fmt: skip
 
 
+def _calm_collector() -> None:
+    """What is loaded now stays, and requests leave little for the collector: it need not run so often."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     """uvloop where it is installed (the extra `fast`), else asyncio."""
     if find_spec("uvloop") is not None:
@@ -96,7 +102,7 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
         click.echo(_banner(url, settings))
         with ready_file_at(ready_file, _facts(url, settings)):
             notify_systemd("READY=1")
-            gc.freeze()  # what is loaded now stays: the collector need not walk it again and again
+            _calm_collector()
             await stop.wait()
             notify_systemd("STOPPING=1")
 

@@ -40,7 +40,7 @@ class ReadCache:
 
     async def load(self, key: Key, read: Callable[[], Awaitable[Cached]]) -> Cached:
         """Read, and remember the result unless the key was touched meanwhile: then it may be the past."""
-        ticket = self._loads[key] = object()
+        ticket = self._loads.setdefault(key, object())  # one for all that read before the next touch
         try:
             entry = await read()
             if self._loads.get(key) is ticket:

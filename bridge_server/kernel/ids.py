@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from uuid import UUID
 
 _VERSION_BITS = 0xF << 76
 _VARIANT_BITS = 0x3 << 62
@@ -31,11 +30,3 @@ def _spell(bits: int, version: int) -> str:
     bits = bits & ~_VARIANT_BITS | 0x2 << 62
     digits = f"{bits:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def is_uuid(text: str) -> bool:
-    """Whether the text is a UUID in the one spelling that this server gives out."""
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False

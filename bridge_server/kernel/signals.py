@@ -21,7 +21,7 @@ class Signals:
     """Carries changes from whoever committed them to whoever waits for them, within one event loop."""
 
     def __init__(self) -> None:
-        self._waiters: dict[Key, list[asyncio.Future[bool]]] = {}
+        self._waiters: dict[Key, dict[asyncio.Future[bool], None]] = {}
         self._sleepers: dict[int, set[asyncio.Future[bool]]] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._closed = False
@@ -62,7 +62,7 @@ class Signals:
         tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)
         while True:
             waiter = loop.create_future()
-            self._waiters.setdefault(key, []).append(waiter)
+            self._waiters.setdefault(key, {})[waiter] = None
             try:
                 value = await read()
                 if value is not None or self._closed:
@@ -89,8 +89,8 @@ class Signals:
         if sleepers is not None:
             sleepers.discard(waiter)
         waiters = self._waiters.get(key)
-        if waiters is not None and waiter in waiters:
-            waiters.remove(waiter)
+        if waiters is not None:
+            waiters.pop(waiter, None)
             if not waiters:
                 del self._waiters[key]
 

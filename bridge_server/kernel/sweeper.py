@@ -39,14 +39,17 @@ class Sweeper:
                 await self.sweep()
             except UnavailableError as error:
                 log.warning("sweep_postponed", reason=error.detail)
+            except Exception:  # what failed may work next time; what expired must not stay for ever
+                log.exception("sweep_failed")
 
     async def sweep(self) -> int:
-        """Delete everything that has expired by now; returns how many rows."""
+        """Delete everything that had expired when it began; returns how many rows."""
         swept = 0
         began = perf_counter()
+        now_ms = self._clock.now_ms()
         for sweep in self._sweeps:
             started = perf_counter()
-            while deleted := await sweep(self._clock.now_ms()):
+            while deleted := await sweep(now_ms):
                 swept += deleted
                 await asyncio.sleep(_pause(perf_counter() - started, perf_counter() - began))
                 started = perf_counter()

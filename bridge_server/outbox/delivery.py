@@ -8,7 +8,7 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.outbox.models import DueMessage, Outcome, Verdict
+from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict
 from bridge_server.outbox.retry import next_delay_ms
 from bridge_server.outbox.sender import WebhookSender
 from bridge_server.outbox.store import OutboxStore
@@ -37,7 +37,7 @@ class Delivery:
         store: OutboxStore,
         sender: WebhookSender,
         clock: Clock,
-        on_gone: Callable[[str], Awaitable[None]],
+        on_gone: Callable[[OutgoingMessage], Awaitable[None]],
         chance: Callable[[], float],
     ) -> None:
         self._store = store
@@ -97,7 +97,7 @@ class Delivery:
 
     async def _tell_gone(self, due: DueMessage) -> None:
         try:
-            await self._on_gone(due.message.url)
+            await self._on_gone(due.message)
         except Exception:  # the message is settled whatever becomes of its registration
             log.exception("webhook_gone_not_handled", destination=due.message.destination)
 

@@ -12,6 +12,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.lane import Lane
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.places import Places
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.sender import WebhookSender
@@ -29,7 +30,7 @@ log = structlog.get_logger()
 class Dispatcher:
     """Delivers what the store holds, from `start` to `stop`.
 
-    `on_gone` is called with the URL of a receiver that answered 410. `chance` is a source of numbers in
+    `on_gone` is called with a message that was answered 410. `chance` is a source of numbers in
     [0, 1) for spreading the attempts.
     """
 
@@ -39,7 +40,7 @@ class Dispatcher:
         sender: WebhookSender,
         signals: Signals,
         clock: Clock,
-        on_gone: Callable[[str], Awaitable[None]],
+        on_gone: Callable[[OutgoingMessage], Awaitable[None]],
         chance: Callable[[], float] = random.random,
         grace_seconds: float = 2.0,
     ) -> None:

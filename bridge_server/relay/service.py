@@ -84,9 +84,12 @@ class Relay:
             topic, webhook, now_ms, now_ms + self._lifetimes.subscription_ms, self._caps.topic_webhooks
         )
 
-    async def forget_webhook(self, webhook: str) -> None:
-        """A receiver said that the webhook is gone for good: call it no more."""
-        await self._store.forget_webhook(webhook)
+    async def forget_receiver(self, notice: OutgoingMessage) -> None:
+        """A receiver said that this notice's subscription is gone: tell it no more of that session.
+
+        Others may use the same URL: a push server has one for all its clients.
+        """
+        await self._store.forget_webhook(wire.read_notice(notice.body), notice.url)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of what has expired; returns how many rows."""

@@ -73,8 +73,8 @@ class RelayStore(Protocol):
         """Register the webhook for the topic, or renew it. Raises TooManyWebhooksError."""
         ...
 
-    async def forget_webhook(self, webhook: str) -> None:
-        """Remove a webhook from every topic and every session."""
+    async def forget_webhook(self, session_id: SessionId, webhook: str) -> None:
+        """Remove a webhook from the session, and from the topic of the same id."""
         ...
 
     async def sweep(self, now_ms: int, limit: int, status_lifetime_ms: int) -> int:

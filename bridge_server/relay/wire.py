@@ -143,6 +143,12 @@ def write_topic_notice(topic: str) -> bytes:
     return orjson.dumps({"topic": topic})
 
 
+def read_notice(body: bytes) -> SessionId:
+    """The session that a notice of ours is about."""
+    notice = orjson.loads(body)
+    return SessionId(notice["topic"] if "topic" in notice else notice["sessionId"])
+
+
 def _payload(document: JsonObject) -> Payload:
     return Payload(document.text(_PAYLOAD))
 

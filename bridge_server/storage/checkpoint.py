@@ -49,5 +49,5 @@ async def _checkpoint(connection: aiosqlite.Connection, mode: str) -> None:
 
     try:
         await run(connection, work)
-    except sqlite3.Error as error:
+    except Exception as error:  # the next time may go better
         log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import aiosqlite
+import structlog
 
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.storage.connection import run
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
+
+log = structlog.get_logger()
 
 _BATCH_LIMIT = 256
 
@@ -108,8 +111,16 @@ class GroupCommit:
 
     def _rider_jobs(self) -> list[Job]:
         loop = asyncio.get_running_loop()
-        begins = [begin for rider in self._riders if (begin := rider()) is not None]
-        return [Job(begin, loop.create_future()) for begin in begins]
+        jobs = []
+        for rider in self._riders:
+            try:
+                begin = rider()
+            except Exception:  # the transactions that wait are not to suffer for it
+                log.exception("rider_failed")
+                continue
+            if begin is not None:
+                jobs.append(Job(begin, loop.create_future()))
+        return jobs
 
     async def _commit(self, batch: list[Job]) -> None:
         assert self._connection is not None

@@ -13,8 +13,14 @@ WHERE session_id = ? AND expires_at_ms > ?
 """
 
 LIVE_SESSION = "SELECT id FROM sessions WHERE session_id = ? AND expires_at_ms > ?"
-CALL_IDS_OF_SESSION = "SELECT call_id FROM calls WHERE session = ?"
-DELETE_SESSION = "DELETE FROM sessions WHERE id = ?"
+# An ended session is one that has expired; what is left of it is swept like all that has.
+END_SESSION = """
+UPDATE sessions
+SET expires_at_ms = 0, payload = NULL, push_type = NULL, push_token = NULL, push_webhook = NULL
+WHERE id = ?
+"""
+DELETE_PENDING_OF_SESSION = "DELETE FROM pending_calls WHERE session = ?"
+CALLS_OF_SESSION = "SELECT id, call_id FROM calls WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
 DELETE_TOPIC = "DELETE FROM topic_webhooks WHERE topic = ?"
 SESSION_PAYLOAD = "SELECT payload, expires_at_ms FROM sessions WHERE session_id = ? AND expires_at_ms > ?"
 
@@ -75,9 +81,10 @@ UPSERT_WEBHOOK = """
 INSERT INTO topic_webhooks (topic, webhook, expires_at_ms) VALUES (?, ?, ?)
 ON CONFLICT (topic, webhook) DO UPDATE SET expires_at_ms = excluded.expires_at_ms
 """
-DELETE_WEBHOOK = "DELETE FROM topic_webhooks WHERE webhook = ?"
+DELETE_WEBHOOK = "DELETE FROM topic_webhooks WHERE topic = ? AND webhook = ?"
 REMOVE_PUSH_TO = """
-UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL WHERE push_webhook = ?
+UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL
+WHERE session_id = ? AND push_webhook = ?
 """
 
 # The same slice twice: what is pending first, because calls do not take it along.
@@ -89,8 +96,15 @@ SWEEP_CALLS = """
 DELETE FROM calls WHERE id IN
     (SELECT id FROM calls WHERE expires_at_ms <= ? ORDER BY expires_at_ms, id LIMIT ?)
 """
+SWEEP_CALLS_OF_ENDED = """
+DELETE FROM calls WHERE id IN
+    (SELECT calls.id FROM sessions JOIN calls ON calls.session = sessions.id
+     WHERE sessions.expires_at_ms <= ? LIMIT ?)
+"""
 SWEEP_SESSIONS = """
-DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE expires_at_ms <= ? LIMIT ?)
+DELETE FROM sessions WHERE id IN
+    (SELECT id FROM sessions WHERE expires_at_ms <= ?
+     AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.session = sessions.id) LIMIT ?)
 """
 SWEEP_WEBHOOKS = """
 DELETE FROM topic_webhooks WHERE (topic, webhook) IN

@@ -3,6 +3,7 @@
 from __future__ import annotations  # those of inner functions would be evaluated at every call
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from bridge_server.kernel.token_bucket import whole_seconds
@@ -28,8 +29,10 @@ from bridge_server.relay.models import (
     Topic,
 )
 from bridge_server.storage import relay_sql as sql
-from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
+from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction, Value
 from bridge_server.storage.outbox_store import enqueue
+
+_ANNOUNCED_AT_ONCE = 500
 
 
 class SqlRelayStore:
@@ -56,20 +59,31 @@ class SqlRelayStore:
         await self._database.transaction(work)
 
     async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
-        def work() -> Transaction[None]:
+        def work() -> Transaction[int]:
             rows = yield Statement(sql.LIVE_SESSION, (session_id, now_ms))
             if not rows:
                 raise SessionNotFoundError
-            session = rows[0][0]
-            calls = yield Statement(sql.CALL_IDS_OF_SESSION, (session,))
-            yield Statement(sql.DELETE_SESSION, (session,))
+            session = cast(int, rows[0][0])
+            yield Statement(sql.END_SESSION, (session,))
+            yield Statement(sql.DELETE_PENDING_OF_SESSION, (session,))
             yield Statement(sql.DELETE_TOPIC, (session_id,))
             yield Announcement(("session", session_id))
             yield Announcement(("calls", session_id))
-            for (call_id,) in calls:
+            return session
+
+        await self._announce_calls_of(await self._database.transaction(work))
+
+    async def _announce_calls_of(self, session: int) -> None:
+        """Whoever waits for a status, or remembers one, learns that it is gone; however many there are."""
+
+        def announce(calls: list[Row]) -> Transaction[None]:
+            for _, call_id in calls:
                 yield Announcement(("status", cast(str, call_id)))
 
-        await self._database.transaction(work)
+        last: Value = 0
+        while calls := await self._database.read(sql.CALLS_OF_SESSION, (session, last, _ANNOUNCED_AT_ONCE)):
+            await self._database.transaction(partial(announce, calls))
+            last = calls[-1][0]
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         rows = await self._database.read(sql.SESSION_PAYLOAD, (session_id, now_ms))
@@ -150,10 +164,10 @@ class SqlRelayStore:
 
         await self._database.transaction(work)
 
-    async def forget_webhook(self, webhook: str) -> None:
+    async def forget_webhook(self, session_id: SessionId, webhook: str) -> None:
         def work() -> Transaction[None]:
-            yield Statement(sql.DELETE_WEBHOOK, (webhook,))
-            yield Statement(sql.REMOVE_PUSH_TO, (webhook,))
+            yield Statement(sql.DELETE_WEBHOOK, (session_id, webhook))
+            yield Statement(sql.REMOVE_PUSH_TO, (session_id, webhook))
 
         await self._database.transaction(work)
 
@@ -163,9 +177,10 @@ class SqlRelayStore:
             calls_until_ms = now_ms - status_lifetime_ms
             yield Statement(sql.SWEEP_PENDING, (calls_until_ms, limit))
             ((calls,),) = yield Statement(sql.SWEEP_CALLS, (calls_until_ms, limit))
+            ((orphans,),) = yield Statement(sql.SWEEP_CALLS_OF_ENDED, (now_ms, limit))
             ((sessions,),) = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
             ((webhooks,),) = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
-            return cast(int, calls) + cast(int, sessions) + cast(int, webhooks)
+            return sum(cast(int, number) for number in (calls, orphans, sessions, webhooks))
 
         return await self._database.transaction(work)
 

@@ -12,7 +12,8 @@ _BODY_TIMEOUT_SECONDS = 20.0
 async def receive_body(request: web.Request, limit_bytes: int) -> None:
     """Read the whole body, which aiohttp keeps for `request.read()`.
 
-    Raises TooLargeError, TooSlowError, and InvalidInputError for a broken encoding.
+    Raises TooLargeError, InvalidInputError for a broken encoding, and TooSlowError for a body that does
+    not arrive whole, as one whose encoding breaks off midway.
     """
     length = request.content_length
     if length is not None and length > limit_bytes:

@@ -53,6 +53,7 @@ class AddressQuotas:
         self._full_at_us: dict[BucketId, int] = {}
         self._unsaved: set[BucketId] = set()
         self._being_saved: set[BucketId] = set()
+        self._prune_above = _BUCKETS_BEFORE_PRUNING
 
     def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> list[Charge]:
         """Spend one token of each limit, and say what was spent: nothing for a client that is exempt.
@@ -76,7 +77,7 @@ class AddressQuotas:
             raise AddressLimitError(charges)
         for charge in charges:
             self._keep((charge.limit.name, key), charge.spending)
-        if len(full_at_us) > _BUCKETS_BEFORE_PRUNING:
+        if len(full_at_us) > self._prune_above:
             self._prune(now_us)
         return charges
 
@@ -111,6 +112,7 @@ class AddressQuotas:
     def _prune(self, now_us: int) -> None:
         self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
         self._being_saved &= self._full_at_us.keys()
+        self._prune_above = max(_BUCKETS_BEFORE_PRUNING, 2 * len(self._full_at_us))
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:

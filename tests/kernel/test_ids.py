@@ -2,11 +2,10 @@
 
 from uuid import RFC_4122, UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.ids import IdMaker, is_uuid
+from bridge_server.kernel.ids import IdMaker
 
 moments = st.integers(0, 2**48 - 1)
 random_bits = st.binary(min_size=16, max_size=16)
@@ -22,7 +21,7 @@ def test_a_random_id_is_a_version_4_uuid_that_keeps_the_other_122_bits(source: b
     spelled = maker(source).random_uuid()
     uuid = UUID(spelled)
 
-    assert is_uuid(spelled)
+    assert str(uuid) == spelled
     assert uuid.version == 4
     assert uuid.variant == RFC_4122
     free_bits = ~((0xF << 76) | (0x3 << 62))
@@ -34,7 +33,7 @@ def test_an_ordered_id_is_a_version_7_uuid_with_the_time_in_front(now_ms: int, s
     spelled = maker(source).ordered_uuid(now_ms)
     uuid = UUID(spelled)
 
-    assert is_uuid(spelled)
+    assert str(uuid) == spelled
     assert (uuid.int >> 76) & 0xF == 7
     assert uuid.variant == RFC_4122
     assert uuid.int >> 80 == now_ms
@@ -56,21 +55,3 @@ def test_ids_do_not_repeat() -> None:
     made = {ids.random_uuid() for _ in range(5_000)} | {ids.ordered_uuid(1) for _ in range(5_000)}
 
     assert len(made) == 10_000
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "session",
-        "0190163D-8694-739B-AEA5-966C26F8AD91",
-        "{0190163d-8694-739b-aea5-966c26f8ad91}",
-        "urn:uuid:0190163d-8694-739b-aea5-966c26f8ad91",
-        "0190163d8694739baea5966c26f8ad91",
-        "0190163d-8694-739b-aea5-966c26f8ad9",
-        "0190163d-8694-739b-aea5-966c26f8ad91\n",
-        "0190163d-8694-739b-aea5-966c26f8ad9g",
-    ],
-)
-def test_another_spelling_is_not_an_id_of_this_server(text: str) -> None:
-    assert not is_uuid(text)

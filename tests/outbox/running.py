@@ -66,7 +66,7 @@ async def running_outbox(
     *,
     settings: SenderSettings = OPEN,
     store_over: Callable[[SqlOutboxStore], OutboxStore] = lambda store: store,
-    on_gone: Callable[[str], Awaitable[None]] | None = None,
+    on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     migrate(file, packaged_migrations())
@@ -74,8 +74,8 @@ async def running_outbox(
     database = SqliteDatabase(file, signals)
     async with database.opened(), WebhookSender(settings) as sender:
 
-        async def note_gone(url: str) -> None:
-            outbox.gone.append(url)
+        async def note_gone(message: OutgoingMessage) -> None:
+            outbox.gone.append(message.url)
 
         dispatcher = Dispatcher(
             store_over(SqlOutboxStore(database)),

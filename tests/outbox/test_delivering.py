@@ -100,7 +100,7 @@ async def test_410_ends_a_message_and_tells_whose_url_it_was(
 async def test_410_ends_a_message_even_if_nobody_can_be_told(
     file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
-    async def on_gone(url: str) -> None:
+    async def on_gone(_: OutgoingMessage) -> None:
         raise UnavailableError("not now")
 
     receiver.otherwise = status(410)

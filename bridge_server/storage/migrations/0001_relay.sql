@@ -11,7 +11,6 @@ CREATE TABLE sessions (
     expires_at_ms INTEGER NOT NULL      -- moved by the wallet's updates and the dapp's calls
 );
 CREATE INDEX sessions_by_expiry ON sessions (expires_at_ms);
-CREATE INDEX sessions_by_webhook ON sessions (push_webhook) WHERE push_webhook IS NOT NULL;
 
 -- A call request. Never updated: what happens to it is recorded beside it.
 CREATE TABLE calls (
@@ -47,7 +46,6 @@ CREATE TABLE topic_webhooks (
     PRIMARY KEY (topic, webhook)
 ) WITHOUT ROWID;
 CREATE INDEX topic_webhooks_by_expiry ON topic_webhooks (expires_at_ms);
-CREATE INDEX topic_webhooks_by_webhook ON topic_webhooks (webhook);
 
 -- Outgoing requests that are owed. A row is written in the transaction that causes it and deleted once
 -- the receiver has answered 2xx.
