@@ -6,6 +6,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from bridge_server.version import NAME
+from bridge_server.web.whole_answer import WholeAnswer
 
 
 def ready_made(headers: Mapping[str, str]) -> CIMultiDictProxy[str]:
@@ -19,9 +20,9 @@ _TEXT = ready_made({"Content-Type": "text/plain; charset=utf-8"})
 
 def json_answer(body: bytes) -> web.Response:
     """200 with JSON that is encoded already."""
-    return web.Response(body=body, headers=_JSON)
+    return WholeAnswer(body=body, headers=_JSON)
 
 
 def text_answer(text: str) -> web.Response:
     """200 with plain text."""
-    return web.Response(body=text.encode(), headers=_TEXT)
+    return WholeAnswer(body=text.encode(), headers=_TEXT)

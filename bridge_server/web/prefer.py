@@ -7,6 +7,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.answers import ready_made
+from bridge_server.web.whole_answer import WholeAnswer
 
 _WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
@@ -44,9 +45,9 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
 def polled(body: bytes | None, wait: Wait) -> web.Response:
     """The answer to a poll: JSON, or 204 when there is nothing yet; with the wait that was applied."""
     if body is None:
-        response = web.Response(status=204, headers=_NOTHING_YET)
+        response = WholeAnswer(status=204, headers=_NOTHING_YET)
     else:
-        response = web.Response(body=body, headers=_SOMETHING)
+        response = WholeAnswer(body=body, headers=_SOMETHING)
     if wait.preferred:
         response.headers["Preference-Applied"] = f"wait={wait.seconds}"
     return response

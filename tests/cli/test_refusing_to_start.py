@@ -69,7 +69,7 @@ def test_a_file_in_the_place_of_the_directory(data_dir: Path) -> None:
 def test_an_unwritable_directory(data_dir: Path) -> None:
     data_dir.mkdir(mode=0o500)
 
-    assert "Permission denied" in only_line(serve(data_dir))
+    assert "Permission denied" in only_line(serve(data_dir / "below"))
 
 
 def test_a_database_of_a_newer_version(data_dir: Path) -> None:

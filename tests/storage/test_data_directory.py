@@ -58,10 +58,10 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path, place: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unwritable to root")
-def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_may_not_be_made_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
 
-    with pytest.raises(DataDirectoryError, match="Permission denied"), held(tmp_path):
+    with pytest.raises(DataDirectoryError, match="Permission denied"), held(tmp_path / "below"):
         pass
 
 
