@@ -19,7 +19,7 @@ def held(directory: Path) -> Iterator[None]:
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if directory.stat().st_uid == os.geteuid():
+        if (directory / "lock").exists():  # it is ours, and not somebody's directory named by mistake
             directory.chmod(0o700)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

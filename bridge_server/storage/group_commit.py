@@ -141,7 +141,7 @@ class GroupCommit:
     def _settle(self, job: Job) -> None:
         if job.error is None:
             for key in job.announcements:
-                self._signals.touch(key)
+                self._announce(key)
         if job.done.done():
             return
         if job.error is None:
@@ -149,6 +149,12 @@ class GroupCommit:
         else:
             job.done.set_exception(job.error)
             job.done.exception()  # a caller that was cancelled never asks
+
+    def _announce(self, key: Key) -> None:
+        try:
+            self._signals.touch(key)
+        except Exception:  # whoever listens badly must not keep an answer from anybody
+            log.exception("announcement_failed", kind=key[0])
 
 
 def _fail(batch: list[Job], error: BaseException) -> None:

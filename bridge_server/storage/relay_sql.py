@@ -20,7 +20,7 @@ SET expires_at_ms = 0, payload = NULL, push_type = NULL, push_token = NULL, push
 WHERE id = ?
 """
 DELETE_PENDING_OF_SESSION = "DELETE FROM pending_calls WHERE session = ?"
-CALLS_OF_SESSION = "SELECT id, call_id FROM calls WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
+CALL_IDS_OF_SESSION = "SELECT call_id FROM calls WHERE session = ?"
 DELETE_TOPIC = "DELETE FROM topic_webhooks WHERE topic = ?"
 SESSION_PAYLOAD = "SELECT payload, expires_at_ms FROM sessions WHERE session_id = ? AND expires_at_ms > ?"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations  # those of inner functions would be evaluated at every call
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import cast
 
 from bridge_server.kernel.token_bucket import whole_seconds
@@ -29,10 +28,8 @@ from bridge_server.relay.models import (
     Topic,
 )
 from bridge_server.storage import relay_sql as sql
-from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction, Value
+from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
 from bridge_server.storage.outbox_store import enqueue
-
-_ANNOUNCED_AT_ONCE = 500
 
 
 class SqlRelayStore:
@@ -59,31 +56,20 @@ class SqlRelayStore:
         await self._database.transaction(work)
 
     async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
-        def work() -> Transaction[int]:
+        def work() -> Transaction[None]:
             rows = yield Statement(sql.LIVE_SESSION, (session_id, now_ms))
             if not rows:
                 raise SessionNotFoundError
-            session = cast(int, rows[0][0])
+            session = rows[0][0]
             yield Statement(sql.END_SESSION, (session,))
             yield Statement(sql.DELETE_PENDING_OF_SESSION, (session,))
             yield Statement(sql.DELETE_TOPIC, (session_id,))
             yield Announcement(("session", session_id))
             yield Announcement(("calls", session_id))
-            return session
-
-        await self._announce_calls_of(await self._database.transaction(work))
-
-    async def _announce_calls_of(self, session: int) -> None:
-        """Whoever waits for a status, or remembers one, learns that it is gone; however many there are."""
-
-        def announce(calls: list[Row]) -> Transaction[None]:
-            for _, call_id in calls:
+            for (call_id,) in (yield Statement(sql.CALL_IDS_OF_SESSION, (session,))):
                 yield Announcement(("status", cast(str, call_id)))
 
-        last: Value = 0
-        while calls := await self._database.read(sql.CALLS_OF_SESSION, (session, last, _ANNOUNCED_AT_ONCE)):
-            await self._database.transaction(partial(announce, calls))
-            last = calls[-1][0]
+        await self._database.transaction(work)
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         rows = await self._database.read(sql.SESSION_PAYLOAD, (session_id, now_ms))
