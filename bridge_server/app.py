@@ -22,6 +22,8 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.token_bucket import per_second
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.projects.projects import Projects
+from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.models import Caps, Lifetimes
 from bridge_server.relay.polling import Polling
@@ -33,8 +35,10 @@ from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.outbox_store import SqlOutboxStore
+from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.subscription_store import SqlSubscriptionStore
 from bridge_server.version import NAME, VERSION
 from bridge_server.web.application import build_application
 from bridge_server.web.bearer import one_token
@@ -42,7 +46,7 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.gateway import Gateway, Reporting
 from bridge_server.web.health import health_routes
 from bridge_server.web.metrics import metrics_handler
-from bridge_server.web.quotas import AddressQuotas
+from bridge_server.web.quotas import Quotas
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.routes import Handler, Route
@@ -72,18 +76,22 @@ class _Parts:
         self.database = SqliteDatabase(settings.database_file, self.signals)
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-        self.quotas = AddressQuotas(self.addresses, clock)
+        self.quotas = Quotas(clock)
         self.figures = RequestFigures()
         store = SqlRelayStore(self.database)
         self.relay = Relay(store, clock, ids, _lifetimes(settings), _caps(settings))
         self.polling = Polling(store, self.cache, self.signals, clock)
+        self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
+        self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(_sender_settings(settings))
         self.dispatcher = Dispatcher(
             self.outbox_store, self.sender, self.signals, clock, self.relay.forget_receiver
         )
         self.sweeper = Sweeper(
-            (self.relay.sweep, self.buckets.sweep, self._sweep_dead_letters), clock, settings.sweep_interval
+            (self.relay.sweep, self.buckets.sweep, self.projects.sweep, self._sweep_dead_letters),
+            clock,
+            settings.sweep_interval,
         )
 
     async def check_work(self) -> None:
@@ -91,6 +99,11 @@ class _Parts:
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
             await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
+
+    async def save_quotas(self) -> None:
+        """Commit: what the buckets' rider has collected goes along."""
+        if self.quotas.has_unsaved:
+            await self.database.transaction(saving([]))
 
     async def _sweep_dead_letters(self, now_ms: int) -> int:
         return await self.outbox_store.sweep(now_ms - self.settings.dead_letter_ttl * 1000)
@@ -106,7 +119,9 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     parts = _Parts(settings, clock or SystemClock(), ids or IdMaker())
     metrics = metrics_handler(parts.figures, parts.gauges)
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
-    gateway = Gateway(RequestIds(os.urandom), parts.addresses, parts.quotas, parts.figures, reporting)
+    gateway = Gateway(
+        RequestIds(os.urandom), parts.addresses, parts.quotas, parts.save_quotas, parts.figures, reporting
+    )
     application = build_application(_routes(parts, metrics), gateway)
     for resource in (_storage, _quota_keeping, _delivery, _sweeping):
         application.cleanup_ctx.append(_held_by_application(resource, parts))
@@ -185,15 +200,11 @@ async def _quota_keeping(parts: _Parts) -> AsyncIterator[None]:
         unsaved = parts.quotas.take_unsaved()
         return saving(unsaved) if unsaved else None
 
-    async def save() -> None:
-        if parts.quotas.has_unsaved:
-            await parts.database.transaction(saving([]))
-
     async def save_forever() -> None:
         while True:
             await asyncio.sleep(_QUOTA_SAVE_SECONDS)
             with suppress(UnavailableError):  # the next second tries again
-                await save()
+                await parts.save_quotas()
 
     def notice(key: Key) -> None:
         if key == BUCKETS_SAVED:
@@ -204,7 +215,7 @@ async def _quota_keeping(parts: _Parts) -> AsyncIterator[None]:
     async with running(save_forever()):
         yield
     try:
-        await save()
+        await parts.save_quotas()
     except UnavailableError as error:
         log.warning("quotas_not_saved", reason=error.detail)
 

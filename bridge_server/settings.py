@@ -26,7 +26,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.fields import http_url, web_origin
 from bridge_server.outbox.signature import Signer
 from bridge_server.web.client_address import Network
 
@@ -77,6 +77,15 @@ def _signing_secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def _origins(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise ValueError("must be origins such as https://app.example.org, in a list or separated by commas")
+    return tuple(web_origin(part) for part in value)
+
+
+Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
 Url = Annotated[str, AfterValidator(_url)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
@@ -140,6 +149,34 @@ class Settings(BaseSettings):
     cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
     sweep_interval: float = Field(60, gt=0, description="How often expired things are deleted.")
 
+    account_rate_per_hour: float = Field(
+        2, gt=0, le=1_000_000, description="Notifications to one account from one project, in the long run."
+    )
+    account_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        50, description="Notifications to one account from one project, at once."
+    )
+    notify_body_limit: PositiveInt = Field(
+        512 * 1024, description="The largest body that the notification service accepts."
+    )
+    read_notification_ttl: Seconds = Field(
+        90 * _DAY, description="A notification that was read is kept this long after it was sent."
+    )
+    unread_notification_ttl: Seconds = Field(
+        365 * _DAY, description="A notification that nobody read is kept this long after it was sent."
+    )
+    admin_token: Token | None = Field(
+        None, description="Serve the admin API to whoever sends this bearer token."
+    )
+
+    inbox_origins: Origins = Field(
+        (), description="Web pages that may use inboxes, such as https://app.example.org."
+    )
+    inbox_body_limit: PositiveInt = Field(64 * 1024, description="The largest body that an inbox accepts.")
+    inbox_token_ttl: Seconds = Field(30 * _DAY, description="Signing in to an inbox lasts this long.")
+    sign_in_ttl: Seconds = Field(600, description="A nonce for signing in is good this long.")
+    max_devices: PositiveInt = Field(16, description="Devices per account.")
+    max_streams: PositiveInt = Field(32, description="Open streams per account.")
+
     webhook_timeout: float = Field(10, gt=0, description="How long a webhook may take to answer.")
     webhook_secret: SigningSecret | None = Field(
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
@@ -148,6 +185,12 @@ class Settings(BaseSettings):
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
     dead_letter_ttl: Seconds = Field(7 * _DAY, description="How long a webhook that was given up is kept.")
+
+    @model_validator(mode="after")
+    def _unread_outlives_read(self) -> Self:
+        if self.unread_notification_ttl < self.read_notification_ttl:
+            raise ValueError("unread_notification_ttl must be at least read_notification_ttl")
+        return self
 
     @model_validator(mode="after")
     def _sessions_outlive_calls(self) -> Self:

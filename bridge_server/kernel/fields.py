@@ -24,3 +24,19 @@ def http_url(text: str) -> str:
     if port == 0:
         raise ValueError("names port 0, which nothing can listen on")
     return text
+
+
+def web_origin(text: str) -> str:
+    """Return the origin of web pages as browsers spell it: scheme and host, and a port that is not the
+    scheme's own. Raises ValueError for anything that is more or less than that.
+    """
+    parts = urlsplit(http_url(text))
+    host = parts.hostname or ""
+    usual_port = {"http": 80, "https": 443}[parts.scheme]
+    authority = f"[{host}]" if ":" in host else host
+    if parts.port is not None and parts.port != usual_port:
+        authority += f":{parts.port}"
+    origin = f"{parts.scheme}://{authority}"
+    if text.lower().rstrip("/") not in (origin, f"{origin}:{usual_port}"):
+        raise ValueError("must be an origin and nothing more, such as https://app.example.org")
+    return origin

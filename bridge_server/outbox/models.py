@@ -11,11 +11,15 @@ UNREADABLE_DESTINATION = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A body of JSON to POST to an absolute http(s) URL; `message_id` is the same at every attempt."""
+    """A body of JSON to POST to an absolute http(s) URL; `message_id` is the same at every attempt.
+
+    `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
+    """
 
     message_id: str
     url: str
     body: bytes
+    signing_secret: str | None = None
 
     @property
     def destination(self) -> str:

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from traceback import format_tb
 from types import TracebackType
 from typing import Self
@@ -106,8 +107,16 @@ class WebhookSender:
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",
             hdrs.USER_AGENT: self._settings.user_agent,
-            **self._signer.headers(message.message_id, message.body, now_ms),
+            **self._signer_of(message).headers(message.message_id, message.body, now_ms),
         }
+
+    def _signer_of(self, message: OutgoingMessage) -> Signer:
+        return self._signer if message.signing_secret is None else _signer(message.signing_secret)
+
+
+@lru_cache(maxsize=1_024)
+def _signer(secret: str) -> Signer:
+    return Signer(secret)
 
 
 def _readable(text: str) -> URL | None:

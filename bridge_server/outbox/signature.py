@@ -2,10 +2,12 @@
 
 import base64
 import binascii
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from standardwebhooks import Webhook
 
+_KEY_SIZE = 32
 _PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
 
@@ -27,6 +29,11 @@ class Signer:
         if self._webhook is not None:
             headers["webhook-signature"] = self._webhook.sign(message_id, moment, body.decode())
         return headers
+
+
+def new_signing_secret(random_bytes: Callable[[int], bytes]) -> str:
+    """A secret for one receiver, in the spelling that a `Signer` takes."""
+    return _PREFIX + base64.b64encode(random_bytes(_KEY_SIZE)).decode()
 
 
 def _key(secret: str) -> bytes:

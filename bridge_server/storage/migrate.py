@@ -43,10 +43,7 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
         current = _schema_version(connection)
         newest = migrations[-1].version
         if current > newest:
-            raise NewerSchemaError(
-                f"{database} has schema version {current}, and this program knows versions up to {newest}: "
-                "run the newer program, or restore the backup that was made before the upgrade."
-            )
+            raise _newer(database, current, newest)
         connection.execute("PRAGMA journal_mode = WAL")
         due = [migration for migration in migrations if migration.version > current]
         saved = _save(connection, database, current) if due and current > 0 else None
@@ -55,6 +52,25 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
         return saved
     finally:
         connection.close()
+
+
+def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
+    """Whether the schema is this version's. Raises NewerSchemaError, sqlite3.Error."""
+    connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
+    try:
+        current, newest = _schema_version(connection), migrations[-1].version
+    finally:
+        connection.close()
+    if current > newest:
+        raise _newer(database, current, newest)
+    return current == newest
+
+
+def _newer(database: Path, current: int, newest: int) -> NewerSchemaError:
+    return NewerSchemaError(
+        f"{database} has schema version {current}, and this program knows versions up to {newest}: "
+        "run the newer program, or restore the backup that was made before the upgrade."
+    )
 
 
 def _schema_version(connection: sqlite3.Connection) -> int:

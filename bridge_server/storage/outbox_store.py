@@ -6,15 +6,15 @@ from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
 
 _INSERT = """
-INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
-VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO outbox (message_id, destination, url, body, signing_secret, created_at_ms, next_attempt_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 _BACKLOG = """
 SELECT destination, MIN(next_attempt_at_ms), COUNT(*) FROM outbox
 WHERE next_attempt_at_ms IS NOT NULL GROUP BY destination
 """
 _NEXT = """
-SELECT id, message_id, url, body, attempts, created_at_ms, next_attempt_at_ms FROM outbox
+SELECT id, message_id, url, body, signing_secret, attempts, created_at_ms, next_attempt_at_ms FROM outbox
 WHERE destination = ? AND next_attempt_at_ms IS NOT NULL ORDER BY next_attempt_at_ms, id LIMIT ?
 """
 # An id may be given again once its row is deleted: the message id keeps a late record off a stranger's row.
@@ -39,7 +39,8 @@ _SWEEP_SLICE = 500
 def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
     """Owe the message from now on: to be yielded from within the transaction that causes it."""
     destination = message.destination
-    yield Statement(_INSERT, (message.message_id, destination, message.url, message.body, now_ms, now_ms))
+    sealed = (message.message_id, destination, message.url, message.body, message.signing_secret)
+    yield Statement(_INSERT, (*sealed, now_ms, now_ms))
     yield Announcement(("outbox", destination))
 
 
@@ -88,10 +89,12 @@ class SqlOutboxStore:
 
 
 def _due_message(row: Row) -> DueMessage:
-    row_id, message_id, url, body, attempts, created_at_ms, due_at_ms = row
+    row_id, message_id, url, body, secret, attempts, created_at_ms, due_at_ms = row
     return DueMessage(
         row_id=cast(int, row_id),
-        message=OutgoingMessage(cast(str, message_id), cast(str, url), cast(bytes, body)),
+        message=OutgoingMessage(
+            cast(str, message_id), cast(str, url), cast(bytes, body), cast(str | None, secret)
+        ),
         attempts=cast(int, attempts),
         created_at_ms=cast(int, created_at_ms),
         due_at_ms=cast(int, due_at_ms),

@@ -65,12 +65,13 @@ def _other_methods(path: str, rows: list[Route]) -> Route:
         name="other-method",
         handler=_other_method_handler(rows),
         any_origin=any(row.any_origin for row in rows),
+        origins=frozenset[str]().union(*(row.origins for row in rows)),
     )
 
 
 def _other_method_handler(rows: list[Route]) -> Handler:
     methods = {row.method for row in rows} | ({"HEAD"} if any(row.method == "GET" for row in rows) else set())
-    open_methods = sorted(row.method for row in rows if row.any_origin)
+    open_methods = sorted(row.method for row in rows if row.any_origin or row.origins)
     allowed = methods | {"OPTIONS"} if open_methods else methods
 
     async def other_method(request: web.Request) -> web.StreamResponse:

@@ -7,24 +7,43 @@ from hashlib import sha256
 from aiohttp import web
 
 from bridge_server.kernel.errors import NotAuthenticatedError
+from bridge_server.web.routes import Identify
 
 _DETAIL = "Send a valid token as «Authorization: Bearer TOKEN»."
 
 
 def require_bearer(request: web.Request, may_pass: Callable[[str], bool]) -> None:
     """Raise NotAuthenticatedError unless the request carries a token that may pass."""
-    values = request.headers.getall("Authorization", [])
-    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
-    if scheme.lower() != "bearer" or not may_pass(token.strip()):
+    token = _token(request)
+    if token is None or not may_pass(token):
         raise NotAuthenticatedError(_DETAIL)
+
+
+async def require_caller(request: web.Request, identify: Identify) -> str:
+    """The key of the caller whose token the request carries. Raises NotAuthenticatedError."""
+    token = _token(request)
+    key = None if token is None else await identify(request, token)
+    if key is None:
+        raise NotAuthenticatedError(_DETAIL)
+    return key
+
+
+def token_digest(token: str) -> bytes:
+    """What is stored of a token: its SHA-256."""
+    return sha256(token.encode(errors="surrogateescape")).digest()
 
 
 def one_token(expected: str) -> Callable[[str], bool]:
     """Passes exactly one token, compared in constant time."""
-    digest = sha256(expected.encode()).digest()
+    digest = token_digest(expected)
 
     def may_pass(token: str) -> bool:
-        sent = sha256(token.encode(errors="surrogateescape")).digest()
-        return hmac.compare_digest(sent, digest)
+        return hmac.compare_digest(token_digest(token), digest)
 
     return may_pass
+
+
+def _token(request: web.Request) -> str | None:
+    values = request.headers.getall("Authorization", [])
+    scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return token.strip() if scheme.lower() == "bearer" else None

@@ -5,19 +5,20 @@ A wrapper per route and no aiohttp middleware: those cost every request more tha
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
 
 import structlog
 from aiohttp import web
 
-from bridge_server.kernel.errors import BridgeError
-from bridge_server.web.bearer import require_bearer
+from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.web.bearer import require_bearer, require_caller
 from bridge_server.web.body import receive_body
 from bridge_server.web.client_address import ClientAddresses
-from bridge_server.web.cors import open_to_any_origin
+from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
-from bridge_server.web.quotas import AddressLimitError, AddressQuotas, declare
+from bridge_server.web.quotas import Charge, QuotaError, Quotas, declare
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.routes import Handler, Route
@@ -43,13 +44,15 @@ class Gateway:
         self,
         request_ids: RequestIds,
         addresses: ClientAddresses,
-        quotas: AddressQuotas,
+        quotas: Quotas,
+        save_quotas: Callable[[], Awaitable[None]],
         figures: RequestFigures,
         reporting: Reporting,
     ) -> None:
         self._request_ids = request_ids
         self._addresses = addresses
         self._quotas = quotas
+        self._save_quotas = save_quotas
         self._figures = figures
         self._reporting = reporting
 
@@ -58,20 +61,21 @@ class Gateway:
 
         It always answers; only a client's departure is raised.
         """
-        handler, bearer, limits, body_limit_bytes = row.handler, row.bearer, row.limits, row.body_limit_bytes
-        any_origin, patience = row.any_origin, self._patience(row)
-        name, charge = self._request_ids.name, self._quotas.charge
-        count = self._figures.of_route(row.name).count
+        admit, charge = _admission(row), self._charging(row)
+        handler, body_limit_bytes = row.handler, row.body_limit_bytes
+        share, patience = sharing(row.any_origin, row.origins), self._patience(row)
+        name, count = self._request_ids.name, self._figures.of_route(row.name).count
 
         async def pass_through(request: web.Request) -> web.StreamResponse:
             started = perf_counter()
             request_id = name(request)
-            charges = None
+            caller: str | None = None
+            charges: list[Charge] = []
             try:
-                if bearer is not None:
-                    require_bearer(request, bearer)
-                if limits:
-                    charges = charge(request, limits)
+                if admit is not None:
+                    caller = await admit(request)
+                if charge is not None:
+                    charges = charge(request, caller)
                 if body_limit_bytes:
                     await receive_body(request, body_limit_bytes)
                 response = await handler(request)
@@ -80,12 +84,13 @@ class Gateway:
                 raise
             except Exception as error:
                 response = _answer_to(error, request, request_id)
+            if caller is not None and not self._quotas.is_kept(caller, charges):
+                response = await self._once_kept(response, request_id)
             headers = response.headers
             headers[HEADER] = request_id
             if charges:
                 declare(charges, headers)
-            if any_origin and "Origin" in request.headers:
-                open_to_any_origin(headers)
+            share(request, headers)
             seconds = perf_counter() - started
             count(response.status, seconds)
             if seconds > patience or response.status >= 500:
@@ -93,6 +98,26 @@ class Gateway:
             return response
 
         return pass_through
+
+    async def _once_kept(self, response: web.StreamResponse, request_id: str) -> web.StreamResponse:
+        """The response, once what was charged is on disk: a restart must not give it back."""
+        try:
+            await self._save_quotas()
+        except UnavailableError as error:
+            return problem_of_error(error, request_id)
+        return response
+
+    def _charging(self, row: Route) -> Callable[[web.Request, str | None], list[Charge]] | None:
+        """Charges a request to its caller's buckets and to its address's, as far as the row has limits."""
+        limits, caller_limits = row.limits, row.caller_limits
+        charge, bucket_key = self._quotas.charge, self._addresses.bucket_key
+
+        def charge_request(request: web.Request, caller: str | None) -> list[Charge]:
+            charges = [] if caller is None or not caller_limits else charge(caller, caller_limits)
+            address = bucket_key(request) if limits else None
+            return charges if address is None else charges + charge(address, limits)
+
+        return charge_request if limits or caller_limits else None
 
     def _patience(self, row: Route) -> float:
         if self._reporting.every_request:
@@ -114,10 +139,22 @@ class Gateway:
         )
 
 
+def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:
+    """Lets in who may call the row's endpoint, and says who it is as far as the row asks for that."""
+    bearer, identify = row.bearer, row.identify
+
+    async def admit(request: web.Request) -> str | None:
+        if bearer is not None:
+            require_bearer(request, bearer)
+        return None if identify is None else await require_caller(request, identify)
+
+    return admit if bearer or identify else None
+
+
 def _answer_to(error: Exception, request: web.Request, request_id: str) -> web.StreamResponse:
     if isinstance(error, BridgeError):
         response = problem_of_error(error, request_id)
-        if isinstance(error, AddressLimitError):
+        if isinstance(error, QuotaError):
             declare(error.charges, response.headers)
         return response
     if isinstance(error, web.HTTPException):

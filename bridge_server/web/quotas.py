@@ -1,4 +1,4 @@
-"""Token buckets per client address: spent in memory, saved with the commits that go by.
+"""Token buckets of callers, an address or a project: spent in memory, saved with the commits that go by.
 
 A bucket that is full again within a second is not worth a row: it would be by the time that it is saved.
 """
@@ -7,16 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aiohttp import web
 from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import LimitError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend, whole_seconds
-from bridge_server.web.client_address import ClientAddresses
 
 BucketId: TypeAlias = tuple[str, str]
-"""The limit's name and the client's key."""
+"""The limit's name and the caller's key."""
 
 WORTH_SAVING_US = 1_000_000
 _BUCKETS_BEFORE_PRUNING = 100_000
@@ -30,39 +28,35 @@ class Charge:
     spending: Spending
 
 
-class AddressLimitError(LimitError):
-    """A client address has used up one of its limits."""
+class QuotaError(LimitError):
+    """A caller has used up one of its limits."""
 
     def __init__(self, charges: list[Charge]) -> None:
         refused = max(charges, key=lambda charge: charge.spending.retry_after_us)
         seconds = whole_seconds(refused.spending.retry_after_us)
         super().__init__(
-            f"Your address has used up its limit of {refused.limit.burst} {refused.limit.name} at once. "
+            f"The limit of {refused.limit.burst} {refused.limit.name} at once is used up. "
             f"Try again in {seconds} s.",
             seconds,
         )
         self.charges = charges
 
 
-class AddressQuotas:
-    """Charges requests to the buckets of their client's address."""
+class Quotas:
+    """Charges callers, each known by a key, to their buckets."""
 
-    def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
-        self._addresses = addresses
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._full_at_us: dict[BucketId, int] = {}
         self._unsaved: set[BucketId] = set()
         self._being_saved: set[BucketId] = set()
         self._prune_above = _BUCKETS_BEFORE_PRUNING
 
-    def charge(self, request: web.Request, limits: tuple[Limit, ...]) -> list[Charge]:
-        """Spend one token of each limit, and say what was spent: nothing for a client that is exempt.
+    def charge(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
+        """Spend one token of each limit, and say what was spent.
 
-        Raises AddressLimitError, and then has spent none.
+        Raises QuotaError, and then has spent none.
         """
-        key = self._addresses.bucket_key(request)
-        if key is None:
-            return []
         now_us = self._clock.now_us()
         full_at_us = self._full_at_us
         charges = [
@@ -74,7 +68,7 @@ class AddressQuotas:
             ]
             for charge in charges:
                 self._keep((charge.limit.name, key), charge.spending)  # a clock set back may have moved it
-            raise AddressLimitError(charges)
+            raise QuotaError(charges)
         for charge in charges:
             self._keep((charge.limit.name, key), charge.spending)
         if len(full_at_us) > self._prune_above:
@@ -85,6 +79,11 @@ class AddressQuotas:
     def has_unsaved(self) -> bool:
         """Whether a bucket that is worth saving has changed."""
         return bool(self._unsaved or self._being_saved)
+
+    def is_kept(self, key: str, charges: list[Charge]) -> bool:
+        """Whether what the caller was charged is on disk, as far as it is worth saving."""
+        buckets = {(charge.limit.name, key) for charge in charges}
+        return buckets.isdisjoint(self._unsaved) and buckets.isdisjoint(self._being_saved)
 
     def take_unsaved(self) -> list[tuple[BucketId, int]]:
         """The buckets that changed since they were last saved, with the moments at which they are full."""

@@ -9,6 +9,8 @@ from aiohttp import web
 from bridge_server.kernel.token_bucket import Limit
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
+"""Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +27,14 @@ class Route:
     """Token buckets per client address, all of which a request is charged to."""
     bearer: Callable[[str], bool] | None = None
     """Tells whether a bearer token may pass; None lets everybody in."""
+    identify: Identify | None = None
+    """Tells whose bearer token it is; None asks for none."""
+    caller_limits: tuple[Limit, ...] = ()
+    """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     any_origin: bool = False
     """Whether web pages of any origin may call it (CORS)."""
+    origins: frozenset[str] = frozenset()
+    """The origins whose web pages may call it (CORS)."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
 

@@ -1,0 +1,98 @@
+"""What can go wrong with projects, their types and their subscribers."""
+
+from collections.abc import Sequence
+
+from bridge_server.kernel.errors import ConflictError, Fault, InvalidInputError, NotFoundError
+
+
+class ProjectNotFoundError(NotFoundError):
+    """There is no project of this id."""
+
+    code = "project-not-found"
+    title = "Project not found"
+
+    def __init__(self) -> None:
+        super().__init__("There is no project of this id.")
+
+
+class ProjectExistsError(ConflictError):
+    """The project id is taken."""
+
+    code = "project-exists"
+    title = "The project exists already"
+
+    def __init__(self) -> None:
+        super().__init__("There is a project of this id already. Choose another id, or leave it out.")
+
+
+class SecretNotFoundError(NotFoundError):
+    """The project has no secret of this number."""
+
+    code = "secret-not-found"
+    title = "Secret not found"
+
+    def __init__(self) -> None:
+        super().__init__("The project has no secret of this number. Showing the project lists those it has.")
+
+
+class TooManySecretsError(ConflictError):
+    """The project has as many secrets as a rotation needs."""
+
+    code = "too-many-secrets"
+    title = "Too many secrets"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The project has {limit} live secrets. Revoke the old one before you make another.")
+
+
+class TypeNotFoundError(NotFoundError):
+    """The project has no notification type of this id."""
+
+    code = "type-not-found"
+    title = "Notification type not found"
+
+    def __init__(self) -> None:
+        super().__init__("The project has no notification type of this id.")
+
+
+class TypeExistsError(ConflictError):
+    """The project has a notification type of this id."""
+
+    code = "type-exists"
+    title = "The notification type exists already"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The project has a notification type of this id already. Rename that, or choose another id."
+        )
+
+
+class TooManyTypesError(ConflictError):
+    """The project has as many notification types as it may have."""
+
+    code = "too-many-types"
+    title = "Too many notification types"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The project has {limit} notification types, and may have no more.")
+
+
+class SubscriptionNotFoundError(NotFoundError):
+    """The account is not subscribed to the project."""
+
+    code = "subscription-not-found"
+    title = "Subscription not found"
+
+    def __init__(self) -> None:
+        super().__init__("The account is not subscribed to this project.")
+
+
+class UnknownTypesError(InvalidInputError):
+    """A subscription names types that the project does not have."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        faults = [
+            Fault(f"#/notification_types/{place}", "names no notification type of the project")
+            for place in places
+        ]
+        super().__init__("The project does not have every notification type that is named.", faults)

@@ -1,0 +1,122 @@
+"""Projects, notification types and subscriptions as the rules see them.
+
+Times are milliseconds since the Unix epoch, days are whole days since then.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType
+
+from bridge_server.kernel.caip10 import Account
+from bridge_server.kernel.token_bucket import Limit
+
+ProjectId = NewType("ProjectId", str)
+TypeId = NewType("TypeId", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """Where a project's backend hears of its subscriptions, and the secret that signs what it hears."""
+
+    url: str
+    signing_secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """An app that publishes. `account_limit` is its own limit per account; None: the server's."""
+
+    number: int
+    project_id: ProjectId
+    name: str
+    created_at_ms: int
+    account_limit: Limit | None
+    webhook: Webhook | None
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationType:
+    """A kind of notification that accounts subscribe to."""
+
+    type_id: TypeId
+    name: str
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SecretInfo:
+    """A live secret, without itself."""
+
+    number: int
+    created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSecret:
+    """A secret at the one moment at which it is known."""
+
+    number: int
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectDetails:
+    """A project and what belongs to it."""
+
+    project: Project
+    types: Sequence[NotificationType]
+    secrets: Sequence[SecretInfo]
+    subscribers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """An account that receives some types of a project. `account` is the spelling that is listed."""
+
+    account: str
+    types: tuple[TypeId, ...]
+    subscribed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSubscription:
+    """What an account wants: some types, or with None every one that there is."""
+
+    account: Account
+    types: tuple[TypeId, ...] | None
+
+
+class Change(Enum):
+    """What became of a subscription. The values are the contract's with the project's webhook."""
+
+    SUBSCRIBED = "subscribed"
+    UPDATED = "updated"
+    UNSUBSCRIBED = "unsubscribed"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionEvent:
+    """A change of a subscription, for the project's backend."""
+
+    change: Change
+    project_id: ProjectId
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class DailyFigures:
+    """What was sent of one type on one day, and what has become of that since."""
+
+    type_id: TypeId
+    day: int
+    sent: int
+    read: int
+    bulk_marked: int
+    lapsed: int
+
+    @property
+    def read_rate(self) -> float | None:
+        """Reads by users of what was not bulk-marked; None when there is nothing of that sort."""
+        counted = self.sent - self.bulk_marked
+        return self.read / counted if counted else None

@@ -1,0 +1,45 @@
+"""How projects and notification types may be called."""
+
+import re
+import unicodedata
+
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.projects.models import ProjectId, TypeId
+
+NAME_MAX_CHARACTERS = 64
+RESERVED_PROJECT_IDS = frozenset({"session", "v1", "rpc", "inbox", "admin", "console"})
+"""The first words of other interfaces' paths (decisions, section 0)."""
+
+_PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
+_TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+def checked_project_id(text: str) -> ProjectId:
+    """The id that a project is to have. Raises InvalidInputError."""
+    if not _PROJECT_ID.fullmatch(text):
+        raise _invalid("project_id", "must be 1 to 64 lower-case letters a-z, digits and hyphens")
+    if text in RESERVED_PROJECT_IDS:
+        raise _invalid("project_id", "is reserved for a path of this server")
+    return ProjectId(text)
+
+
+def checked_type_id(text: str) -> TypeId:
+    """The id that a notification type is to have. Raises InvalidInputError."""
+    if not _TYPE_ID.fullmatch(text):
+        raise _invalid(
+            "type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens"
+        )
+    return TypeId(text)
+
+
+def checked_name(text: str) -> str:
+    """A name for people: 1 to 64 characters, none of them a control character. Raises InvalidInputError."""
+    if not 1 <= len(text) <= NAME_MAX_CHARACTERS:
+        raise _invalid("name", f"must have 1 to {NAME_MAX_CHARACTERS} characters")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise _invalid("name", "must not contain control characters")
+    return text
+
+
+def _invalid(field: str, detail: str) -> InvalidInputError:
+    return InvalidInputError(f"The {field} {detail}.", [Fault(f"#/{field}", detail)])

@@ -1,0 +1,148 @@
+"""What an operator does with projects."""
+
+from collections.abc import Callable, Sequence
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.outbox.signature import new_signing_secret
+from bridge_server.projects.models import (
+    DailyFigures,
+    NewSecret,
+    NotificationType,
+    Project,
+    ProjectDetails,
+    ProjectId,
+    TypeId,
+    Webhook,
+)
+from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
+from bridge_server.projects.secrets import digest, is_one_of, new_secret
+from bridge_server.projects.store import ProjectStore
+
+LIVE_SECRETS = 2
+MOST_TYPES = 256
+ACCOUNT_LIMIT = "account"
+_HOUR_SECONDS = 3600
+_MOST_PER_HOUR = 1_000_000
+_MOST_AT_ONCE = 1_000_000
+
+
+class Projects:
+    """The operator's rules. Every method that changes something returns once the change is on disk.
+
+    Whatever names a project that is not there raises ProjectNotFoundError; names and ids that may not be
+    raise InvalidInputError.
+    """
+
+    def __init__(
+        self, store: ProjectStore, clock: Clock, ids: IdMaker, random_bytes: Callable[[int], bytes]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._random_bytes = random_bytes
+
+    async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
+        """Make a project and its first secret, which nobody can be told again. Raises ProjectExistsError."""
+        chosen = checked_project_id(project_id) if project_id is not None else self._new_project_id()
+        secret = new_secret(self._random_bytes)
+        project = await self._store.create(chosen, checked_name(name), digest(secret), self._clock.now_ms())
+        (info,) = (await self._store.details(chosen)).secrets
+        return project, NewSecret(info.number, secret)
+
+    async def every_project(self) -> list[Project]:
+        """Every project, oldest first."""
+        return await self._store.projects()
+
+    async def show(self, project_id: str) -> ProjectDetails:
+        """One project and what belongs to it."""
+        return await self._store.details(ProjectId(project_id))
+
+    async def delete(self, project_id: str) -> None:
+        """Delete the project with its subscriptions, its notifications and its figures."""
+        await self._store.delete(ProjectId(project_id))
+
+    async def authenticate(self, project_id: str, secret: str) -> Project | None:
+        """The project, if the secret is one of its live ones."""
+        found = await self._store.credentials(ProjectId(project_id))
+        project, digests = found if found is not None else (None, [digest("")])
+        return project if is_one_of(secret, digests) else None
+
+    async def rotate_secret(self, project_id: str) -> NewSecret:
+        """Make a second secret beside the one in use. Raises TooManySecretsError."""
+        secret = new_secret(self._random_bytes)
+        number = await self._store.add_secret(
+            ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
+        )
+        return NewSecret(number, secret)
+
+    async def revoke_secret(self, project_id: str, number: int) -> None:
+        """End a secret at once. Raises SecretNotFoundError."""
+        await self._store.remove_secret(ProjectId(project_id), number)
+
+    async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
+        """Let the project send an account `per_hour` notifications in the long run and `burst` at once."""
+        return await self._store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
+
+    async def reset_account_limit(self, project_id: str) -> Project:
+        """Let the server's own limit apply to the project's notifications again."""
+        return await self._store.set_account_limit(ProjectId(project_id), None)
+
+    async def set_webhook(self, project_id: str, url: str) -> Webhook:
+        """Tell this URL of every change of a subscription, signed with a secret made now."""
+        try:
+            webhook = Webhook(http_url(url), new_signing_secret(self._random_bytes))
+        except ValueError as error:
+            raise InvalidInputError(f"The url {error}.", [Fault("#/url", str(error))]) from error
+        await self._store.set_webhook(ProjectId(project_id), webhook)
+        return webhook
+
+    async def remove_webhook(self, project_id: str) -> None:
+        """Tell nobody of subscriptions any more."""
+        await self._store.set_webhook(ProjectId(project_id), None)
+
+    async def types(self, project_id: str) -> Sequence[NotificationType]:
+        """The project's notification types, oldest first."""
+        return await self._store.types(ProjectId(project_id))
+
+    async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
+        """Add a type, which nobody is subscribed to yet. Raises TypeExistsError, TooManyTypesError."""
+        chosen = checked_type_id(type_id if type_id is not None else self._ids.random_uuid())
+        now_ms = self._clock.now_ms()
+        return await self._store.add_type(
+            ProjectId(project_id), chosen, checked_name(name), now_ms, MOST_TYPES
+        )
+
+    async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
+        """Give a type another name for people; its id stays. Raises TypeNotFoundError."""
+        return await self._store.rename_type(ProjectId(project_id), TypeId(type_id), checked_name(name))
+
+    async def remove_type(self, project_id: str, type_id: str) -> None:
+        """Remove a type, from every subscription too. Raises TypeNotFoundError."""
+        await self._store.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
+
+    async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
+        """What was sent from `first_day` to `last_day` (days since the epoch), by day and type."""
+        return await self._store.figures(ProjectId(project_id), first_day, last_day)
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of what deleted projects have left behind; returns how many rows."""
+        return await self._store.sweep(now_ms)
+
+    def _new_project_id(self) -> ProjectId:
+        return ProjectId(self._random_bytes(16).hex())
+
+
+def account_limit(per_hour: float, burst: int) -> Limit:
+    """The limit on what one account gets from one project. Raises InvalidInputError."""
+    faults = []
+    if not 0 < per_hour <= _MOST_PER_HOUR:
+        faults.append(Fault("#/per_hour", f"must be more than 0 and at most {_MOST_PER_HOUR}"))
+    if not 1 <= burst <= _MOST_AT_ONCE:
+        faults.append(Fault("#/burst", f"must be 1 to {_MOST_AT_ONCE}"))
+    if faults:
+        raise InvalidInputError("The limit is out of range.", faults)
+    return Limit(ACCOUNT_LIMIT, burst, round(_HOUR_SECONDS * MICROSECONDS / per_hour))

@@ -1,0 +1,25 @@
+"""Secrets and tokens: 256 random bits, of which only the SHA-256 is stored."""
+
+import base64
+import hmac
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+_SECRET_BYTES = 32
+
+
+def new_secret(random_bytes: Callable[[int], bytes]) -> str:
+    """A secret in 43 characters of URL-safe Base64."""
+    return base64.urlsafe_b64encode(random_bytes(_SECRET_BYTES)).rstrip(b"=").decode()
+
+
+def digest(secret: str) -> bytes:
+    """What is stored of a secret."""
+    return sha256(secret.encode(errors="surrogateescape")).digest()
+
+
+def is_one_of(secret: str, digests: Sequence[bytes]) -> bool:
+    """Whether the secret has one of the digests; takes as long for each of them."""
+    sent = digest(secret)
+    matches = [hmac.compare_digest(sent, known) for known in digests]
+    return any(matches)

@@ -1,0 +1,57 @@
+"""Who is subscribed to what, whoever says so: the account, or the operator."""
+
+from collections.abc import Sequence
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.events import write_event
+from bridge_server.projects.models import (
+    Change,
+    NewSubscription,
+    ProjectId,
+    Subscription,
+    SubscriptionEvent,
+    Webhook,
+)
+from bridge_server.projects.store import SubscriptionStore
+
+
+class Subscriptions:
+    """The rules of subscribing. Whatever names a project that is not there raises ProjectNotFoundError."""
+
+    def __init__(self, store: SubscriptionStore, clock: Clock, ids: IdMaker) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+
+    async def subscribe(self, project_id: str, wanted: NewSubscription) -> tuple[Subscription, Change | None]:
+        """Subscribe an account, or change its types; says what that changed. Raises UnknownTypesError."""
+        (outcome,) = await self.subscribe_all(project_id, [wanted])
+        return outcome
+
+    async def subscribe_all(
+        self, project_id: str, wanted: Sequence[NewSubscription]
+    ) -> list[tuple[Subscription, Change | None]]:
+        """Subscribe some hundred accounts in one transaction. Raises UnknownTypesError."""
+        return await self._store.subscribe(
+            ProjectId(project_id), wanted, self._clock.now_ms(), self._message_of
+        )
+
+    async def unsubscribe(self, project_id: str, account_keys: Sequence[str]) -> int:
+        """End the subscriptions that there are of these accounts; returns how many there were."""
+        return await self._store.unsubscribe(
+            ProjectId(project_id), account_keys, self._clock.now_ms(), self._message_of
+        )
+
+    async def of_account(self, project_id: str, account_key: str) -> Subscription:
+        """One subscription. Raises SubscriptionNotFoundError."""
+        return await self._store.subscription(ProjectId(project_id), account_key)
+
+    async def page(self, project_id: str, after: str, limit: int) -> list[Subscription]:
+        """Up to `limit` subscriptions that follow the account `after`, in the order of their spelling."""
+        return await self._store.page(ProjectId(project_id), after, limit)
+
+    def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
+        body = write_event(event, self._clock.now_ms())
+        return OutgoingMessage(self._ids.random_uuid(), webhook.url, body, webhook.signing_secret)

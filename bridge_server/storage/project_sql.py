@@ -1,0 +1,92 @@
+"""The statements of the project store."""
+
+_PROJECT = """
+id, project_id, name, created_at_ms, account_burst, account_interval_us, webhook_url, webhook_secret
+"""
+
+INSERT_PROJECT = """
+INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, ?) ON CONFLICT (project_id) DO NOTHING
+"""
+PROJECT = f"SELECT {_PROJECT} FROM projects WHERE project_id = ?"  # noqa: S608 - columns, no input
+PROJECTS = f"SELECT {_PROJECT} FROM projects WHERE project_id IS NOT NULL ORDER BY id"  # noqa: S608 - same
+HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
+SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
+SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"
+
+INSERT_SECRET = """
+INSERT INTO project_secrets (project, digest, created_at_ms) VALUES (?, ?, ?) RETURNING id
+"""  # noqa: S105 - a statement
+SECRETS = "SELECT id, created_at_ms FROM project_secrets WHERE project = ? ORDER BY id"
+DIGESTS = f"""
+SELECT project_secrets.digest, {", ".join("projects." + column.strip() for column in _PROJECT.split(","))}
+FROM projects LEFT JOIN project_secrets ON project_secrets.project = projects.id WHERE projects.project_id = ?
+"""  # noqa: S608 - columns, no input
+DELETE_SECRET = "DELETE FROM project_secrets WHERE project = ? AND id = ?"  # noqa: S105 - same
+DELETE_SECRETS = "DELETE FROM project_secrets WHERE project = ?"
+
+TYPES = """
+SELECT type_id, name, created_at_ms, id FROM notification_types
+WHERE project = ? AND removed_at_ms IS NULL ORDER BY id
+"""
+UPSERT_TYPE = """
+INSERT INTO notification_types (project, type_id, name, created_at_ms) VALUES (?, ?, ?, ?)
+ON CONFLICT (project, type_id) DO UPDATE
+SET name = excluded.name, created_at_ms = excluded.created_at_ms, removed_at_ms = NULL
+"""
+RENAME_TYPE = "UPDATE notification_types SET name = ? WHERE id = ?"
+REMOVE_TYPE = "UPDATE notification_types SET removed_at_ms = ? WHERE id = ?"
+TYPE_SETS_WITH = """
+SELECT type_sets.id, type_sets.types FROM type_set_members
+JOIN type_sets ON type_sets.id = type_set_members.type_set WHERE type_set_members.type = ?
+"""
+REWRITE_TYPE_SET = "UPDATE type_sets SET types = ? WHERE id = ?"
+DELETE_TYPE_MEMBERSHIPS = "DELETE FROM type_set_members WHERE type = ?"
+
+COUNT_SUBSCRIBERS = "SELECT count(*) FROM subscriptions WHERE project = ?"
+FIGURES = """
+SELECT notification_types.type_id, daily_figures.day, daily_figures.sent, daily_figures.read,
+       daily_figures.bulk_marked, daily_figures.lapsed
+FROM daily_figures JOIN notification_types ON notification_types.id = daily_figures.type
+WHERE daily_figures.project = ? AND daily_figures.day BETWEEN ? AND ?
+ORDER BY daily_figures.day, notification_types.id
+"""
+
+DELETED_PROJECT = "SELECT id FROM projects WHERE project_id IS NULL ORDER BY id LIMIT 1"
+
+# What a deleted project leaves behind, in slices; a row goes before what it refers to.
+SWEEP_DELETED = (
+    """
+    DELETE FROM deliveries WHERE (account, sending) IN
+        (SELECT deliveries.account, deliveries.sending FROM sendings
+         JOIN deliveries ON deliveries.sending = sendings.id WHERE sendings.project = ? LIMIT ?)
+    """,
+    "DELETE FROM sendings WHERE id IN (SELECT id FROM sendings WHERE project = ? LIMIT ?)",
+    """
+    DELETE FROM covered_accounts WHERE (notification, account) IN
+        (SELECT covered_accounts.notification, covered_accounts.account FROM notifications
+         JOIN covered_accounts ON covered_accounts.notification = notifications.id
+         WHERE notifications.project = ? AND notifications.idempotency_key IS NOT NULL LIMIT ?)
+    """,
+    """
+    DELETE FROM notifications WHERE id IN
+        (SELECT id FROM notifications WHERE project = ? AND idempotency_key IS NOT NULL LIMIT ?)
+    """,
+    """
+    DELETE FROM notifications WHERE id IN
+        (SELECT id FROM notifications WHERE project = ? AND idempotency_key IS NULL LIMIT ?)
+    """,
+    """
+    DELETE FROM account_buckets WHERE (project, account) IN
+        (SELECT project, account FROM account_buckets WHERE project = ? LIMIT ?)
+    """,
+    """
+    DELETE FROM subscriptions WHERE (project, account_key) IN
+        (SELECT project, account_key FROM subscriptions WHERE project = ? LIMIT ?)
+    """,
+    """
+    DELETE FROM daily_figures WHERE (project, type, day) IN
+        (SELECT project, type, day FROM daily_figures WHERE project = ? LIMIT ?)
+    """,
+    "DELETE FROM type_sets WHERE id IN (SELECT id FROM type_sets WHERE project = ? LIMIT ?)",
+    "DELETE FROM projects WHERE id IN (SELECT id FROM projects WHERE id = ? LIMIT ?)",
+)

@@ -1,0 +1,222 @@
+"""Projects, their secrets and types, and their figures in SQL."""
+
+from __future__ import annotations  # those of inner functions would be evaluated at every call
+
+from collections.abc import Callable, Generator, Sequence
+from typing import cast
+
+import orjson
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.errors import (
+    ProjectExistsError,
+    ProjectNotFoundError,
+    SecretNotFoundError,
+    TooManySecretsError,
+    TooManyTypesError,
+    TypeExistsError,
+    TypeNotFoundError,
+)
+from bridge_server.projects.models import (
+    DailyFigures,
+    NotificationType,
+    Project,
+    ProjectDetails,
+    ProjectId,
+    SecretInfo,
+    TypeId,
+    Webhook,
+)
+from bridge_server.projects.projects import ACCOUNT_LIMIT
+from bridge_server.storage import project_sql as sql
+from bridge_server.storage.database import Database, Result, Row, Statement, Step, Transaction
+from bridge_server.storage.reading import read_through
+
+_SWEEP_SLICE = 500
+
+
+class SqlProjectStore:
+    """Implements the store of projects on any database that speaks the portable SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, project_id: ProjectId, name: str, digest: bytes, now_ms: int) -> Project:
+        def work() -> Transaction[Project]:
+            ((created,),) = yield Statement(sql.INSERT_PROJECT, (project_id, name, now_ms))
+            if not created:
+                raise ProjectExistsError
+            project = yield from find_project(project_id)
+            yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))
+            return project
+
+        return await self._database.transaction(work)
+
+    async def projects(self) -> list[Project]:
+        return [_project(row) for row in await self._database.read(sql.PROJECTS)]
+
+    async def details(self, project_id: ProjectId) -> ProjectDetails:
+        def work(project: Project) -> Transaction[ProjectDetails]:
+            types = yield Statement(sql.TYPES, (project.number,))
+            secrets = yield Statement(sql.SECRETS, (project.number,))
+            ((subscribers,),) = yield Statement(sql.COUNT_SUBSCRIBERS, (project.number,))
+            return ProjectDetails(
+                project,
+                [_type(row) for row in types],
+                [SecretInfo(cast(int, number), cast(int, created)) for number, created in secrets],
+                cast(int, subscribers),
+            )
+
+        return await self._read_project(project_id, work)
+
+    async def delete(self, project_id: ProjectId) -> None:
+        def work(project: Project) -> Transaction[None]:
+            yield Statement(sql.DELETE_SECRETS, (project.number,))
+            yield Statement(sql.HIDE_PROJECT, (project.number,))
+
+        await self._with_project(project_id, work)
+
+    async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
+        rows = await self._database.read(sql.DIGESTS, (project_id,))
+        if not rows:
+            return None
+        return _project(rows[0][1:]), [cast(bytes, row[0]) for row in rows if row[0] is not None]
+
+    async def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> int:
+        def work(project: Project) -> Transaction[int]:
+            live = yield Statement(sql.SECRETS, (project.number,))
+            if len(live) >= limit:
+                raise TooManySecretsError(limit)
+            ((number,),) = yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))
+            return cast(int, number)
+
+        return await self._with_project(project_id, work)
+
+    async def remove_secret(self, project_id: ProjectId, number: int) -> None:
+        def work(project: Project) -> Transaction[None]:
+            ((removed,),) = yield Statement(sql.DELETE_SECRET, (project.number, number))
+            if not removed:
+                raise SecretNotFoundError
+
+        await self._with_project(project_id, work)
+
+    async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
+        burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
+        return await self._change(project_id, sql.SET_ACCOUNT_LIMIT, burst, interval_us)
+
+    async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
+        url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
+        return await self._change(project_id, sql.SET_WEBHOOK, url, secret)
+
+    async def types(self, project_id: ProjectId) -> list[NotificationType]:
+        def work(project: Project) -> Transaction[list[NotificationType]]:
+            return [_type(row) for row in (yield Statement(sql.TYPES, (project.number,)))]
+
+        return await self._read_project(project_id, work)
+
+    async def add_type(
+        self, project_id: ProjectId, type_id: TypeId, name: str, now_ms: int, limit: int
+    ) -> NotificationType:
+        def work(project: Project) -> Transaction[NotificationType]:
+            known = yield Statement(sql.TYPES, (project.number,))
+            if any(row[0] == type_id for row in known):
+                raise TypeExistsError
+            if len(known) >= limit:
+                raise TooManyTypesError(limit)
+            yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))
+            return NotificationType(type_id, name, now_ms)
+
+        return await self._with_project(project_id, work)
+
+    async def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> NotificationType:
+        def work(project: Project) -> Transaction[NotificationType]:
+            number, known = yield from _find_type(project, type_id)
+            yield Statement(sql.RENAME_TYPE, (name, number))
+            return NotificationType(type_id, name, known.created_at_ms)
+
+        return await self._with_project(project_id, work)
+
+    async def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> None:
+        def work(project: Project) -> Transaction[None]:
+            number, _ = yield from _find_type(project, type_id)
+            for type_set, types in (yield Statement(sql.TYPE_SETS_WITH, (number,))):
+                left = [other for other in orjson.loads(cast(str, types)) if other != type_id]
+                yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
+            yield Statement(sql.DELETE_TYPE_MEMBERSHIPS, (number,))
+            yield Statement(sql.REMOVE_TYPE, (now_ms, number))
+
+        await self._with_project(project_id, work)
+
+    async def figures(self, project_id: ProjectId, first_day: int, last_day: int) -> list[DailyFigures]:
+        def work(project: Project) -> Transaction[list[DailyFigures]]:
+            rows = yield Statement(sql.FIGURES, (project.number, first_day, last_day))
+            return [DailyFigures(TypeId(cast(str, row[0])), *cast(list[int], row[1:])) for row in rows]
+
+        return await self._read_project(project_id, work)
+
+    async def sweep(self, now_ms: int) -> int:
+        def work() -> Transaction[int]:
+            for (project,) in (yield Statement(sql.DELETED_PROJECT)):
+                for statement in sql.SWEEP_DELETED:
+                    ((deleted,),) = yield Statement(statement, (project, _SWEEP_SLICE))
+                    if deleted:
+                        return cast(int, deleted)
+            return 0
+
+        return await self._database.transaction(work)
+
+    async def _change(self, project_id: ProjectId, statement: str, *values: str | int | None) -> Project:
+        def work(project: Project) -> Transaction[Project]:
+            yield Statement(statement, (*values, project.number))
+            return (yield from find_project(project_id))
+
+        return await self._with_project(project_id, work)
+
+    async def _with_project(
+        self, project_id: ProjectId, work: Callable[[Project], Transaction[Result]]
+    ) -> Result:
+        return await self._database.transaction(lambda: _about(project_id, work))
+
+    async def _read_project(
+        self, project_id: ProjectId, work: Callable[[Project], Transaction[Result]]
+    ) -> Result:
+        return await read_through(self._database, lambda: _about(project_id, work))
+
+
+def _about(project_id: ProjectId, work: Callable[[Project], Transaction[Result]]) -> Transaction[Result]:
+    project = yield from find_project(project_id)
+    return (yield from work(project))
+
+
+def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
+    """The project, within a transaction. Raises ProjectNotFoundError."""
+    rows = yield Statement(sql.PROJECT, (project_id,))
+    if not rows:
+        raise ProjectNotFoundError
+    return _project(rows[0])
+
+
+def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
+    for row in (yield Statement(sql.TYPES, (project.number,))):
+        if row[0] == type_id:
+            return cast(int, row[3]), _type(row)
+    raise TypeNotFoundError
+
+
+def _type(row: Row) -> NotificationType:
+    type_id, name, created_at_ms, _ = row
+    return NotificationType(TypeId(cast(str, type_id)), cast(str, name), cast(int, created_at_ms))
+
+
+def _project(row: Row) -> Project:
+    number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
+    limit = None if burst is None else Limit(ACCOUNT_LIMIT, cast(int, burst), cast(int, interval_us))
+    webhook = None if url is None else Webhook(cast(str, url), cast(str, secret))
+    return Project(
+        cast(int, number),
+        ProjectId(cast(str, project_id)),
+        cast(str, name),
+        cast(int, created_at_ms),
+        limit,
+        webhook,
+    )

@@ -1,0 +1,46 @@
+"""The statements of the subscription store."""
+
+TYPES = """
+SELECT id, type_id FROM notification_types WHERE project = ? AND removed_at_ms IS NULL ORDER BY id
+"""
+TYPE_SET = "SELECT id FROM type_sets WHERE project = ? AND types = ? LIMIT 1"
+INSERT_TYPE_SET = "INSERT INTO type_sets (project, types) VALUES (?, ?) RETURNING id"
+INSERT_MEMBER = "INSERT INTO type_set_members (type, type_set) VALUES (?, ?)"
+
+INSERT_ACCOUNT = "INSERT INTO accounts (account_key) VALUES (?) ON CONFLICT (account_key) DO NOTHING"
+ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
+
+SUBSCRIPTION = """
+SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms
+FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
+WHERE subscriptions.project = ? AND subscriptions.account_key = ?
+"""
+INSERT_SUBSCRIPTION = """
+INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+UPDATE_SUBSCRIPTION = """
+UPDATE subscriptions SET account_id = ?, type_set = ? WHERE project = ? AND account_key = ?
+"""
+DELETE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE project = ? AND account_key = ?"
+
+PAGE = """
+SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms
+FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
+WHERE subscriptions.project = ? AND subscriptions.account_id > ?
+ORDER BY subscriptions.account_id LIMIT ?
+"""
+
+# Asked: a JSON object from spellings to account keys. Answered: the body, made where the rows are.
+LOOKUP = """
+SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB)
+FROM json_each(?) AS asked
+JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+JOIN type_sets ON type_sets.id = subscriptions.type_set
+"""
+
+# A page of the listing, as it is sent: spellings hold nothing that JSON would escape.
+LISTING_PAGE = """
+SELECT CAST(group_concat(account_id, '","') AS BLOB), max(account_id), count(*)
+FROM (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?)
+"""

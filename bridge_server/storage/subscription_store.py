@@ -1,0 +1,163 @@
+"""Subscriptions in SQL."""
+
+from __future__ import annotations  # those of inner functions would be evaluated at every call
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import cast
+
+import orjson
+
+from bridge_server.projects.errors import SubscriptionNotFoundError, UnknownTypesError
+from bridge_server.projects.models import (
+    Change,
+    NewSubscription,
+    Project,
+    ProjectId,
+    Subscription,
+    SubscriptionEvent,
+    TypeId,
+)
+from bridge_server.projects.store import MessageOf
+from bridge_server.storage import subscription_sql as sql
+from bridge_server.storage.database import Database, Row, Statement, Step, Transaction
+from bridge_server.storage.outbox_store import enqueue
+from bridge_server.storage.project_store import find_project
+from bridge_server.storage.reading import read_through
+
+
+class SqlSubscriptionStore:
+    """Implements the store of subscriptions on any database that speaks the portable SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def subscribe(
+        self,
+        project_id: ProjectId,
+        wanted: Sequence[NewSubscription],
+        now_ms: int,
+        message_of: MessageOf,
+    ) -> list[tuple[Subscription, Change | None]]:
+        def work() -> Transaction[list[tuple[Subscription, Change | None]]]:
+            project = yield from find_project(project_id)
+            types = yield from _known_types(project)
+            sets: dict[tuple[TypeId, ...], int] = {}
+            outcomes = []
+            for new in wanted:
+                chosen = _chosen(new, types)
+                if chosen not in sets:
+                    sets[chosen] = yield from _type_set(project, chosen, types)
+                outcome = yield from _subscribe(project, new, chosen, sets[chosen], now_ms)
+                yield from _tell(project, *outcome, now_ms, message_of)
+                outcomes.append(outcome)
+            return outcomes
+
+        return await self._database.transaction(work)
+
+    async def unsubscribe(
+        self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
+    ) -> int:
+        def work() -> Transaction[int]:
+            project = yield from find_project(project_id)
+            removed = 0
+            for key in account_keys:
+                known = yield from _subscription(project, key)
+                if known is not None:
+                    yield Statement(sql.DELETE_SUBSCRIPTION, (project.number, key))
+                    left = Subscription(known.account, (), known.subscribed_at_ms)
+                    yield from _tell(project, left, Change.UNSUBSCRIBED, now_ms, message_of)
+                    removed += 1
+            return removed
+
+        return await self._database.transaction(work)
+
+    async def subscription(self, project_id: ProjectId, account_key: str) -> Subscription:
+        def work() -> Transaction[Subscription]:
+            project = yield from find_project(project_id)
+            known = yield from _subscription(project, account_key)
+            if known is None:
+                raise SubscriptionNotFoundError
+            return known
+
+        return await read_through(self._database, work)
+
+    async def page(self, project_id: ProjectId, after: str, limit: int) -> list[Subscription]:
+        def work() -> Transaction[list[Subscription]]:
+            project = yield from find_project(project_id)
+            rows = yield Statement(sql.PAGE, (project.number, after, limit))
+            return [_read_subscription(row) for row in rows]
+
+        return await read_through(self._database, work)
+
+
+def account_number(key: str) -> Generator[Step, list[Row], int]:
+    """The number of an account, within a transaction; one that was never seen is given one."""
+    rows = yield Statement(sql.ACCOUNT, (key,))
+    if not rows:
+        yield Statement(sql.INSERT_ACCOUNT, (key,))
+        rows = yield Statement(sql.ACCOUNT, (key,))
+    return cast(int, rows[0][0])
+
+
+def _subscribe(
+    project: Project, new: NewSubscription, chosen: tuple[TypeId, ...], type_set: int, now_ms: int
+) -> Generator[Step, list[Row], tuple[Subscription, Change | None]]:
+    key, spelled = new.account.key, new.account.spelled
+    known = yield from _subscription(project, key)
+    if known is None:
+        account = yield from account_number(key)
+        yield Statement(sql.INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
+        return Subscription(spelled, chosen, now_ms), Change.SUBSCRIBED
+    yield Statement(sql.UPDATE_SUBSCRIPTION, (spelled, type_set, project.number, key))
+    changed = None if set(known.types) == set(chosen) else Change.UPDATED
+    return Subscription(spelled, chosen, known.subscribed_at_ms), changed
+
+
+def _tell(
+    project: Project, subscription: Subscription, change: Change | None, now_ms: int, message_of: MessageOf
+) -> Transaction[None]:
+    if change is not None and project.webhook is not None:
+        event = SubscriptionEvent(change, project.project_id, subscription)
+        yield from enqueue(message_of(event, project.webhook), now_ms)
+
+
+def _known_types(project: Project) -> Generator[Step, list[Row], Mapping[TypeId, int]]:
+    rows = yield Statement(sql.TYPES, (project.number,))
+    return {TypeId(cast(str, type_id)): cast(int, number) for number, type_id in rows}
+
+
+def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, ...]:
+    """The types that are wanted, each once, in the order of the project."""
+    if new.types is None:
+        return tuple(types)
+    unknown = [place for place, type_id in enumerate(new.types) if type_id not in types]
+    if unknown:
+        raise UnknownTypesError(unknown)
+    return tuple(type_id for type_id in types if type_id in new.types)
+
+
+def _type_set(
+    project: Project, chosen: tuple[TypeId, ...], types: Mapping[TypeId, int]
+) -> Generator[Step, list[Row], int]:
+    """The number of the stored choice that is this one; it is stored if nobody has made it before."""
+    spelled = orjson.dumps(chosen).decode()
+    rows = yield Statement(sql.TYPE_SET, (project.number, spelled))
+    if rows:
+        return cast(int, rows[0][0])
+    rows = yield Statement(sql.INSERT_TYPE_SET, (project.number, spelled))
+    number = cast(int, rows[0][0])
+    for type_id in chosen:
+        yield Statement(sql.INSERT_MEMBER, (types[type_id], number))
+    return number
+
+
+def _subscription(project: Project, key: str) -> Generator[Step, list[Row], Subscription | None]:
+    rows = yield Statement(sql.SUBSCRIPTION, (project.number, key))
+    return _read_subscription(rows[0]) if rows else None
+
+
+def _read_subscription(row: Row) -> Subscription:
+    account, types, subscribed_at_ms = row
+    return Subscription(
+        cast(str, account), tuple(orjson.loads(cast(str, types))), cast(int, subscribed_at_ms)
+    )
