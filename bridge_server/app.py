@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
+from bridge_server.admin.handlers import AdminHandlers
+from bridge_server.admin.routes import admin_routes
 from bridge_server.kernel.background import running
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.clock import Clock, SystemClock
@@ -20,9 +22,12 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.kernel.token_bucket import per_second
+from bridge_server.notify.handlers import NotifyHandlers
+from bridge_server.notify.routes import notify_routes
+from bridge_server.notify.service import Publishing
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
-from bridge_server.projects.projects import Projects
+from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.models import Caps, Lifetimes
@@ -34,6 +39,7 @@ from bridge_server.storage.bucket_store import BUCKETS_SAVED, SqlBucketStore, sa
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.notify_store import SqlNotifyStore
 from bridge_server.storage.outbox_store import SqlOutboxStore
 from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.relay_store import SqlRelayStore
@@ -83,13 +89,26 @@ class _Parts:
         self.polling = Polling(store, self.cache, self.signals, clock)
         self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
         self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
+        self.publishing = Publishing(
+            SqlNotifyStore(self.database),
+            clock,
+            account_limit(settings.account_rate_per_hour, settings.account_burst),
+            read_kept_ms=settings.read_notification_ttl * 1000,
+            unread_kept_ms=settings.unread_notification_ttl * 1000,
+        )
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(_sender_settings(settings))
         self.dispatcher = Dispatcher(
             self.outbox_store, self.sender, self.signals, clock, self.relay.forget_receiver
         )
         self.sweeper = Sweeper(
-            (self.relay.sweep, self.buckets.sweep, self.projects.sweep, self._sweep_dead_letters),
+            (
+                self.relay.sweep,
+                self.buckets.sweep,
+                self.projects.sweep,
+                self.publishing.sweep,
+                self._sweep_dead_letters,
+            ),
             clock,
             settings.sweep_interval,
         )
@@ -138,7 +157,13 @@ def _routes(parts: _Parts, metrics: Handler) -> tuple[Route, ...]:
         every_request=per_second("requests", settings.requests_per_second, settings.requests_burst),
         new_sessions=per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst),
     )
+    rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
     rows += health_routes(parts.check_work)
+    if settings.admin_token is not None:
+        limit = account_limit(settings.account_rate_per_hour, settings.account_burst)
+        admin = AdminHandlers(parts.projects, parts.subscriptions, limit, parts.clock)
+        bearer = one_token(settings.admin_token.get_secret_value())
+        rows += admin_routes(admin, bearer, settings.notify_body_limit)
     if settings.metrics_token is not None:
         bearer = one_token(settings.metrics_token.get_secret_value())
         rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer),)

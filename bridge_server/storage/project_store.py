@@ -19,6 +19,7 @@ from bridge_server.projects.errors import (
 )
 from bridge_server.projects.models import (
     DailyFigures,
+    Figures,
     NotificationType,
     Project,
     ProjectDetails,
@@ -41,14 +42,16 @@ class SqlProjectStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, project_id: ProjectId, name: str, digest: bytes, now_ms: int) -> Project:
-        def work() -> Transaction[Project]:
+    async def create(
+        self, project_id: ProjectId, name: str, digest: bytes, now_ms: int
+    ) -> tuple[Project, int]:
+        def work() -> Transaction[tuple[Project, int]]:
             ((created,),) = yield Statement(sql.INSERT_PROJECT, (project_id, name, now_ms))
             if not created:
                 raise ProjectExistsError
             project = yield from find_project(project_id)
-            yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))
-            return project
+            ((number,),) = yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))
+            return project, cast(int, number)
 
         return await self._database.transaction(work)
 
@@ -150,7 +153,7 @@ class SqlProjectStore:
     async def figures(self, project_id: ProjectId, first_day: int, last_day: int) -> list[DailyFigures]:
         def work(project: Project) -> Transaction[list[DailyFigures]]:
             rows = yield Statement(sql.FIGURES, (project.number, first_day, last_day))
-            return [DailyFigures(TypeId(cast(str, row[0])), *cast(list[int], row[1:])) for row in rows]
+            return [_daily_figures(row) for row in rows]
 
         return await self._read_project(project_id, work)
 
@@ -206,6 +209,11 @@ def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], 
 def _type(row: Row) -> NotificationType:
     type_id, name, created_at_ms, _ = row
     return NotificationType(TypeId(cast(str, type_id)), cast(str, name), cast(int, created_at_ms))
+
+
+def _daily_figures(row: Row) -> DailyFigures:
+    type_id, day, *counts = row
+    return DailyFigures(TypeId(cast(str, type_id)), cast(int, day), Figures(*cast(list[int], counts)))
 
 
 def _project(row: Row) -> Project:

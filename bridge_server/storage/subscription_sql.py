@@ -30,17 +30,3 @@ FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
 WHERE subscriptions.project = ? AND subscriptions.account_id > ?
 ORDER BY subscriptions.account_id LIMIT ?
 """
-
-# Asked: a JSON object from spellings to account keys. Answered: the body, made where the rows are.
-LOOKUP = """
-SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB)
-FROM json_each(?) AS asked
-JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
-JOIN type_sets ON type_sets.id = subscriptions.type_set
-"""
-
-# A page of the listing, as it is sent: spellings hold nothing that JSON would escape.
-LISTING_PAGE = """
-SELECT CAST(group_concat(account_id, '","') AS BLOB), max(account_id), count(*)
-FROM (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?)
-"""

@@ -1,10 +1,13 @@
 """The shape of a request body, checked by pydantic: every fault is named at once, each with its place."""
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
+
+_PLACES_NAMED = 10
 
 
 class Shape(BaseModel):
@@ -16,14 +19,25 @@ class Shape(BaseModel):
 AnyShape = TypeVar("AnyShape", bound=Shape)
 
 
-def check(shape: type[AnyShape], values: dict[str, Any]) -> AnyShape:
-    """Return the values in that shape; raise InvalidInputError with every fault otherwise."""
+def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] = ()) -> AnyShape:
+    """Return the values in that shape; raise InvalidInputError with every fault otherwise.
+
+    `found` are faults that the caller has found already.
+    """
+    faults = list(found)
     try:
-        return shape.model_validate(values)
+        checked = shape.model_validate(values)
     except ValidationError as error:
-        faults = [Fault(_pointer(fault["loc"]), _sentence(fault["msg"])) for fault in error.errors()]
-        places = ", ".join(fault.pointer for fault in faults)
-        raise InvalidInputError(f"The body has faults at {places}.", faults) from error
+        faults += [Fault(_pointer(fault["loc"]), _sentence(fault["msg"])) for fault in error.errors()]
+    if faults:
+        raise InvalidInputError(f"The body has faults at {_places(faults)}.", faults)
+    return checked
+
+
+def _places(faults: Sequence[Fault]) -> str:
+    places = [fault.pointer for fault in faults[:_PLACES_NAMED]]
+    left = len(faults) - len(places)
+    return ", ".join(places) + (f" and {left} more" if left else "")
 
 
 def _pointer(location: tuple[int | str, ...]) -> str:

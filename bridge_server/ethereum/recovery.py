@@ -1,0 +1,54 @@
+"""Whose signature is it? The signer's address follows from the signature and what was signed."""
+
+from coincurve import PublicKey
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.keccak import keccak256
+
+_DIGEST_BYTES = 32
+_NUMBER_BYTES = 32
+_SIGNATURE_BYTES = 65
+_ADDRESS_BYTES = 20
+
+# The number of points on secp256k1 (SEC 2, section 2.4.1).
+_CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+# Which of the two points r stands for; 27 and 28 are the spelling of Bitcoin, which most wallets kept.
+_PARITIES = {0: b"\x00", 1: b"\x01", 27: b"\x00", 28: b"\x01"}
+
+
+class SignatureError(ValueError):
+    """The bytes are no signature of anybody; the text says what is wrong with them."""
+
+
+def recover_address(digest: bytes, signature: bytes) -> str:
+    """The checksummed address whose key signed the 32 bytes of `digest`.
+
+    The signature is r, s and v: 32, 32 and 1 bytes. Every digest and well-formed signature has some signer,
+    so compare the address with the one that you expect. Raises SignatureError for anything malformed, also
+    for a high s: each signature has such a twin that anybody can compute (EIP-2).
+    """
+    if len(digest) != _DIGEST_BYTES:
+        raise SignatureError(f"the signed digest must have {_DIGEST_BYTES} bytes, and has {len(digest)}")
+    parity = _parity(signature)
+    try:
+        key = PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
+    except ValueError:
+        raise SignatureError("r of the signature is not a point of the curve") from None
+    hashed_key = keccak256(key.format(compressed=False)[1:])
+    return checksummed(f"0x{hashed_key[-_ADDRESS_BYTES:].hex()}")
+
+
+def _parity(signature: bytes) -> bytes:
+    if len(signature) != _SIGNATURE_BYTES:
+        raise SignatureError(f"a signature has {_SIGNATURE_BYTES} bytes, and this one {len(signature)}")
+    r = int.from_bytes(signature[:_NUMBER_BYTES])
+    s = int.from_bytes(signature[_NUMBER_BYTES:-1])
+    parity = _PARITIES.get(signature[-1])
+    if parity is None:
+        raise SignatureError(f"v of the signature must be 0, 1, 27 or 28, and is {signature[-1]}")
+    if not 0 < r < _CURVE_ORDER or not 0 < s < _CURVE_ORDER:
+        raise SignatureError("r and s of the signature must lie between 0 and the order of the curve")
+    if s > _CURVE_ORDER // 2:
+        raise SignatureError("s of the signature must lie in the lower half of its range (EIP-2)")
+    return parity

@@ -1,0 +1,240 @@
+"""The message by which an account signs in (EIP-4361), read strictly and written back."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.rfc3339 import date_time_of, milliseconds_of
+from bridge_server.ethereum.rfc3986 import is_host_and_port, is_scheme, is_segment, is_uri
+
+Value = TypeVar("Value")
+
+_SENTENCE = " wants you to sign in with your Ethereum account:"
+_RESOURCES = "Resources:"
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
+_STATEMENT = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;= ]*")  # reserved, unreserved and the space
+_CHAIN_ID = re.compile(r"[0-9]{1,32}")  # as long as CAIP-2 lets a chain's reference be
+_NONCE = re.compile(r"[A-Za-z0-9]{8,128}")
+
+
+class SignInMessageError(ValueError):
+    """The text is not a sign-in message; says which line is wrong, and what it must be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInMessage:
+    """The fields of a message. None means that the line is absent, which an empty text does not."""
+
+    scheme: str | None = None
+    domain: str
+    address: str
+    statement: str | None = None
+    uri: str
+    version: str = "1"
+    chain_id: int
+    nonce: str
+    issued_at_ms: int
+    expires_at_ms: int | None = None
+    not_before_ms: int | None = None
+    request_id: str | None = None
+    resources: tuple[str, ...] = ()
+
+
+def parse_sign_in_message(text: str) -> SignInMessage:
+    """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar.
+
+    Stricter than the grammar: the domain names a host and no user, the address carries its checksum
+    (EIP-55), a chain id has at most 32 digits and a nonce 128. What the fields say is not judged here: whose
+    domain it is, whether the nonce is known, whether the time has come.
+    """
+    lines = _Lines(text)
+    scheme, domain = _origin(lines)
+    message = SignInMessage(  # each argument reads the next line: their order is the message's
+        scheme=scheme,
+        domain=domain,
+        address=_address(lines),
+        statement=_statement(lines),
+        uri=lines.field("URI", _uri),
+        version=lines.field("Version", _version),
+        chain_id=lines.field("Chain ID", _chain_id),
+        nonce=lines.field("Nonce", _nonce),
+        issued_at_ms=lines.field("Issued At", milliseconds_of),
+        expires_at_ms=lines.optional_field("Expiration Time", milliseconds_of),
+        not_before_ms=lines.optional_field("Not Before", milliseconds_of),
+        request_id=lines.optional_field("Request ID", _request_id),
+        resources=_resources(lines),
+    )
+    lines.end()
+    return message
+
+
+def write_sign_in_message(message: SignInMessage) -> str:
+    """Spell the message for signing; raises ValueError if it would not be read as the same fields."""
+    origin = message.domain if message.scheme is None else f"{message.scheme}://{message.domain}"
+    lines = [origin + _SENTENCE, message.address, ""]
+    if message.statement is not None:
+        lines.append(message.statement)
+    lines += [
+        "",
+        f"URI: {message.uri}",
+        f"Version: {message.version}",
+        f"Chain ID: {message.chain_id}",
+        f"Nonce: {message.nonce}",
+        f"Issued At: {date_time_of(message.issued_at_ms)}",
+    ]
+    if message.expires_at_ms is not None:
+        lines.append(f"Expiration Time: {date_time_of(message.expires_at_ms)}")
+    if message.not_before_ms is not None:
+        lines.append(f"Not Before: {date_time_of(message.not_before_ms)}")
+    if message.request_id is not None:
+        lines.append(f"Request ID: {message.request_id}")
+    if message.resources:
+        lines += [_RESOURCES, *(f"- {resource}" for resource in message.resources)]
+    text = "\n".join(lines)
+    if parse_sign_in_message(text) != message:
+        raise SignInMessageError("a field holds a line break and more: it would be read as other fields")
+    return text
+
+
+class _Lines:
+    """The lines of a message, read from first to last."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+        self._number = 0
+
+    def next(self) -> str:
+        """The next line; after the last, an error."""
+        self._number += 1
+        if self._number > len(self._lines):
+            raise self.fault("is missing: the message ends too soon")
+        return self._lines[self._number - 1]
+
+    def peek(self) -> str:
+        """The line that `next` will return; after the last, an empty one."""
+        return "" if self.at_end() else self._lines[self._number]
+
+    def field(self, label: str, read: Callable[[str], Value]) -> Value:
+        """The value of the next line, which must have this label."""
+        prefix = f"{label}: "
+        line = self.next()
+        if not line.startswith(prefix):
+            raise self.fault(f"must begin with “{prefix}”")
+        try:
+            return read(line.removeprefix(prefix))
+        except ValueError as error:
+            raise self.fault(f"{label} {error}") from None
+
+    def optional_field(self, label: str, read: Callable[[str], Value]) -> Value | None:
+        """The same, or None if the next line has another label."""
+        return self.field(label, read) if self.peek().startswith(f"{label}: ") else None
+
+    def at_end(self) -> bool:
+        return self._number == len(self._lines)
+
+    def end(self) -> None:
+        """Raise an error if there is another line."""
+        if not self.at_end():
+            self._number += 1
+            raise self.fault(
+                "must not be there. After “Issued At: ” come at most “Expiration Time: ”, “Not Before: ”, "
+                "“Request ID: ” and “Resources:”, in this order, and no line break at the end"
+            )
+
+    def fault(self, detail: str) -> SignInMessageError:
+        """The error of the line that was read last."""
+        return SignInMessageError(f"line {self._number}: {detail}")
+
+
+def _origin(lines: _Lines) -> tuple[str | None, str]:
+    line = lines.next()
+    if not line.endswith(_SENTENCE):
+        raise lines.fault(
+            f"must be a domain, such as example.org, then “{_SENTENCE}”; lines end with LF, not CR LF"
+        )
+    scheme, separator, domain = line.removesuffix(_SENTENCE).rpartition("://")
+    if separator and not is_scheme(scheme):
+        raise lines.fault("what stands before :// must be a scheme (RFC 3986), such as https")
+    if not is_host_and_port(domain):
+        raise lines.fault(
+            "the domain must be a host, perhaps with a port, without a user (RFC 3986): example.org, for one"
+        )
+    return (scheme if separator else None), domain
+
+
+def _address(lines: _Lines) -> str:
+    address = lines.next()
+    if _ADDRESS.fullmatch(address) is None:
+        raise lines.fault("must be the account's address: 0x and 40 hexadecimal digits")
+    digits = address[2:]
+    expected = checksummed(f"0x{digits.lower()}")
+    if address == expected:
+        return address
+    if digits in (digits.lower(), digits.upper()):
+        raise lines.fault(f"the address must be spelled with its checksum (EIP-55): {expected}")
+    raise lines.fault("the checksum of the address is wrong (EIP-55): it may be mistyped")
+
+
+def _statement(lines: _Lines) -> str | None:
+    """The statement between its two empty lines; without one, the two are still there."""
+    if lines.next() != "":
+        raise lines.fault("must be empty, after the address")
+    statement = lines.next()
+    if statement == "" and lines.peek() != "":
+        return None
+    if _STATEMENT.fullmatch(statement) is None:
+        raise lines.fault(
+            "the statement must be ASCII: letters, digits, spaces and -._~:/?#[]@!$&'()*+,;= (EIP-4361)"
+        )
+    if lines.next() != "":
+        raise lines.fault(
+            "must be empty: a statement is one line between two empty ones; without it, both are still there"
+        )
+    return statement
+
+
+def _resources(lines: _Lines) -> tuple[str, ...]:
+    if not lines.peek().startswith(_RESOURCES):
+        return ()
+    if lines.next() != _RESOURCES:
+        raise lines.fault(f"must be “{_RESOURCES}” and nothing else: every resource has a line of its own")
+    resources = []
+    while not lines.at_end():
+        marker, resource = (line := lines.next())[:2], line[2:]
+        if marker != "- " or not is_uri(resource):
+            raise lines.fault("must be “- ” and a URI (RFC 3986): only resources follow “Resources:”")
+        resources.append(resource)
+    return tuple(resources)
+
+
+def _uri(text: str) -> str:
+    if not is_uri(text):
+        raise ValueError("must be a URI with its scheme (RFC 3986), such as https://example.org/login")
+    return text
+
+
+def _version(text: str) -> str:
+    if text != "1":
+        raise ValueError("must be 1")
+    return text
+
+
+def _chain_id(text: str) -> int:
+    if _CHAIN_ID.fullmatch(text) is None:
+        raise ValueError("must be 1 to 32 decimal digits, such as 1")
+    return int(text)
+
+
+def _nonce(text: str) -> str:
+    if _NONCE.fullmatch(text) is None:
+        raise ValueError("must be 8 to 128 letters and digits")
+    return text
+
+
+def _request_id(text: str) -> str:
+    if not is_segment(text):
+        raise ValueError("must consist of what a URI's path may hold between slashes (RFC 3986, pchar)")
+    return text

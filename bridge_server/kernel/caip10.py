@@ -1,0 +1,74 @@
+"""Account ids as CAIP-10 spells them: `namespace:reference:address`, such as `eip155:1:0xab16…`.
+
+Of an Ethereum account (`eip155`) neither the chain nor the case of the address matters: one key controls the
+address on every chain. Ids of other namespaces are taken to the letter.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bridge_server.ethereum.address import checksummed, is_valid_checksum
+
+_ETHEREUM = "eip155:"
+
+_ACCOUNT = re.compile(
+    r"eip155:[0-9]{1,32}:(0x[0-9a-fA-F]{40})"
+    r"|(?!eip155:)[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}:[-.%a-zA-Z0-9]{1,128}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account: `key` is the same for all spellings of it, `spelled` is the one to show."""
+
+    key: str
+    spelled: str
+
+
+@lru_cache(maxsize=65_536)
+def account_key(text: str) -> str:
+    """The key of the account: `eip155:0x…` in lower case, without a chain; of another namespace, the text.
+
+    Raises ValueError for a text that is no account id, and for a checksum (EIP-55) that is wrong. A request
+    can name hundreds of accounts, and a checksum costs a hash: hence the memory.
+    """
+    match = _ACCOUNT.fullmatch(text)
+    if match is None:
+        raise ValueError(_expectation(text))
+    address = match[1]
+    if address is None:
+        return text
+    if not is_valid_checksum(address):
+        raise ValueError("has a wrong checksum in its address (EIP-55): it may be mistyped")
+    return _ETHEREUM + address.lower()
+
+
+def parse_account(text: str) -> Account:
+    """The account that the text names; raises ValueError as `account_key` does.
+
+    An Ethereum account is spelled with its chain, in plain decimal, and its checksum.
+    """
+    key = account_key(text)
+    if not key.startswith(_ETHEREUM):
+        return Account(key, key)
+    chain_id = int(text.split(":")[1])
+    return Account(key, f"{_ETHEREUM}{chain_id}:{checksummed(key.removeprefix(_ETHEREUM))}")
+
+
+def ethereum_account(chain_id: int, address: str) -> Account:
+    """The account of an address on a chain; raises ValueError as `account_key` does."""
+    return parse_account(f"{_ETHEREUM}{chain_id}:{address}")
+
+
+def _expectation(text: str) -> str:
+    if text.startswith(_ETHEREUM):
+        return (
+            "must be eip155, the chain id in decimal, and an address (0x and 40 hexadecimal digits), such as "
+            "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+        )
+    return (
+        "must be an account id (CAIP-10): a namespace of 3 to 8 characters out of a-z 0-9 -, a reference of "
+        "1 to 32 out of a-z A-Z 0-9 - _, an address of 1 to 128 out of a-z A-Z 0-9 - . %, joined by colons, "
+        "such as eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+    )

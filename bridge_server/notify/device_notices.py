@@ -1,0 +1,24 @@
+"""What a device is told of a notification: the seam between publishing and the channels that deliver."""
+
+import orjson
+
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.notify.models import DeviceOfRecipient, Sent
+from bridge_server.outbox.models import OutgoingMessage
+
+
+def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
+    """The message for one device. Its id is the same whenever it is sent, and no other device's."""
+    notice = {
+        "event": "notification",
+        "id": str(sent.number),
+        "project_id": sent.project_id,
+        "project_name": sent.project_name,
+        "account": device.account,
+        "type": sent.notification.type_id,
+        "title": sent.notification.title,
+        "body": sent.notification.body,
+        "url": sent.notification.url,
+        "sent_at": rfc3339(sent.sent_at_ms),
+    }
+    return OutgoingMessage(f"{device.device_id}.{sent.number}", device.address, orjson.dumps(notice))

@@ -1,0 +1,55 @@
+"""HTTP to the notification service and back: read, one service call, write."""
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from bridge_server.notify import wire
+from bridge_server.notify.service import Publishing
+from bridge_server.projects.models import Project
+from bridge_server.projects.projects import Projects
+from bridge_server.web.answers import json_answer
+from bridge_server.web.json_body import json_object
+from bridge_server.web.streamed_answer import StreamedAnswer
+
+_PROJECT = web.RequestKey("project", Project)
+
+
+class NotifyHandlers:
+    """One method per endpoint of the contract's section 4, A."""
+
+    def __init__(self, publishing: Publishing, projects: Projects) -> None:
+        self._publishing = publishing
+        self._projects = projects
+
+    async def identify(self, request: web.Request, secret: str) -> str | None:
+        """Find the project whose secret this is; returns the key of its buckets."""
+        project = await self._projects.authenticate(request.match_info["project_id"], secret)
+        if project is None:
+            return None
+        request[_PROJECT] = project
+        return f"project:{project.number}"
+
+    async def notify(self, request: web.Request) -> web.StreamResponse:
+        wanted = wire.read_notify_request(await json_object(request))
+        failures = await self._publishing.notify(request[_PROJECT], wanted)
+        return json_answer(wire.write_outcome(wanted.keys, failures))
+
+    async def lookup(self, request: web.Request) -> web.StreamResponse:
+        keys = wire.read_lookup(await json_object(request))
+        return json_answer(b"{%b}" % await self._publishing.lookup(request[_PROJECT], keys))
+
+    async def listing(self, request: web.Request) -> web.StreamResponse:
+        return StreamedAnswer(_array(self._publishing.listing(request[_PROJECT])))
+
+    async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
+        return json_answer(wire.write_marked(await self._publishing.mark_all_as_read(request[_PROJECT])))
+
+
+async def _array(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pages of strings without their outer quotation marks as one JSON array."""
+    opening = b'["'
+    async for page in pages:
+        yield opening + page
+        opening = b'","'
+    yield b"[]" if opening == b'["' else b'"]'

@@ -1,0 +1,62 @@
+"""What an app's backend does: send, look subscribers up, mark as read (decisions, section 1)."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.device_notices import write_notice
+from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
+from bridge_server.notify.store import NotifyStore
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.models import Project
+
+_LISTING_PAGE = 1_000
+
+
+class Publishing:
+    """The rules of publishing. What changes something returns once the change is on disk.
+
+    `read_kept_ms` and `unread_kept_ms` are how long notifications are kept after they were sent.
+    """
+
+    def __init__(
+        self,
+        store: NotifyStore,
+        clock: Clock,
+        account_limit: Limit,
+        read_kept_ms: int,
+        unread_kept_ms: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._account_limit = account_limit
+        self._read_kept_ms = read_kept_ms
+        self._unread_kept_ms = unread_kept_ms
+
+    async def notify(self, project: Project, request: NotifyRequest) -> Failures:
+        """Send a notification; returns those that it was not sent to. Raises UnknownTypeError."""
+        limit = project.account_limit or self._account_limit
+        return await self._store.send(project, request, limit, self._clock.now_us(), _messages)
+
+    async def mark_all_as_read(self, project: Project) -> int:
+        """Mark all that the project has sent so far; returns how many notifications were unread."""
+        return await self._store.mark_all_as_read(project)
+
+    async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
+        """The subscribers among the accounts, as the members of a JSON object."""
+        return await self._store.lookup(project, keys)
+
+    async def listing(self, project: Project) -> AsyncIterator[bytes]:
+        """Every subscribed account in order, page by page, as JSON strings without the outer quotes."""
+        after = ""
+        while (page := await self._store.listing_page(project, after, _LISTING_PAGE)) is not None:
+            accounts, after = page
+            yield accounts
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of what need not be kept any more; returns how many rows."""
+        return await self._store.sweep(now_ms, now_ms - self._read_kept_ms, now_ms - self._unread_kept_ms)
+
+
+def _messages(sent: Sent, devices: Devices) -> Sequence[OutgoingMessage]:
+    return [write_notice(sent, device) for device in devices]

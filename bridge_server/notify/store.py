@@ -1,0 +1,51 @@
+"""What publishing needs of a store. One method is one transaction, or one read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.models import Project
+
+MessagesTo: TypeAlias = Callable[[Sent, Devices], Sequence[OutgoingMessage]]
+"""Writes what the devices of those who are sent to are told."""
+
+
+class NotifyStore(Protocol):
+    """Durable notifications, with the buckets that limit them."""
+
+    async def send(
+        self,
+        project: Project,
+        request: NotifyRequest,
+        limit: Limit,
+        now_us: int,
+        messages_to: MessagesTo,
+    ) -> Failures:
+        """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing.
+
+        A `notification_id` that is known stands for what it was first sent with; accounts that it has
+        reached count as sent to and are charged nothing. Raises UnknownTypeError.
+        """
+        ...
+
+    async def mark_all_as_read(self, project: Project) -> int:
+        """Mark every notification that the project has sent so far; returns how many were unread."""
+        ...
+
+    async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
+        """The subscribers among the accounts, as JSON members `"spelling":{"notification_types":[...]}`."""
+        ...
+
+    async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str] | None:
+        """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer
+        quotation marks, and the last of them; None when there are no more.
+        """
+        ...
+
+    async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
+        """Delete a slice of what need not be kept: notifications sent before these times, buckets that
+        are full. Returns how many rows.
+        """
+        ...

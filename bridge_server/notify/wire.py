@@ -1,0 +1,114 @@
+"""The contract's spelling (sections 2 and 4, A): JSON to models and back."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, Field
+
+from bridge_server.kernel.caip10 import account_key
+from bridge_server.kernel.errors import Fault
+from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.token_bucket import whole_seconds
+from bridge_server.notify.models import Failure, Failures, Notification, NotifyRequest, Obstacle
+from bridge_server.notify.text import plain_text
+from bridge_server.projects.models import TypeId
+from bridge_server.web.json_body import JsonObject
+from bridge_server.web.shapes import Shape, check
+
+TITLE_MAX_CHARACTERS = 64
+TEXT_MAX_CHARACTERS = 255
+NOTIFY_MAX_ACCOUNTS = 500
+LOOKUP_MAX_ACCOUNTS = 100
+
+Url = Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS), AfterValidator(http_url)]
+
+
+class NotificationShape(Shape):
+    """What is sent."""
+
+    type: Annotated[str, Field(min_length=1)]
+    title: Annotated[str, AfterValidator(partial(plain_text, most_characters=TITLE_MAX_CHARACTERS))]
+    body: Annotated[str, AfterValidator(partial(plain_text, most_characters=TEXT_MAX_CHARACTERS))]
+    url: Url | None = None
+
+
+class NotifyShape(Shape):
+    """The body of POST /{project_id}/notify."""
+
+    notification_id: Annotated[str, Field(min_length=1, max_length=TEXT_MAX_CHARACTERS)] | None = None
+    notification: NotificationShape
+    accounts: Annotated[list[str], Field(min_length=1, max_length=NOTIFY_MAX_ACCOUNTS)]
+
+
+class LookupShape(Shape):
+    """The body of POST /v1/{project_id}/subscribers."""
+
+    accounts: Annotated[list[str], Field(min_length=1, max_length=LOOKUP_MAX_ACCOUNTS)]
+
+
+def read_notify_request(document: JsonObject) -> NotifyRequest:
+    """A notification for some accounts."""
+    keys, faults = _account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
+    shape = check(NotifyShape, document.values, faults)
+    content = shape.notification
+    return NotifyRequest(
+        Notification(TypeId(content.type), content.title, content.body, content.url),
+        shape.notification_id,
+        keys,
+    )
+
+
+def read_lookup(document: JsonObject) -> dict[str, str]:
+    """The accounts to look up: the key of each by its spelling."""
+    keys, faults = _account_keys(document.values.get("accounts"), LOOKUP_MAX_ACCOUNTS)
+    check(LookupShape, document.values, faults)
+    return keys
+
+
+def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
+    """The answer to POST /{project_id}/notify: every account in one list, as its sender spelled it."""
+    if not failures:
+        return orjson.dumps({"sent": list(keys), "failed": [], "not_found": []})
+    sent, failed, not_found = [], [], []
+    for account, key in keys.items():
+        failure = failures.get(key)
+        if failure is None:
+            sent.append(account)
+        elif failure.obstacle is Obstacle.NOT_SUBSCRIBED:
+            not_found.append(account)
+        else:
+            failed.append(_failed(account, failure))
+    return orjson.dumps({"sent": sent, "failed": failed, "not_found": not_found})
+
+
+def write_marked(marked: int) -> bytes:
+    """The answer to POST /v1/{project_id}/mark-all-as-read."""
+    return b'{"marked":%d}' % marked
+
+
+def _failed(account: str, failure: Failure) -> dict[str, str | int]:
+    told: dict[str, str | int] = {"account": account, "reason": failure.obstacle.value}
+    if failure.obstacle is Obstacle.RATE_LIMITED:
+        told["retry_after"] = whole_seconds(failure.retry_after_us)
+    return told
+
+
+def _account_keys(accounts: Any, most: int) -> tuple[dict[str, str], list[Fault]]:
+    """The key of each account by its spelling, and what is wrong with accounts that have none.
+
+    What is not a list of strings of the right length is left to the shape.
+    """
+    if not isinstance(accounts, list) or len(accounts) > most:
+        return {}, []
+    keys: dict[str, str] = {}
+    faults = []
+    for place, account in enumerate(accounts):
+        try:
+            keys[account] = account_key(account)
+        except ValueError as error:
+            faults.append(Fault(f"#/accounts/{place}", str(error)))
+        except TypeError:  # the shape says that it is no string
+            continue
+    return keys, faults

@@ -1,0 +1,132 @@
+"""The statements of the notification store. Lists of accounts go in and out as JSON arrays, one statement
+for all of them.
+"""
+
+TYPE = "SELECT id FROM notification_types WHERE project = ? AND type_id = ? AND removed_at_ms IS NULL"
+FIRST_CALL = """
+SELECT notifications.id, notifications.type, notification_types.type_id,
+       notifications.title, notifications.body, notifications.url
+FROM notifications JOIN notification_types ON notification_types.id = notifications.type
+WHERE notifications.project = ? AND notifications.idempotency_key = ?
+"""
+INSERT_NOTIFICATION = """
+INSERT INTO notifications (project, type, idempotency_key, title, body, url) VALUES (?, ?, ?, ?, ?, ?)
+RETURNING id
+"""
+INSERT_SENDING = """
+INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, ?) RETURNING id
+"""
+
+# Sorts the account keys that were asked for: the accounts to send to, and as [key, obstacle, bucket] those
+# not to. Who is covered is in neither. A bucket that is full later than the last parameter has no token.
+SORT = """
+SELECT json_group_array(account) FILTER (WHERE obstacle = 'none'),
+       json_group_array(json_array(account_key, obstacle, full_at_us)) FILTER (WHERE obstacle <> 'none')
+FROM (
+    SELECT asked.value AS account_key, subscriptions.account, account_buckets.full_at_us,
+           CASE WHEN subscriptions.account IS NULL THEN 'not_subscribed'
+                WHEN type_set_members.type IS NULL THEN 'type_not_subscribed'
+                WHEN account_buckets.full_at_us > ? THEN 'rate_limited'
+                ELSE 'none' END AS obstacle
+    FROM json_each(?) AS asked
+    LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+    LEFT JOIN type_set_members
+        ON type_set_members.type = ? AND type_set_members.type_set = subscriptions.type_set
+    LEFT JOIN account_buckets
+        ON account_buckets.project = ? AND account_buckets.account = subscriptions.account
+)
+"""
+# Of the account keys that were asked for, those that the notification has not reached.
+NOT_COVERED = """
+SELECT json_group_array(asked.value) FROM json_each(?) AS asked
+WHERE NOT EXISTS (
+    SELECT 1 FROM accounts JOIN covered_accounts
+        ON covered_accounts.notification = ? AND covered_accounts.account = accounts.id
+    WHERE accounts.account_key = asked.value
+)
+"""
+
+INSERT_DELIVERIES = "INSERT INTO deliveries (account, sending) SELECT value, ? FROM json_each(?)"
+INSERT_COVERED = "INSERT INTO covered_accounts (notification, account) SELECT ?, value FROM json_each(?)"
+
+# One token from each bucket: it is full one interval later than it was, or than now.
+SPEND = """
+INSERT INTO account_buckets (project, account, full_at_us) SELECT ?, value, ? FROM json_each(?) WHERE true
+ON CONFLICT (project, account) DO UPDATE SET full_at_us = excluded.full_at_us
+    + CASE WHEN account_buckets.full_at_us > ? THEN account_buckets.full_at_us - ? ELSE 0 END
+"""
+# After the clock was set back: no bucket counts as emptier than empty.
+CLAMP = """
+UPDATE account_buckets SET full_at_us = ? WHERE project = ? AND full_at_us > ?
+    AND account IN (SELECT subscriptions.account FROM json_each(?) AS asked JOIN subscriptions
+        ON subscriptions.project = ? AND subscriptions.account_key = asked.value)
+"""
+COUNT_SENT = """
+INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
+ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
+"""
+DEVICES = """
+SELECT devices.device_id, devices.channel, devices.address, subscriptions.account_id
+FROM json_each(?) AS sent JOIN devices ON devices.account = sent.value
+JOIN accounts ON accounts.id = sent.value
+JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = accounts.account_key
+ORDER BY devices.id
+"""
+
+COUNT_UNREAD = """
+SELECT coalesce(sum(sent - read - bulk_marked - lapsed), 0) FROM daily_figures WHERE project = ?
+"""
+MARK_FIGURES = "UPDATE daily_figures SET bulk_marked = sent - read - lapsed WHERE project = ?"
+MARK_THROUGH = """
+UPDATE projects SET read_through =
+    coalesce((SELECT max(id) FROM sendings WHERE sendings.project = projects.id), read_through)
+WHERE id = ?
+"""
+
+LOOKUP = """
+SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB)
+FROM json_each(?) AS asked
+JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+JOIN type_sets ON type_sets.id = subscriptions.type_set
+"""
+LISTING_PAGE = """
+SELECT CAST(group_concat(account_id, '","') AS BLOB), max(account_id)
+FROM (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?)
+"""
+
+SWEEP_BUCKETS = """
+DELETE FROM account_buckets WHERE (project, account) IN
+    (SELECT project, account FROM account_buckets WHERE full_at_us <= ? LIMIT ?)
+"""
+# What users have read goes first; then whole sendings: bulk-marked ones, and those nobody has read for long.
+SWEEP_READ = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries WHERE read_at_ms IS NOT NULL
+     AND sending <= coalesce(
+        (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
+     ORDER BY sending LIMIT ?)
+"""
+OLD_SENDING = """
+SELECT id, project, type, notification, sent_at_ms, id <= (
+    SELECT read_through FROM projects WHERE projects.id = sendings.project
+) FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT 1
+"""
+BULK_MARKED_SENDING = """
+SELECT sendings.id, sendings.project, sendings.type, sendings.notification, sendings.sent_at_ms, 1
+FROM projects JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
+    AND sendings.id <= coalesce(
+        (SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
+WHERE projects.read_through > 0 LIMIT 1
+"""
+SWEEP_DELIVERIES = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries WHERE sending = ? LIMIT ?)
+"""
+COUNT_LAPSED = """
+UPDATE daily_figures SET lapsed = lapsed + ? WHERE project = ? AND type = ? AND day = ?
+"""
+DELETE_SENDING = "DELETE FROM sendings WHERE id = ?"
+DELETE_NOTIFICATION = """
+DELETE FROM notifications WHERE id = ? AND idempotency_key IS NULL
+    AND NOT EXISTS (SELECT 1 FROM sendings WHERE sendings.notification = notifications.id)
+"""

@@ -1,0 +1,352 @@
+"""Sign-in messages: EIP-4361's examples, each line's rule, and there and back."""
+
+from contextlib import suppress
+from dataclasses import replace
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.sign_in_message import (
+    SignInMessage,
+    SignInMessageError,
+    parse_sign_in_message,
+    write_sign_in_message,
+)
+
+ADDRESS = "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2"
+
+EXAMPLE = f"""\
+example.com wants you to sign in with your Ethereum account:
+{ADDRESS}
+
+I accept the ExampleOrg Terms of Service: https://example.com/tos
+
+URI: https://example.com/login
+Version: 1
+Chain ID: 1
+Nonce: 32891756
+Issued At: 2021-09-30T16:25:24Z
+Resources:
+- ipfs://bafybeiemxf5abjwjbikoz4mc3a3dla6ual3jsgpdr4cjr3oz3evfyavhwq/
+- https://example.com/my-web2-claim.json"""
+
+EXAMPLE_FIELDS = SignInMessage(
+    domain="example.com",
+    address=ADDRESS,
+    statement="I accept the ExampleOrg Terms of Service: https://example.com/tos",
+    uri="https://example.com/login",
+    chain_id=1,
+    nonce="32891756",
+    issued_at_ms=1_633_019_124_000,
+    resources=(
+        "ipfs://bafybeiemxf5abjwjbikoz4mc3a3dla6ual3jsgpdr4cjr3oz3evfyavhwq/",
+        "https://example.com/my-web2-claim.json",
+    ),
+)
+
+EVERYTHING = f"""\
+https://example.com:8080 wants you to sign in with your Ethereum account:
+{ADDRESS}
+
+Welcome!
+
+URI: did:key:z6Mk#1
+Version: 1
+Chain ID: 11155111
+Nonce: abcdefgh
+Issued At: 2021-09-30T16:25:24.125Z
+Expiration Time: 2021-09-30T18:25:25+02:00
+Not Before: 2021-09-30T16:25:23Z
+Request ID: a:b@c%20
+Resources:
+- urn:a"""
+
+# As the siwe package of npm writes a message without a statement.
+BARE = f"""\
+example.com wants you to sign in with your Ethereum account:
+{ADDRESS}
+
+
+URI: https://example.com
+Version: 1
+Chain ID: 1
+Nonce: 32891756
+Issued At: 2021-09-30T16:25:24.000Z"""
+
+LINES = EVERYTHING.split("\n")
+
+
+def with_line(number: int, line: str) -> str:
+    """The message that has everything, with another line at this place, counted from 1."""
+    return "\n".join([*LINES[: number - 1], line, *LINES[number:]])
+
+
+def without_line(number: int) -> str:
+    return "\n".join(LINES[: number - 1] + LINES[number:])
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(SignInMessageError) as caught:
+        parse_sign_in_message(text)
+    return str(caught.value)
+
+
+def test_the_example_of_the_proposal() -> None:
+    assert parse_sign_in_message(EXAMPLE) == EXAMPLE_FIELDS
+
+
+@pytest.mark.parametrize(
+    ("origin", "scheme", "domain"),
+    [
+        ("example.com:3388", None, "example.com:3388"),
+        ("https://example.com", "https", "example.com"),
+        ("chrome-extension://abc", "chrome-extension", "abc"),
+        ("127.0.0.1:8080", None, "127.0.0.1:8080"),
+        ("[::1]:80", None, "[::1]:80"),
+        ("localhost", None, "localhost"),
+    ],
+)
+def test_the_origin_may_have_a_scheme_and_a_port(origin: str, scheme: str | None, domain: str) -> None:
+    message = parse_sign_in_message(EXAMPLE.replace("example.com", origin, 1))
+
+    assert message == replace(EXAMPLE_FIELDS, scheme=scheme, domain=domain)
+
+
+def test_a_message_with_every_line() -> None:
+    assert parse_sign_in_message(EVERYTHING) == SignInMessage(
+        scheme="https",
+        domain="example.com:8080",
+        address=ADDRESS,
+        statement="Welcome!",
+        uri="did:key:z6Mk#1",
+        chain_id=11_155_111,
+        nonce="abcdefgh",
+        issued_at_ms=1_633_019_124_125,
+        expires_at_ms=1_633_019_125_000,
+        not_before_ms=1_633_019_123_000,
+        request_id="a:b@c%20",
+        resources=("urn:a",),
+    )
+
+
+def test_without_a_statement_two_empty_lines_remain() -> None:
+    message = parse_sign_in_message(BARE)
+
+    assert message.statement is None
+    assert write_sign_in_message(message) == BARE
+
+
+def test_an_empty_statement_is_a_third_empty_line() -> None:
+    message = parse_sign_in_message(BARE.replace("\n\n\n", "\n\n\n\n"))
+
+    assert message == replace(parse_sign_in_message(BARE), statement="")
+
+
+def test_a_statement_may_look_like_a_field() -> None:
+    assert parse_sign_in_message(with_line(4, "URI: urn:x")).statement == "URI: urn:x"
+
+
+def test_an_empty_request_id_and_an_empty_list_are_not_absent_lines() -> None:
+    message = parse_sign_in_message(BARE + "\nRequest ID: \nResources:")
+
+    assert message.request_id == ""
+    assert message.resources == ()
+
+
+@pytest.mark.parametrize("number", range(11, 14))
+def test_each_optional_line_may_be_absent(number: int) -> None:
+    message = parse_sign_in_message(without_line(number))
+
+    assert [message.expires_at_ms, message.not_before_ms, message.request_id].index(None) == number - 11
+
+
+@pytest.mark.parametrize(
+    ("number", "line", "complaint"),
+    [
+        (1, "", "must be a domain"),
+        (1, " wants you to sign in with your Ethereum account:", "must be a host"),
+        (1, "example.com wants you to sign in with your ethereum account:", "must be a domain"),
+        (1, LINES[0] + "\r", "LF, not CR LF"),
+        (1, LINES[0].replace("example.com:8080", "user@example.com"), "without a user"),
+        (1, LINES[0].replace("example.com:8080", "example.com/a"), "must be a host"),
+        (1, LINES[0].replace("example.com:8080", "ex ample.com"), "must be a host"),
+        (1, LINES[0].replace("example.com:8080", "exämple.com"), "must be a host"),
+        (1, LINES[0].replace("https", "1https"), "must be a scheme"),
+        (1, LINES[0].replace("https", ""), "must be a scheme"),
+        (1, LINES[0].replace("https", "a://b"), "must be a scheme"),
+        (2, "", "40 hexadecimal digits"),
+        (2, ADDRESS[:-1], "40 hexadecimal digits"),
+        (2, ADDRESS + "0", "40 hexadecimal digits"),
+        (2, "0X" + ADDRESS[2:], "40 hexadecimal digits"),
+        (2, ADDRESS[:-1] + "\N{ARABIC-INDIC DIGIT TWO}", "40 hexadecimal digits"),
+        (2, ADDRESS.lower(), f"spelled with its checksum (EIP-55): {ADDRESS}"),
+        (2, "0x" + ADDRESS[2:].upper(), f"spelled with its checksum (EIP-55): {ADDRESS}"),
+        (2, ADDRESS.replace("C02", "c02"), "may be mistyped"),
+        (3, "Welcome!", "must be empty, after the address"),
+        (4, "Welcome\r", "must be ASCII"),
+        (4, "100 %", "must be ASCII"),
+        (4, 'say "hi"', "must be ASCII"),
+        (4, "Grüezi", "must be ASCII"),
+        (5, "Again!", "must be empty: a statement is one line"),
+        (6, "uri: urn:x", "must begin with “URI: ”"),
+        (6, "URI: ", "URI must be a URI"),
+        (6, "URI: example.com", "URI must be a URI"),
+        (6, "URI: https://example.com/a b", "URI must be a URI"),
+        (7, "Version: 2", "Version must be 1"),
+        (7, "Version: 1 ", "Version must be 1"),
+        (8, "Chain ID: ", "Chain ID must be 1 to 32 decimal digits"),
+        (8, "Chain ID: 0x1", "Chain ID must be"),
+        (8, "Chain ID: -1", "Chain ID must be"),
+        (8, "Chain ID: \N{ARABIC-INDIC DIGIT ONE}", "Chain ID must be"),
+        (8, "Chain ID: " + "1" * 33, "Chain ID must be"),
+        (8, "Chain ID: " + "1" * 8_000, "Chain ID must be"),
+        (9, "Nonce: 1234567", "Nonce must be 8 to 128"),
+        (9, "Nonce: 1234567-", "Nonce must be 8 to 128"),
+        (9, "Nonce: 1234567é", "Nonce must be 8 to 128"),
+        (9, "Nonce: " + "1" * 129, "Nonce must be 8 to 128"),
+        (10, "Issued At: 2021-09-30", "Issued At must be a date and time"),
+        (10, "Issued At: 2021-02-29T00:00:00Z", "Issued At must be a day of the calendar"),
+        (11, "Expiration Time: never", "Expiration Time must be a date and time"),
+        (12, "Not Before: 0000-01-01T00:00:00Z", "Not Before must be a day of the calendar"),
+        (13, "Request ID: a b", "Request ID must consist of"),
+        (13, "Request ID: a/b", "Request ID must consist of"),
+        (13, "request id: a", "must not be there"),
+        (14, "Resources: ", "must be “Resources:” and nothing else"),
+        (14, "Resources:- urn:a", "must be “Resources:” and nothing else"),
+        (15, "", "must be “- ” and a URI"),
+        (15, "-urn:a", "must be “- ” and a URI"),
+        (15, "- a", "must be “- ” and a URI"),
+        (15, "- urn:a - urn:b", "must be “- ” and a URI"),
+        (15, "- urn:a\r", "must be “- ” and a URI"),
+    ],
+)
+def test_a_wrong_line_is_named_with_what_it_must_be(number: int, line: str, complaint: str) -> None:
+    reason = refusal(with_line(number, line))
+
+    assert reason.startswith(f"line {number}: ")
+    assert complaint in reason
+
+
+@pytest.mark.parametrize(
+    "line", ["Nonce: 12345678", "Nonce: " + "a" * 128, "Chain ID: " + "9" * 32, "Chain ID: 01"]
+)
+def test_the_longest_and_shortest_values_are_taken(line: str) -> None:
+    number = 8 if line.startswith("Chain") else 9
+
+    assert parse_sign_in_message(with_line(number, line))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 5, 6, 7, 8, 9, 10, 14])
+def test_no_mandatory_line_may_be_missing(number: int) -> None:
+    assert refusal(without_line(number)).startswith(f"line {number}: ")
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_a_message_that_ends_too_soon_is_told_so(count: int) -> None:
+    assert refusal("\n".join(LINES[:count])) == f"line {count + 1}: is missing: the message ends too soon"
+
+
+@pytest.mark.parametrize("number", [*range(6, 10), 11, 12, 13])
+def test_lines_that_change_places_are_refused(number: int) -> None:
+    swapped = [*LINES[: number - 1], LINES[number], LINES[number - 1], *LINES[number + 1 :]]
+
+    assert refusal("\n".join(swapped)).startswith(f"line {number + (number > 10)}: ")
+
+
+@pytest.mark.parametrize("text", [BARE, EVERYTHING, EVERYTHING.removesuffix("\nResources:\n- urn:a")])
+def test_nothing_may_follow_the_last_line(text: str) -> None:
+    assert refusal(text + "\n").startswith(f"line {text.count(chr(10)) + 2}: ")
+
+
+def test_a_missing_empty_line_is_explained() -> None:
+    assert "without it, both are still there" in refusal(BARE.replace("\n\n\n", "\n\n"))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(EXAMPLE_FIELDS, statement="a\n\nURI: urn:x"),
+        replace(EXAMPLE_FIELDS, resources=("urn:a\n- urn:b",)),
+        replace(EXAMPLE_FIELDS, resources=(), nonce="12345678\nIssued At: 2021-09-30T16:25:24Z"),
+        replace(EXAMPLE_FIELDS, request_id="a\nResources:\n- urn:b", resources=()),
+        replace(EXAMPLE_FIELDS, domain="https://example.com"),
+        replace(EXAMPLE_FIELDS, version="2"),
+        replace(EXAMPLE_FIELDS, chain_id=-1),
+        replace(EXAMPLE_FIELDS, address=ADDRESS.lower()),
+        replace(EXAMPLE_FIELDS, issued_at_ms=10**18),
+    ],
+)
+def test_what_would_be_read_differently_is_not_written(wrong: SignInMessage) -> None:
+    with pytest.raises(ValueError, match=r"line|field|years"):
+        write_sign_in_message(wrong)
+
+
+PLAIN = "abcXYZ019-._~!$&'()*+,;="
+moments = st.integers(-62_135_596_800_000, 253_402_300_799_999)
+hosts = st.text(PLAIN, min_size=1) | st.sampled_from(["[::1]", "[v1.a:b]", "%41.example"])
+uris = st.from_regex(r"\A[a-z][a-z0-9+.-]*:(//[a-z.]+(:[0-9]+)?/)?[a-z:@][a-z/]*(\?[a-z/?]*)?(#[a-z]*)?\Z")
+messages = st.builds(
+    SignInMessage,
+    scheme=st.none() | st.from_regex(r"\A[a-zA-Z][a-zA-Z0-9+.-]*\Z"),
+    domain=st.builds(lambda host, port: host + port, hosts, st.from_regex(r"\A(:[0-9]*)?\Z")),
+    address=st.binary(min_size=20, max_size=20).map(lambda content: checksummed("0x" + content.hex())),
+    statement=st.none() | st.text(PLAIN + " :/?#[]@"),
+    uri=uris,
+    chain_id=st.integers(0, 10**32 - 1),
+    nonce=st.from_regex(r"\A[a-zA-Z0-9]{8,128}\Z"),
+    issued_at_ms=moments,
+    expires_at_ms=st.none() | moments,
+    not_before_ms=st.none() | moments,
+    request_id=st.none() | st.text(PLAIN + ":@"),
+    resources=st.lists(uris, max_size=4).map(tuple),
+)
+
+
+@given(messages)
+def test_every_message_is_read_as_it_was_written(message: SignInMessage) -> None:
+    assert parse_sign_in_message(write_sign_in_message(message)) == message
+
+
+@given(st.sampled_from([EXAMPLE, EVERYTHING, BARE]), st.data(), st.text(max_size=3), st.integers(0, 3))
+def test_a_damaged_message_is_read_or_refused(text: str, data: st.DataObject, patch: str, cut: int) -> None:
+    place = data.draw(st.integers(0, len(text)))
+
+    with suppress(SignInMessageError):
+        parse_sign_in_message(text[:place] + patch + text[place + cut :])
+
+
+@pytest.mark.parametrize("text", [EXAMPLE, EVERYTHING, BARE])
+def test_a_message_without_one_of_its_characters_is_read_or_refused(text: str) -> None:
+    for place in range(len(text)):
+        with suppress(SignInMessageError):
+            parse_sign_in_message(text[:place] + text[place + 1 :])
+
+
+@given(st.text() | st.lists(st.sampled_from([*LINES, "", "Resources:", "\ud800", "\x00"])).map("\n".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(SignInMessageError):
+        parse_sign_in_message(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 100_000,
+        "://" * 100_000 + LINES[0],
+        "[" * 100_000 + LINES[0],
+        with_line(4, "a " * 100_000 + "%"),
+        with_line(6, "URI: a://" + "a:" * 100_000 + " "),
+        with_line(10, "Issued At: 2021-09-30T16:25:24." + "1" * 100_000),
+        with_line(13, "Request ID: " + "%41" * 100_000 + "%"),
+        EVERYTHING + "\n- urn:a" * 10_000 + "\n",
+    ],
+)
+def test_long_texts_are_refused_in_no_time(text: str) -> None:
+    started = perf_counter()
+
+    refusal(text)
+
+    assert perf_counter() - started < 1

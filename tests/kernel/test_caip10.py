@@ -1,0 +1,184 @@
+"""Account ids: the examples of CAIP-10, and its grammar as a model."""
+
+import re
+import string
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bridge_server.ethereum.address import checksummed, is_valid_checksum
+from bridge_server.kernel.caip10 import Account, account_key, ethereum_account, parse_account
+
+ADDRESS = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+LOWER = ADDRESS.lower()
+UPPER = "0x" + ADDRESS[2:].upper()
+
+# CAIP-2 and CAIP-10, word for word.
+CHAIN = "[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}"
+ACCOUNT = f"{CHAIN}:[-.%a-zA-Z0-9]{{1,128}}"
+
+
+def is_account(text: str) -> bool:
+    """What CAIP-10 says, and of Ethereum: digits, an address, and a checksum that holds if there is one."""
+    if not re.fullmatch(ACCOUNT, text):
+        return False
+    namespace, reference, address = text.split(":")
+    if namespace != "eip155":
+        return True
+    return (
+        set(reference) <= set(string.digits)
+        and len(address) == 42
+        and address.startswith("0x")
+        and set(address[2:]) <= set(string.hexdigits)
+        and is_valid_checksum(address)
+    )
+
+
+def is_taken(text: str) -> bool:
+    try:
+        account_key(text)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("spelling", [ADDRESS, LOWER, UPPER])
+@pytest.mark.parametrize("chain", ["1", "137", "0", "01", "9" * 32])
+def test_neither_chain_nor_case_change_the_key_of_an_ethereum_account(spelling: str, chain: str) -> None:
+    text = f"eip155:{chain}:{spelling}"
+
+    assert account_key(text) == f"eip155:{LOWER}"
+    assert parse_account(text) == Account(f"eip155:{LOWER}", f"eip155:{int(chain)}:{ADDRESS}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bip122:000000000019d6689c085ae165831e93:128Lkh3S7CkDTBZ8W7BbpsN3YYizJMp8p6",
+        "cosmos:cosmoshub-3:cosmos1t2uflqwqe0fsj0shcfkrvpukewcw40yjj6hdc0",
+        "polkadot:b0a8d493285c2df73290dfb7e61f870f:5hmuyxw9xdgbpptgypokw4thfyoe3ryenebr381z9iaegmfy",
+        "starknet:SN_GOERLI:0x02dd1b492765c064eac4039e3841aa5f382773b598097a40073bd8b48170ab57",
+        "chainstd:8c3444cf8970a9e41a706fab93e7a6c4:6d9b0b4b9994e8a6afbd3dc3ed983cd51c755afb27cd1dc7825ef59c134a39f7",
+        "hedera:mainnet:0.0.1234567890-zbhlt",
+        "a-1:_:%",
+        f"{'a' * 8}:{'A' * 32}:{'.' * 128}",
+        f"eip1559:1:{UPPER}",
+    ],
+)
+def test_ids_of_other_namespaces_are_taken_to_the_letter(text: str) -> None:
+    assert account_key(text) == text
+    assert parse_account(text) == Account(text, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ":",
+        "::",
+        "cosmos",
+        "cosmos:cosmoshub-3",
+        "cosmos:cosmoshub-3:",
+        "cosmos::abc",
+        ":cosmoshub-3:abc",
+        "cosmos:cosmoshub-3:abc:def",
+        "ab:1:c",
+        "abcdefghi:1:c",
+        "Cosmos:1:c",
+        f"abc:{'1' * 33}:c",
+        f"abc:1:{'c' * 129}",
+        "abc:1:c\n",
+        " abc:1:c",
+        "abc:1:c d",
+        "abc:1:c/d",
+        "abc:1:c_d",
+        "abc:1:\N{ARABIC-INDIC DIGIT ONE}",
+        "abc:é:c",
+        "abc:1:\ud800",
+        "abc:1:\x00",
+        "abc:1:c\x00",
+        "x" * 100_000,
+        ":" * 100_000,
+    ],
+)
+def test_what_is_no_account_id_is_told_the_grammar(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be an account id \(CAIP-10\): a namespace of 3 to 8"):
+        account_key(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eip155:",
+        "eip155:1",
+        "eip155:1:",
+        f"eip155::{LOWER}",
+        f"eip155:mainnet:{LOWER}",
+        f"eip155:0x1:{LOWER}",
+        f"eip155:-1:{LOWER}",
+        f"eip155:\N{ARABIC-INDIC DIGIT ONE}:{LOWER}",
+        f"eip155:{'1' * 33}:{LOWER}",
+        f"eip155:1:{LOWER[2:]}",
+        f"eip155:1:0X{LOWER[2:]}",
+        f"eip155:1:{LOWER[:-1]}",
+        f"eip155:1:{LOWER}0",
+        f"eip155:1:{LOWER[:-1]}g",
+        f"eip155:1:{LOWER[:-1]}\N{FULLWIDTH DIGIT ONE}",
+        f"eip155:1:{LOWER}\n",
+        f"eip155:1:{LOWER[:-1]}\ud800",
+        f"eip155:1:{LOWER[:-1]}\x00",
+        "eip155:1:vitalik.eth",
+    ],
+)
+def test_what_is_no_ethereum_account_is_told_what_one_is(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must be eip155, the chain id in decimal"):
+        account_key(text)
+    with pytest.raises(ValueError, match=r"must be eip155, the chain id in decimal"):
+        parse_account(text)
+
+
+def test_a_wrong_checksum_is_refused_every_time_and_never_corrected() -> None:
+    mistyped = f"eip155:1:{ADDRESS.replace('D', 'd')}"
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="wrong checksum") as caught:
+            account_key(mistyped)
+        assert "0x" not in str(caught.value)
+
+
+def test_an_account_of_a_chain_and_an_address() -> None:
+    assert ethereum_account(137, LOWER) == Account(f"eip155:{LOWER}", f"eip155:137:{ADDRESS}")
+
+
+@pytest.mark.parametrize(("chain_id", "address"), [(-1, LOWER), (10**32, LOWER), (1, LOWER[2:]), (1, "1:0x")])
+def test_no_account_of_what_is_no_chain_or_no_address(chain_id: int, address: str) -> None:
+    with pytest.raises(ValueError, match="must be eip155"):
+        ethereum_account(chain_id, address)
+
+
+near_ids = st.from_regex(
+    re.compile(rf"(eip155|{CHAIN}|[-a-z0-9]{{2,9}}:.{{0,33}}):([0-9]+:)?(0x)?[0-9a-fA-F.%_]*\n?")
+)
+ethereum_ids = st.builds(
+    lambda chain, content, spell: f"eip155:{chain}:{spell('0x' + content.hex())}",
+    st.integers(0, 10**33),
+    st.binary(min_size=20, max_size=20),
+    st.sampled_from([str, str.upper, checksummed, str.title, lambda text: "0x" + text[2:].upper()]),
+)
+
+
+@given(st.text() | near_ids | ethereum_ids | st.from_regex(ACCOUNT, fullmatch=True))
+@example(f"eip155:1:{ADDRESS}")
+def test_exactly_what_the_grammar_allows_is_taken(text: str) -> None:
+    assert is_taken(text) is is_account(text)
+
+
+@given(ethereum_ids | st.from_regex(ACCOUNT, fullmatch=True))
+def test_what_is_spelled_out_names_the_same_account(text: str) -> None:
+    if not is_account(text):
+        return
+    account = parse_account(text)
+
+    assert account.key == account_key(text)
+    assert parse_account(account.spelled) == account
