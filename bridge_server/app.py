@@ -8,6 +8,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from time import perf_counter
 
 import structlog
 from aiohttp import web
@@ -25,7 +26,9 @@ from bridge_server.kernel.token_bucket import per_second
 from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
 from bridge_server.notify.service import Publishing
+from bridge_server.outbox.channels import Channels, LogSender
 from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.models import LOG_DESTINATION
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.subscriptions import Subscriptions
@@ -58,6 +61,8 @@ from bridge_server.web.request_id import RequestIds
 from bridge_server.web.routes import Handler, Route
 
 _QUOTA_SAVE_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
+_WATCH_REST = 20
 
 log = structlog.get_logger()
 
@@ -99,7 +104,11 @@ class _Parts:
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(_sender_settings(settings))
         self.dispatcher = Dispatcher(
-            self.outbox_store, self.sender, self.signals, clock, self.relay.forget_receiver
+            self.outbox_store,
+            Channels({LOG_DESTINATION: LogSender()}, otherwise=self.sender),
+            self.signals,
+            clock,
+            self.relay.forget_receiver,
         )
         self.sweeper = Sweeper(
             (
@@ -142,7 +151,7 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
         RequestIds(os.urandom), parts.addresses, parts.quotas, parts.save_quotas, parts.figures, reporting
     )
     application = build_application(_routes(parts, metrics), gateway)
-    for resource in (_storage, _quota_keeping, _delivery, _sweeping):
+    for resource in (_storage, _quota_keeping, _delivery, _watching, _sweeping):
         application.cleanup_ctx.append(_held_by_application(resource, parts))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     return BuiltApp(application, metrics)
@@ -253,6 +262,26 @@ async def _delivery(parts: _Parts) -> AsyncIterator[None]:
             yield
         finally:
             await parts.dispatcher.stop()
+
+
+@asynccontextmanager
+async def _watching(parts: _Parts) -> AsyncIterator[None]:
+    """Commands write to the same database: what they put into the outbox is sent soon after."""
+
+    async def watch_forever() -> None:
+        pause_seconds = _WATCH_SECONDS
+        while True:
+            await asyncio.sleep(pause_seconds)
+            started = perf_counter()
+            try:
+                if await parts.database.has_changed_outside():
+                    await parts.dispatcher.recount()
+            except Exception as error:  # the next time may go better
+                log.warning("outside_changes_not_seen", error=str(error))
+            pause_seconds = max(_WATCH_SECONDS, _WATCH_REST * (perf_counter() - started))
+
+    async with running(watch_forever()):
+        yield
 
 
 @asynccontextmanager

@@ -8,9 +8,9 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict
 from bridge_server.outbox.retry import next_delay_ms
-from bridge_server.outbox.sender import WebhookSender
 from bridge_server.outbox.store import OutboxStore
 
 _FIRST_PAUSE_SECONDS = 0.5
@@ -35,7 +35,7 @@ class Delivery:
     def __init__(
         self,
         store: OutboxStore,
-        sender: WebhookSender,
+        sender: Sender,
         clock: Clock,
         on_gone: Callable[[OutgoingMessage], Awaitable[None]],
         chance: Callable[[], float],

@@ -10,12 +10,12 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.lane import Lane
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.places import Places
 from bridge_server.outbox.schedule import Schedule
-from bridge_server.outbox.sender import WebhookSender
 from bridge_server.outbox.store import OutboxStore
 
 _REQUESTS_AT_ONCE = 256
@@ -37,7 +37,7 @@ class Dispatcher:
     def __init__(
         self,
         store: OutboxStore,
-        sender: WebhookSender,
+        sender: Sender,
         signals: Signals,
         clock: Clock,
         on_gone: Callable[[OutgoingMessage], Awaitable[None]],
@@ -77,6 +77,11 @@ class Dispatcher:
         """Attend to what has become due by the clock; called every second while running."""
         for destination in self._schedule.take_due(self._clock.now_ms(), _LANES_OPENED_AT_ONCE):
             self._attend(destination)
+
+    async def recount(self) -> None:
+        """Look for what another process has put into the store, and attend to it."""
+        await self._recount()
+        await self.wake()
 
     def figures(self) -> dict[str, int]:
         """What an operator watches.

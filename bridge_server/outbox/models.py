@@ -5,13 +5,17 @@ from enum import Enum, auto
 
 from yarl import URL
 
+LOG_DESTINATION = "log"
+"""The destination of messages whose URL begins with `log:`: this server's own log."""
+
 UNREADABLE_DESTINATION = "unreadable"
 """The destination of a message whose URL cannot be read: it has a lane too, in which it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A body of JSON to POST to an absolute http(s) URL; `message_id` is the same at every attempt.
+    """A body of JSON to POST to an absolute http(s) URL, or to write to the log if the URL begins with
+    `log:`. `message_id` is the same at every attempt.
 
     `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
     """
@@ -24,6 +28,8 @@ class OutgoingMessage:
     @property
     def destination(self) -> str:
         """The unit of fairness: scheme, host and port in one spelling, such as `https://example.com:443`."""
+        if self.url.startswith(f"{LOG_DESTINATION}:"):
+            return LOG_DESTINATION
         try:
             url = URL(self.url)
         except ValueError:

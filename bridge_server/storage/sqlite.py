@@ -9,7 +9,7 @@ import aiosqlite
 from bridge_server.kernel.background import running
 from bridge_server.kernel.signals import Signals
 from bridge_server.storage.checkpoint import Checkpointer
-from bridge_server.storage.connection import open_connection
+from bridge_server.storage.connection import open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
 from bridge_server.storage.group_commit import GroupCommit, Rider
 from bridge_server.storage.readers import Readers
@@ -26,6 +26,8 @@ class SqliteDatabase:
         self._writer = GroupCommit(signals, _WAITING_WRITES_LIMIT)
         self._readers = Readers()
         self._checkpointer = Checkpointer(path)
+        self._writer_connection: aiosqlite.Connection | None = None
+        self._data_version = 0
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -37,7 +39,9 @@ class SqliteDatabase:
                 stack.push_async_callback(connection.close)
                 return connection
 
-            self._writer.use(await connect())
+            self._writer_connection = await connect()
+            self._data_version = await self._read_data_version()
+            self._writer.use(self._writer_connection)
             self._readers.use([await connect() for _ in range(_READER_COUNT)])
             try:
                 async with running(self._checkpointer.run_forever(await connect())):
@@ -56,6 +60,20 @@ class SqliteDatabase:
     def ride_along(self, rider: Rider) -> None:
         """Before every commit ask `rider` for a transaction of its own to share it."""
         self._writer.ride_along(rider)
+
+    async def has_changed_outside(self) -> bool:
+        """Whether another process has committed something since this was last asked."""
+        seen, self._data_version = self._data_version, await self._read_data_version()
+        return self._data_version != seen
+
+    async def _read_data_version(self) -> int:
+        # The number that a connection sees changes with the commits of others, and only one writes here.
+        assert self._writer_connection is not None
+        rows = await run(
+            self._writer_connection, lambda connection: connection.execute("PRAGMA data_version").fetchall()
+        )
+        version: int = rows[0][0]
+        return version
 
     @property
     def last_commit_failed(self) -> bool:

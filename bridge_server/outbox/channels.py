@@ -1,0 +1,39 @@
+"""Ways to deliver a message, each by the destinations that it serves."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import structlog
+
+from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+
+log = structlog.get_logger()
+
+
+class Sender(Protocol):
+    """Makes one attempt to deliver. Whatever goes wrong becomes an outcome, never an error."""
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver the message."""
+        ...
+
+
+class LogSender:
+    """Writes messages to the log, for development: no device is needed to see what one would get."""
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        log.info("device_notified", message_id=message.message_id, body=message.body.decode())
+        return Outcome(Verdict.DELIVERED)
+
+
+class Channels:
+    """A sender that hands each message to the one that serves its destination, or else to `otherwise`."""
+
+    def __init__(self, by_destination: Mapping[str, Sender], otherwise: Sender) -> None:
+        self._by_destination = by_destination
+        self._otherwise = otherwise
+
+    async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
+        """Attempt to deliver the message."""
+        sender = self._by_destination.get(message.destination, self._otherwise)
+        return await sender.send(message, now_ms)
