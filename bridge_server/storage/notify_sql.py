@@ -51,7 +51,8 @@ INSERT_COVERED = "INSERT INTO covered_accounts (notification, account) SELECT ?,
 
 # One token from each bucket: it is full one interval later than it was, or than now.
 SPEND = """
-INSERT INTO account_buckets (project, account, full_at_us) SELECT ?, value, ? FROM json_each(?) WHERE true
+INSERT INTO account_buckets (project, account, full_at_us, sweep_at_us)
+SELECT ?, value, ?, ? FROM json_each(?) WHERE true
 ON CONFLICT (project, account) DO UPDATE SET full_at_us = excluded.full_at_us
     + CASE WHEN account_buckets.full_at_us > ? THEN account_buckets.full_at_us - ? ELSE 0 END
 """
@@ -65,12 +66,13 @@ COUNT_SENT = """
 INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
 ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
 """
+# Few accounts have devices: they are looked for first (CROSS JOIN keeps the order).
 DEVICES = """
 SELECT devices.device_id, devices.channel, devices.address, subscriptions.account_id
-FROM json_each(?) AS sent JOIN devices ON devices.account = sent.value
-JOIN accounts ON accounts.id = sent.value
-JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = accounts.account_key
-ORDER BY devices.id
+FROM json_each(?) AS sent
+CROSS JOIN devices ON devices.account = sent.value
+CROSS JOIN accounts ON accounts.id = devices.account
+CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = accounts.account_key
 """
 
 COUNT_UNREAD = """
@@ -94,9 +96,14 @@ SELECT CAST(group_concat(account_id, '","') AS BLOB), max(account_id)
 FROM (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?)
 """
 
-SWEEP_BUCKETS = """
-DELETE FROM account_buckets WHERE (project, account) IN
-    (SELECT project, account FROM account_buckets WHERE full_at_us <= ? LIMIT ?)
+# A slice of the buckets to look at: those that are full go, the others are looked at again when they are.
+SWEEP_FULL_BUCKETS = """
+DELETE FROM account_buckets WHERE full_at_us <= ? AND (project, account) IN
+    (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
+"""
+PUT_OFF_BUCKETS = """
+UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
+    (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
 """
 # What users have read goes first; then whole sendings: bulk-marked ones, and those nobody has read for long.
 SWEEP_READ = """

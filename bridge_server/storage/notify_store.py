@@ -57,9 +57,8 @@ class SqlNotifyStore:
             if accounts != _NOBODY:
                 stored = stored if stored.number else (yield from _store(project, stored, None))
                 number = yield from _deliver(project, stored, accounts, now_us // 1000)
-                yield Statement(
-                    sql.SPEND, (project.number, now_us + limit.interval_us, accounts, now_us, now_us)
-                )
+                full_at_us = now_us + limit.interval_us
+                yield Statement(sql.SPEND, (project.number, full_at_us, full_at_us, accounts, now_us, now_us))
                 sent = Sent(project.project_id, project.name, stored.notification, number, now_us // 1000)
                 yield from _queue_devices(project, sent, accounts, messages_to)
                 yield Announcement((DELIVERIES, accounts))
@@ -88,9 +87,9 @@ class SqlNotifyStore:
 
     async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
         def work() -> Transaction[int]:
-            ((buckets,),) = yield Statement(sql.SWEEP_BUCKETS, (now_ms * 1000, _SWEEP_SLICE))
+            buckets = yield from _sweep_buckets(now_ms * 1000)
             if buckets:
-                return cast(int, buckets)
+                return buckets
             ((read,),) = yield Statement(sql.SWEEP_READ, (read_sent_before_ms, _SWEEP_SLICE))
             if read:
                 return cast(int, read)
@@ -179,6 +178,12 @@ def _queue_devices(project: Project, sent: Sent, accounts: str, messages_to: Mes
     devices = [DeviceOfRecipient(*cast(tuple[str, str, str, str], row)) for row in rows]
     for message in messages_to(sent, devices):
         yield from enqueue(message, sent.sent_at_ms)
+
+
+def _sweep_buckets(now_us: int) -> Transaction[int]:
+    ((full,),) = yield Statement(sql.SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))
+    ((others,),) = yield Statement(sql.PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))
+    return cast(int, full) + cast(int, others)
 
 
 def _sweep_sending(row: Row) -> Transaction[int]:

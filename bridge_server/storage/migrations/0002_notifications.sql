@@ -116,9 +116,10 @@ CREATE TABLE account_buckets (
     project INTEGER NOT NULL,
     account INTEGER NOT NULL,
     full_at_us INTEGER NOT NULL,
+    sweep_at_us INTEGER NOT NULL,           -- when to see whether it is full: no later than that, rarely moved
     PRIMARY KEY (project, account)
 ) WITHOUT ROWID;
-CREATE INDEX account_buckets_by_time ON account_buckets (full_at_us);
+CREATE INDEX account_buckets_to_sweep ON account_buckets (sweep_at_us);
 
 -- Analytics, by the day on which things were sent. They outlive the notifications.
 CREATE TABLE daily_figures (
