@@ -1,5 +1,6 @@
 """What an app's backend does: send, look subscribers up, mark as read (decisions, section 1)."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from bridge_server.kernel.clock import Clock
@@ -47,11 +48,24 @@ class Publishing:
         return await self._store.lookup(project, keys)
 
     async def listing(self, project: Project) -> AsyncIterator[bytes]:
-        """Every subscribed account in order, page by page, as JSON strings without the outer quotes."""
-        after = ""
-        while (page := await self._store.listing_page(project, after, _LISTING_PAGE)) is not None:
-            accounts, after = page
-            yield accounts
+        """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
+
+        The next page is read while one is sent.
+        """
+        after: str | None = ""
+        reading = self._read_page(project, "")
+        try:
+            while after is not None:
+                accounts, after = await reading
+                if after is not None:
+                    reading = self._read_page(project, after)
+                if accounts:
+                    yield accounts
+        finally:
+            reading.cancel()
+
+    def _read_page(self, project: Project, after: str) -> asyncio.Task[tuple[bytes, str | None]]:
+        return asyncio.create_task(self._store.listing_page(project, after, _LISTING_PAGE))
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of what need not be kept any more; returns how many rows."""

@@ -38,9 +38,9 @@ class NotifyStore(Protocol):
         """The subscribers among the accounts, as JSON members `"spelling":{"notification_types":[...]}`."""
         ...
 
-    async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str] | None:
+    async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer
-        quotation marks, and the last of them; None when there are no more.
+        quotation marks; and the last of them, or None when no others follow.
         """
         ...
 

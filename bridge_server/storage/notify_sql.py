@@ -59,7 +59,7 @@ ON CONFLICT (project, account) DO UPDATE SET full_at_us = excluded.full_at_us
 # After the clock was set back: no bucket counts as emptier than empty.
 CLAMP = """
 UPDATE account_buckets SET full_at_us = ? WHERE project = ? AND full_at_us > ?
-    AND account IN (SELECT subscriptions.account FROM json_each(?) AS asked JOIN subscriptions
+    AND account IN (SELECT subscriptions.account FROM json_each(?) AS asked CROSS JOIN subscriptions
         ON subscriptions.project = ? AND subscriptions.account_key = asked.value)
 """
 COUNT_SENT = """
@@ -85,15 +85,22 @@ UPDATE projects SET read_through =
 WHERE id = ?
 """
 
+# CROSS JOIN keeps the order: who is asked for comes first, or every subscription would be walked through.
 LOOKUP = """
 SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB)
 FROM json_each(?) AS asked
-JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
-JOIN type_sets ON type_sets.id = subscriptions.type_set
+CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+CROSS JOIN type_sets ON type_sets.id = subscriptions.type_set
 """
+# A page as it is sent, and the last account on it: NULL on the last page. Finding where a page ends before
+# it is read is twice as fast as a subquery with a LIMIT. Account ids hold nothing that JSON would escape,
+# and no character from ~ on.
 LISTING_PAGE = """
-SELECT CAST(group_concat(account_id, '","') AS BLOB), max(account_id)
-FROM (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?)
+SELECT CAST(group_concat(subscriptions.account_id, '","') AS BLOB), page.last
+FROM (SELECT (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ?
+              ORDER BY account_id LIMIT 1 OFFSET ?) AS last) AS page
+CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_id > ?
+    AND subscriptions.account_id <= coalesce(page.last, '~')
 """
 
 # A slice of the buckets to look at: those that are full go, the others are looked at again when they are.
@@ -120,7 +127,7 @@ SELECT id, project, type, notification, sent_at_ms, id <= (
 """
 BULK_MARKED_SENDING = """
 SELECT sendings.id, sendings.project, sendings.type, sendings.notification, sendings.sent_at_ms, 1
-FROM projects JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
+FROM projects CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
     AND sendings.id <= coalesce(
         (SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
 WHERE projects.read_through > 0 LIMIT 1

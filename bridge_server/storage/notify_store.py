@@ -81,9 +81,10 @@ class SqlNotifyStore:
         ((members,),) = await self._database.read(sql.LOOKUP, (asked, project.number))
         return cast(bytes, members or b"")
 
-    async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str] | None:
-        ((accounts, last),) = await self._database.read(sql.LISTING_PAGE, (project.number, after, limit))
-        return None if last is None else (cast(bytes, accounts), cast(str, last))
+    async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
+        begin = (project.number, after)
+        ((accounts, last),) = await self._database.read(sql.LISTING_PAGE, (*begin, limit - 1, *begin))
+        return cast(bytes, accounts or b""), cast(str | None, last)
 
     async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
         def work() -> Transaction[int]:
