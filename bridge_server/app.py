@@ -15,6 +15,15 @@ from aiohttp import web
 
 from bridge_server.admin.handlers import AdminHandlers
 from bridge_server.admin.routes import admin_routes
+from bridge_server.inbox.arrivals import Arrivals
+from bridge_server.inbox.devices import Devices
+from bridge_server.inbox.handlers import InboxHandlers, InboxServices
+from bridge_server.inbox.origins import origin_of_url
+from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.routes import inbox_routes
+from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.streams import Streams
+from bridge_server.inbox.subscribing import Subscribing
 from bridge_server.kernel.background import running
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.clock import Clock, SystemClock
@@ -41,11 +50,14 @@ from bridge_server.settings import Settings
 from bridge_server.storage.bucket_store import BUCKETS_SAVED, SqlBucketStore, saving
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
+from bridge_server.storage.device_store import SqlDeviceStore
+from bridge_server.storage.inbox_store import SqlInboxStore
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.notify_store import SqlNotifyStore
+from bridge_server.storage.notify_store import DELIVERIES, SqlNotifyStore
 from bridge_server.storage.outbox_store import SqlOutboxStore
 from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.relay_store import SqlRelayStore
+from bridge_server.storage.sign_in_store import SqlSignInStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
 from bridge_server.version import NAME, VERSION
@@ -101,6 +113,7 @@ class _Parts:
             read_kept_ms=settings.read_notification_ttl * 1000,
             unread_kept_ms=settings.unread_notification_ttl * 1000,
         )
+        self.inbox = self._inbox(clock, ids)
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(_sender_settings(settings))
         self.dispatcher = Dispatcher(
@@ -116,10 +129,31 @@ class _Parts:
                 self.buckets.sweep,
                 self.projects.sweep,
                 self.publishing.sweep,
+                self.inbox.sign_in.sweep,
                 self._sweep_dead_letters,
             ),
             clock,
             settings.sweep_interval,
+        )
+
+    def _inbox(self, clock: Clock, ids: IdMaker) -> InboxServices:
+        settings, store = self.settings, SqlInboxStore(self.database)
+        arrivals = Arrivals(self.signals, DELIVERIES)
+        own = origin_of_url(settings.public_url) if settings.public_url is not None else None
+        sign_in = SignIn(
+            SqlSignInStore(self.database),
+            clock,
+            os.urandom,
+            origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
+            nonce_ttl_ms=settings.sign_in_ttl * 1000,
+            token_ttl_ms=settings.inbox_token_ttl * 1000,
+        )
+        return InboxServices(
+            sign_in,
+            Subscribing(store, self.subscriptions),
+            Reading(store, arrivals, clock),
+            Streams(store, arrivals, self.signals, clock, settings.max_streams),
+            Devices(SqlDeviceStore(self.database), clock, ids, settings.max_devices),
         )
 
     async def check_work(self) -> None:
@@ -139,7 +173,8 @@ class _Parts:
     def gauges(self) -> dict[str, float]:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}
         outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
-        return {"waiting_clients": self.signals.waiting, **database, **outbox}
+        waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
+        return {**waiting, **database, **outbox}
 
 
 def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
@@ -151,22 +186,26 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
         RequestIds(os.urandom), parts.addresses, parts.quotas, parts.save_quotas, parts.figures, reporting
     )
     application = build_application(_routes(parts, metrics), gateway)
-    for resource in (_storage, _quota_keeping, _delivery, _watching, _sweeping):
+    for resource in (_storage, _quota_keeping, _delivery, _watching, _streaming, _sweeping):
         application.cleanup_ctx.append(_held_by_application(resource, parts))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
+    application.on_shutdown.append(_end_streams(parts.inbox.streams))
     return BuiltApp(application, metrics)
 
 
 def _routes(parts: _Parts, metrics: Handler) -> tuple[Route, ...]:
     settings = parts.settings
     handlers = RelayHandlers(parts.relay, parts.polling, settings.max_wait)
+    every_request = per_second("requests", settings.requests_per_second, settings.requests_burst)
     rows = relay_routes(
         handlers,
         body_limit_bytes=settings.relay_body_limit,
-        every_request=per_second("requests", settings.requests_per_second, settings.requests_burst),
+        every_request=every_request,
         new_sessions=per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst),
     )
     rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
+    inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
+    rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
     rows += health_routes(parts.check_work)
     if settings.admin_token is not None:
         limit = account_limit(settings.account_rate_per_hour, settings.account_burst)
@@ -285,6 +324,13 @@ async def _watching(parts: _Parts) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def _streaming(parts: _Parts) -> AsyncIterator[None]:
+    streams = parts.inbox.streams
+    async with running(streams.deliver_forever()), running(streams.keep_alive_forever()):
+        yield
+
+
+@asynccontextmanager
 async def _sweeping(parts: _Parts) -> AsyncIterator[None]:
     async with running(parts.sweeper.run_forever()):
         yield
@@ -293,5 +339,12 @@ async def _sweeping(parts: _Parts) -> AsyncIterator[None]:
 def _answer_waiting_polls(signals: Signals) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
         signals.close()
+
+    return close
+
+
+def _end_streams(streams: Streams) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
+        streams.close()
 
     return close

@@ -11,7 +11,7 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.projects.projects import Projects
 from bridge_server.projects.subscriptions import Subscriptions
 from bridge_server.settings import Settings
-from bridge_server.storage.data_directory import DataDirectoryError, held
+from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -49,7 +49,7 @@ def _bring_up_to_date(settings: Settings) -> None:
     try:
         with held(settings.data_dir):
             migrate(settings.database_file, migrations)
-    except DataDirectoryError as error:
+    except DataDirectoryInUseError as error:
         raise DataDirectoryError(
             f"{error}, or restart it: its database has an older schema than this command needs"
         ) from error

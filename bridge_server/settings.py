@@ -150,7 +150,10 @@ class Settings(BaseSettings):
     sweep_interval: float = Field(60, gt=0, description="How often expired things are deleted.")
 
     account_rate_per_hour: float = Field(
-        2, gt=0, le=1_000_000, description="Notifications to one account from one project, in the long run."
+        2,
+        ge=0.001,
+        le=1_000_000,
+        description="Notifications to one account from one project, in the long run.",
     )
     account_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
         50, description="Notifications to one account from one project, at once."

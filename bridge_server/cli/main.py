@@ -6,7 +6,9 @@ import click
 
 from bridge_server.cli.backup import backup_command
 from bridge_server.cli.config import config_group
+from bridge_server.cli.project import project_group
 from bridge_server.cli.serve import serve_command
+from bridge_server.cli.subscriber import subscriber_group
 from bridge_server.cli.version import version_command
 from bridge_server.version import NAME, VERSION
 
@@ -18,6 +20,8 @@ def commands() -> None:
 
 
 commands.add_command(serve_command)
+commands.add_command(project_group)
+commands.add_command(subscriber_group)
 commands.add_command(config_group)
 commands.add_command(backup_command)
 commands.add_command(version_command)

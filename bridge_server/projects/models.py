@@ -105,11 +105,9 @@ class SubscriptionEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class DailyFigures:
-    """What was sent of one type on one day, and what has become of that since."""
+class Figures:
+    """How many notifications were sent, and what has become of them since."""
 
-    type_id: TypeId
-    day: int
     sent: int
     read: int
     bulk_marked: int
@@ -120,3 +118,23 @@ class DailyFigures:
         """Reads by users of what was not bulk-marked; None when there is nothing of that sort."""
         counted = self.sent - self.bulk_marked
         return self.read / counted if counted else None
+
+    def __add__(self, other: "Figures") -> "Figures":
+        return Figures(
+            self.sent + other.sent,
+            self.read + other.read,
+            self.bulk_marked + other.bulk_marked,
+            self.lapsed + other.lapsed,
+        )
+
+
+NO_FIGURES = Figures(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class DailyFigures:
+    """The figures of one type for what was sent on one day."""
+
+    type_id: TypeId
+    day: int
+    figures: Figures

@@ -26,9 +26,7 @@ def checked_project_id(text: str) -> ProjectId:
 def checked_type_id(text: str) -> TypeId:
     """The id that a notification type is to have. Raises InvalidInputError."""
     if not _TYPE_ID.fullmatch(text):
-        raise _invalid(
-            "type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens"
-        )
+        raise _invalid("type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens")
     return TypeId(text)
 
 

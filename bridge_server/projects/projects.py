@@ -25,9 +25,10 @@ from bridge_server.projects.store import ProjectStore
 LIVE_SECRETS = 2
 MOST_TYPES = 256
 ACCOUNT_LIMIT = "account"
+LEAST_PER_HOUR = 0.001
+MOST_PER_HOUR = 1_000_000
+MOST_AT_ONCE = 1_000_000
 _HOUR_SECONDS = 3600
-_MOST_PER_HOUR = 1_000_000
-_MOST_AT_ONCE = 1_000_000
 
 
 class Projects:
@@ -49,9 +50,10 @@ class Projects:
         """Make a project and its first secret, which nobody can be told again. Raises ProjectExistsError."""
         chosen = checked_project_id(project_id) if project_id is not None else self._new_project_id()
         secret = new_secret(self._random_bytes)
-        project = await self._store.create(chosen, checked_name(name), digest(secret), self._clock.now_ms())
-        (info,) = (await self._store.details(chosen)).secrets
-        return project, NewSecret(info.number, secret)
+        project, number = await self._store.create(
+            chosen, checked_name(name), digest(secret), self._clock.now_ms()
+        )
+        return project, NewSecret(number, secret)
 
     async def every_project(self) -> list[Project]:
         """Every project, oldest first."""
@@ -139,10 +141,10 @@ class Projects:
 def account_limit(per_hour: float, burst: int) -> Limit:
     """The limit on what one account gets from one project. Raises InvalidInputError."""
     faults = []
-    if not 0 < per_hour <= _MOST_PER_HOUR:
-        faults.append(Fault("#/per_hour", f"must be more than 0 and at most {_MOST_PER_HOUR}"))
-    if not 1 <= burst <= _MOST_AT_ONCE:
-        faults.append(Fault("#/burst", f"must be 1 to {_MOST_AT_ONCE}"))
+    if not LEAST_PER_HOUR <= per_hour <= MOST_PER_HOUR:
+        faults.append(Fault("#/per_hour", f"must be {LEAST_PER_HOUR} to {MOST_PER_HOUR}"))
+    if not 1 <= burst <= MOST_AT_ONCE:
+        faults.append(Fault("#/burst", f"must be 1 to {MOST_AT_ONCE}"))
     if faults:
         raise InvalidInputError("The limit is out of range.", faults)
     return Limit(ACCOUNT_LIMIT, burst, round(_HOUR_SECONDS * MICROSECONDS / per_hour))

@@ -26,8 +26,13 @@ MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
 class ProjectStore(Protocol):
     """Durable projects. Whatever names a project that is not there raises ProjectNotFoundError."""
 
-    async def create(self, project_id: ProjectId, name: str, digest: bytes, now_ms: int) -> Project:
-        """Store a project with the SHA-256 of its first secret. Raises ProjectExistsError."""
+    async def create(
+        self, project_id: ProjectId, name: str, digest: bytes, now_ms: int
+    ) -> tuple[Project, int]:
+        """Store a project with the SHA-256 of its first secret; returns it and that secret's number.
+
+        Raises ProjectExistsError.
+        """
         ...
 
     async def projects(self) -> list[Project]:

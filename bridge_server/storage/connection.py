@@ -8,19 +8,21 @@ from typing import TypeVar
 import aiosqlite
 
 BUSY_TIMEOUT_SECONDS = 2.0
+PAGE_CACHE_KIBIBYTES = 16_384
 _CACHED_STATEMENTS = 256
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
 PRAGMA foreign_keys = ON;
 PRAGMA wal_autocheckpoint = 0;
-PRAGMA cache_size = -16384;
 PRAGMA temp_store = MEMORY;
 """
 
 Result = TypeVar("Result")
 
 
-async def open_connection(path: Path) -> aiosqlite.Connection:
+async def open_connection(
+    path: Path, page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES
+) -> aiosqlite.Connection:
     """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere.
 
     The caller must close the connection on every path: its thread would keep the interpreter alive.
@@ -30,6 +32,7 @@ async def open_connection(path: Path) -> aiosqlite.Connection:
     )
     try:
         await connection.executescript(_PRAGMAS)
+        await connection.execute(f"PRAGMA cache_size = -{page_cache_kibibytes}")
     except BaseException:
         await connection.close()
         raise

@@ -11,11 +11,15 @@ class DataDirectoryError(Exception):
     """The data directory cannot be used. The text says why, and what to do."""
 
 
+class DataDirectoryInUseError(DataDirectoryError):
+    """Another server uses it."""
+
+
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
     """Make the directory if need be (mode 0700) and keep other servers out while in use.
 
-    Raises DataDirectoryError.
+    Raises DataDirectoryError, of which DataDirectoryInUseError is one.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,7 +43,7 @@ def _take(lock: int, directory: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(lock, 20, 0).decode(errors="replace").strip() or "unknown"
-        raise DataDirectoryError(
+        raise DataDirectoryInUseError(
             f"another server (process {holder}) uses the data directory {directory}: "
             "stop it, or name another directory with --data-dir"
         ) from error

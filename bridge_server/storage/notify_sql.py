@@ -1,5 +1,7 @@
-"""The statements of the notification store. Lists of accounts go in and out as JSON arrays, one statement
-for all of them.
+"""The statements of the notification store. Lists of accounts go in and out as JSON, one statement for all.
+
+CROSS JOIN keeps the order in which tables are written: first what is asked for, then a look-up for each. Left
+to itself, SQLite may walk a project's million subscribers instead, because it takes JSON for the larger.
 """
 
 TYPE = "SELECT id FROM notification_types WHERE project = ? AND type_id = ? AND removed_at_ms IS NULL"
@@ -40,7 +42,7 @@ FROM (
 NOT_COVERED = """
 SELECT json_group_array(asked.value) FROM json_each(?) AS asked
 WHERE NOT EXISTS (
-    SELECT 1 FROM accounts JOIN covered_accounts
+    SELECT 1 FROM accounts CROSS JOIN covered_accounts
         ON covered_accounts.notification = ? AND covered_accounts.account = accounts.id
     WHERE accounts.account_key = asked.value
 )
@@ -66,7 +68,7 @@ COUNT_SENT = """
 INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
 ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
 """
-# Few accounts have devices: they are looked for first (CROSS JOIN keeps the order).
+# Few accounts have devices: they are looked for first.
 DEVICES = """
 SELECT devices.device_id, devices.channel, devices.address, subscriptions.account_id
 FROM json_each(?) AS sent
@@ -113,12 +115,14 @@ UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
     (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
 """
 # What users have read goes first; then whole sendings: bulk-marked ones, and those nobody has read for long.
+# Ids come in the order of time but for a clock that was set back: they narrow the search, times decide.
 SWEEP_READ = """
 DELETE FROM deliveries WHERE (account, sending) IN
-    (SELECT account, sending FROM deliveries WHERE read_at_ms IS NOT NULL
-     AND sending <= coalesce(
+    (SELECT deliveries.account, deliveries.sending
+     FROM deliveries CROSS JOIN sendings ON sendings.id = deliveries.sending AND sendings.sent_at_ms <= ?
+     WHERE deliveries.read_at_ms IS NOT NULL AND deliveries.sending <= coalesce(
         (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
-     ORDER BY sending LIMIT ?)
+     ORDER BY deliveries.sending LIMIT ?)
 """
 OLD_SENDING = """
 SELECT id, project, type, notification, sent_at_ms, id <= (
@@ -128,10 +132,11 @@ SELECT id, project, type, notification, sent_at_ms, id <= (
 BULK_MARKED_SENDING = """
 SELECT sendings.id, sendings.project, sendings.type, sendings.notification, sendings.sent_at_ms, 1
 FROM projects CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
-    AND sendings.id <= coalesce(
+    AND sendings.sent_at_ms <= ? AND sendings.id <= coalesce(
         (SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
 WHERE projects.read_through > 0 LIMIT 1
 """
+DELETE_READ = "DELETE FROM deliveries WHERE sending = ? AND read_at_ms IS NOT NULL"
 SWEEP_DELIVERIES = """
 DELETE FROM deliveries WHERE (account, sending) IN
     (SELECT account, sending FROM deliveries WHERE sending = ? LIMIT ?)

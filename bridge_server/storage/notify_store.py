@@ -91,11 +91,14 @@ class SqlNotifyStore:
             buckets = yield from _sweep_buckets(now_ms * 1000)
             if buckets:
                 return buckets
-            ((read,),) = yield Statement(sql.SWEEP_READ, (read_sent_before_ms, _SWEEP_SLICE))
+            ((read,),) = yield Statement(
+                sql.SWEEP_READ, (read_sent_before_ms, read_sent_before_ms, _SWEEP_SLICE)
+            )
             if read:
                 return cast(int, read)
             old = yield Statement(sql.OLD_SENDING, (unread_sent_before_ms,))
-            old = old or (yield Statement(sql.BULK_MARKED_SENDING, (read_sent_before_ms,)))
+            if not old:
+                old = yield Statement(sql.BULK_MARKED_SENDING, (read_sent_before_ms, read_sent_before_ms))
             return (yield from _sweep_sending(old[0])) if old else 0
 
         return await self._database.transaction(work)
@@ -189,9 +192,10 @@ def _sweep_buckets(now_us: int) -> Transaction[int]:
 
 def _sweep_sending(row: Row) -> Transaction[int]:
     sending, project, type_number, notification, sent_at_ms, bulk_marked = row
+    yield Statement(sql.DELETE_READ, (sending,))  # few if any: they have been swept before
     ((deleted,),) = yield Statement(sql.SWEEP_DELIVERIES, (sending, _SWEEP_SLICE))
     if deleted:
-        if not bulk_marked:  # what was read is gone already
+        if not bulk_marked:
             day = day_of(cast(int, sent_at_ms))
             yield Statement(sql.COUNT_LAPSED, (deleted, project, type_number, day))
         return cast(int, deleted)

@@ -79,9 +79,10 @@ SWEEP_DELETED = (
     DELETE FROM account_buckets WHERE (project, account) IN
         (SELECT project, account FROM account_buckets WHERE project = ? LIMIT ?)
     """,
+    # SQLite would walk through all that the project has for a list of pairs; two lists find each by its key.
     """
-    DELETE FROM subscriptions WHERE (project, account_key) IN
-        (SELECT project, account_key FROM subscriptions WHERE project = ? LIMIT ?)
+    DELETE FROM subscriptions WHERE project IN (SELECT id FROM projects WHERE project_id IS NULL)
+        AND account_key IN (SELECT account_key FROM subscriptions WHERE project = ? LIMIT ?)
     """,
     """
     DELETE FROM daily_figures WHERE (project, type, day) IN

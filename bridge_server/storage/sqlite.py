@@ -9,12 +9,13 @@ import aiosqlite
 from bridge_server.kernel.background import running
 from bridge_server.kernel.signals import Signals
 from bridge_server.storage.checkpoint import Checkpointer
-from bridge_server.storage.connection import open_connection, run
+from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
 from bridge_server.storage.group_commit import GroupCommit, Rider
 from bridge_server.storage.readers import Readers
 
 _READER_COUNT = 2
+_READER_CACHE_KIBIBYTES = 6_144  # listing every subscriber fills it, and stays below 16 MiB with two
 _WAITING_WRITES_LIMIT = 20_000
 
 
@@ -34,15 +35,15 @@ class SqliteDatabase:
         """Hold the file open; on leaving, commit what is queued and close every connection."""
         async with AsyncExitStack() as stack:
 
-            async def connect() -> aiosqlite.Connection:
-                connection = await open_connection(self.path)
+            async def connect(page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES) -> aiosqlite.Connection:
+                connection = await open_connection(self.path, page_cache_kibibytes)
                 stack.push_async_callback(connection.close)
                 return connection
 
             self._writer_connection = await connect()
             self._data_version = await self._read_data_version()
             self._writer.use(self._writer_connection)
-            self._readers.use([await connect() for _ in range(_READER_COUNT)])
+            self._readers.use([await connect(_READER_CACHE_KIBIBYTES) for _ in range(_READER_COUNT)])
             try:
                 async with running(self._checkpointer.run_forever(await connect())):
                     yield

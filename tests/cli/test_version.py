@@ -8,7 +8,19 @@ from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
 from tests.support.command import run_command
 
-COMMANDS = ("serve", "config", "backup", "version")
+COMMANDS = ("serve", "project", "subscriber", "config", "backup", "version")
+SUBCOMMANDS = (
+    ("config", "check"),
+    *(
+        ("project", name)
+        for name in (
+            "create", "list", "show", "rotate-secret", "revoke-secret", "limits", "webhook", "delete",
+            "analytics", "type",
+        )
+    ),
+    *(("project", "type", name) for name in ("add", "rename", "remove", "list")),
+    *(("subscriber", name) for name in ("list", "add", "remove", "export", "import")),
+)  # fmt: skip
 
 
 def test_version_names_the_program_and_its_version(invoke: Invoke) -> None:
@@ -37,7 +49,7 @@ def test_help_lists_every_command(invoke: Invoke, flag: str) -> None:
     assert all(f"\n  {command} " in result.stdout for command in COMMANDS)
 
 
-@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("config", "check")], ids=" ".join)
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
 def test_every_command_has_help(invoke: Invoke, command: tuple[str, ...]) -> None:
     result = invoke(*command, "--help")
 

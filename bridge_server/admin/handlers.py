@@ -1,0 +1,135 @@
+"""HTTP to the operator's services and back: read, one service call, write."""
+
+import re
+
+from aiohttp import web
+
+from bridge_server.admin import wire
+from bridge_server.admin.analytics import asked_period, report_of
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.errors import SubscriptionNotFoundError
+from bridge_server.projects.models import NewSubscription
+from bridge_server.projects.projects import Projects
+from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.web.answers import json_answer
+from bridge_server.web.json_body import json_object
+
+_USUAL_PAGE = 100
+_LONGEST_PAGE = 1000
+_PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class AdminHandlers:
+    """One method per endpoint. `account_limit` is the server's own, for projects that have none."""
+
+    def __init__(
+        self, projects: Projects, subscriptions: Subscriptions, account_limit: Limit, clock: Clock
+    ) -> None:
+        self._projects = projects
+        self._subscriptions = subscriptions
+        self._account_limit = account_limit
+        self._clock = clock
+
+    async def every_project(self, _: web.Request) -> web.Response:
+        projects = await self._projects.every_project()
+        return json_answer(wire.write(wire.project_list_fields(projects, self._account_limit)))
+
+    async def create_project(self, request: web.Request) -> web.Response:
+        new = wire.read_project(await json_object(request))
+        project, secret = await self._projects.create(new.name, new.project_id)
+        return json_answer(wire.write(wire.new_project_fields(project, secret, self._account_limit)))
+
+    async def project(self, request: web.Request) -> web.Response:
+        details = await self._projects.show(_project_id(request))
+        return json_answer(wire.write(wire.details_fields(details, self._account_limit)))
+
+    async def delete_project(self, request: web.Request) -> web.Response:
+        await self._projects.delete(_project_id(request))
+        return json_answer(wire.SUCCESS)
+
+    async def rotate_secret(self, request: web.Request) -> web.Response:
+        secret = await self._projects.rotate_secret(_project_id(request))
+        return json_answer(wire.write(wire.secret_fields(secret)))
+
+    async def revoke_secret(self, request: web.Request) -> web.Response:
+        await self._projects.revoke_secret(_project_id(request), int(request.match_info["number"]))
+        return json_answer(wire.SUCCESS)
+
+    async def limit_accounts(self, request: web.Request) -> web.Response:
+        limit = wire.read_account_limit(await json_object(request))
+        project = await self._projects.limit_accounts(_project_id(request), limit.per_hour, limit.burst)
+        return json_answer(wire.write(wire.account_limit_fields(project.account_limit, self._account_limit)))
+
+    async def reset_account_limit(self, request: web.Request) -> web.Response:
+        await self._projects.reset_account_limit(_project_id(request))
+        return json_answer(wire.SUCCESS)
+
+    async def set_webhook(self, request: web.Request) -> web.Response:
+        url = wire.read_webhook(await json_object(request))
+        webhook = await self._projects.set_webhook(_project_id(request), url)
+        return json_answer(wire.write(wire.webhook_fields(webhook)))
+
+    async def remove_webhook(self, request: web.Request) -> web.Response:
+        await self._projects.remove_webhook(_project_id(request))
+        return json_answer(wire.SUCCESS)
+
+    async def types(self, request: web.Request) -> web.Response:
+        types = await self._projects.types(_project_id(request))
+        return json_answer(wire.write(wire.type_list_fields(types)))
+
+    async def add_type(self, request: web.Request) -> web.Response:
+        new = wire.read_type(await json_object(request))
+        added = await self._projects.add_type(_project_id(request), new.name, new.type_id)
+        return json_answer(wire.write(wire.type_fields(added)))
+
+    async def rename_type(self, request: web.Request) -> web.Response:
+        name = wire.read_type_name(await json_object(request))
+        renamed = await self._projects.rename_type(_project_id(request), _type_id(request), name)
+        return json_answer(wire.write(wire.type_fields(renamed)))
+
+    async def remove_type(self, request: web.Request) -> web.Response:
+        await self._projects.remove_type(_project_id(request), _type_id(request))
+        return json_answer(wire.SUCCESS)
+
+    async def subscribers(self, request: web.Request) -> web.Response:
+        after, limit = _wanted_page(request)
+        found = await self._subscriptions.page(_project_id(request), after, limit + 1)
+        return json_answer(wire.write(wire.subscriber_page_fields(found, limit)))
+
+    async def subscribe(self, request: web.Request) -> web.Response:
+        account = wire.read_account(request.match_info["account"])
+        types = wire.read_wanted_types((await json_object(request)).values)
+        subscription, _ = await self._subscriptions.subscribe(
+            _project_id(request), NewSubscription(account, types)
+        )
+        return json_answer(wire.write(wire.subscription_fields(subscription)))
+
+    async def unsubscribe(self, request: web.Request) -> web.Response:
+        account = wire.read_account(request.match_info["account"])
+        if not await self._subscriptions.unsubscribe(_project_id(request), [account.key]):
+            raise SubscriptionNotFoundError
+        return json_answer(wire.SUCCESS)
+
+    async def analytics(self, request: web.Request) -> web.Response:
+        asked = request.query
+        period = asked_period(asked.get("from"), asked.get("to"), self._clock.now_ms())
+        project_id = _project_id(request)
+        figures = await self._projects.figures(project_id, period.first_day, period.last_day)
+        return json_answer(wire.write(wire.report_fields(report_of(project_id, period, figures))))
+
+
+def _project_id(request: web.Request) -> str:
+    return request.match_info["project_id"]
+
+
+def _type_id(request: web.Request) -> str:
+    return request.match_info["type_id"]
+
+
+def _wanted_page(request: web.Request) -> tuple[str, int]:
+    limit = request.query.get("limit", str(_USUAL_PAGE))
+    if not _PAGE_SIZE.fullmatch(limit) or not 1 <= int(limit) <= _LONGEST_PAGE:
+        raise InvalidInputError(f"The query parameter limit takes 1 to {_LONGEST_PAGE}.")
+    return request.query.get("after", ""), int(limit)

@@ -1,0 +1,245 @@
+"""How the operator's things are spelled in JSON: by the admin API, and by the commands that print it."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import orjson
+from pydantic import AfterValidator, Field
+
+from bridge_server.admin.analytics import Report, TypeReport
+from bridge_server.kernel.caip10 import Account, parse_account
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.instants import rfc3339, spell_day
+from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects.models import (
+    Figures,
+    NewSecret,
+    NotificationType,
+    Project,
+    ProjectDetails,
+    Subscription,
+    TypeId,
+    Webhook,
+)
+from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
+from bridge_server.projects.projects import LEAST_PER_HOUR, MOST_AT_ONCE, MOST_PER_HOUR, MOST_TYPES
+from bridge_server.web.json_body import JsonObject
+from bridge_server.web.shapes import Shape, check
+
+SUCCESS = b'{"success":true}'
+
+_HOUR_US = 3600 * MICROSECONDS
+_DIGITS = 6
+"""Of a rate per hour: it is kept as whole microseconds between two tokens."""
+
+
+def _valid(rule: Callable[[str], str]) -> AfterValidator:
+    def apply(text: str) -> str:
+        try:
+            return rule(text)
+        except InvalidInputError as error:
+            raise ValueError(error.faults[0].detail) from error
+
+    return AfterValidator(apply)
+
+
+Name = Annotated[str, _valid(checked_name)]
+
+
+class ProjectShape(Shape):
+    """The body of POST /admin/projects."""
+
+    name: Name
+    project_id: Annotated[str, _valid(checked_project_id)] | None = None
+
+
+class AccountLimitShape(Shape):
+    """The body of PUT /admin/projects/{project_id}/account-limit."""
+
+    per_hour: Annotated[float, Field(ge=LEAST_PER_HOUR, le=MOST_PER_HOUR)]
+    burst: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)]
+
+
+class WebhookShape(Shape):
+    """The body of PUT /admin/projects/{project_id}/webhook."""
+
+    url: Annotated[str, AfterValidator(http_url)]
+
+
+class TypeShape(Shape):
+    """The body of POST /admin/projects/{project_id}/types."""
+
+    name: Name
+    type_id: Annotated[str, _valid(checked_type_id)] | None = None
+
+
+class TypeNameShape(Shape):
+    """The body of PUT /admin/projects/{project_id}/types/{type_id}."""
+
+    name: Name
+
+
+class SubscriptionShape(Shape):
+    """The body of PUT /admin/projects/{project_id}/subscribers/{account}."""
+
+    notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
+
+
+def read_project(document: JsonObject) -> ProjectShape:
+    """A name, and the id if the caller chooses it."""
+    return check(ProjectShape, document.values)
+
+
+def read_account_limit(document: JsonObject) -> AccountLimitShape:
+    """A rate per hour, and how many at once."""
+    return check(AccountLimitShape, document.values)
+
+
+def read_webhook(document: JsonObject) -> str:
+    """The URL that is to hear of subscriptions."""
+    return check(WebhookShape, document.values).url
+
+
+def read_type(document: JsonObject) -> TypeShape:
+    """A name, and the id if the caller chooses it."""
+    return check(TypeShape, document.values)
+
+
+def read_type_name(document: JsonObject) -> str:
+    """Another name for a type."""
+    return check(TypeNameShape, document.values).name
+
+
+def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
+    """The types that a subscription is to have; None, when they are left out: every one that there is."""
+    types = check(SubscriptionShape, values).notification_types
+    return None if types is None else tuple(map(TypeId, types))
+
+
+def read_account(text: str) -> Account:
+    """An account id. Raises InvalidInputError."""
+    try:
+        return parse_account(text)
+    except ValueError as error:
+        raise InvalidInputError(f"The account {error}.") from error
+
+
+def account_limit_fields(own: Limit | None, servers: Limit) -> dict[str, Any]:
+    """The limit that is in force, and whether it is the project's own."""
+    limit = servers if own is None else own
+    per_hour = round(_HOUR_US / limit.interval_us, _DIGITS)
+    return {"per_hour": per_hour, "burst": limit.burst, "own": own is not None}
+
+
+def project_fields(project: Project, servers_limit: Limit) -> dict[str, Any]:
+    """A project without what belongs to it."""
+    return {
+        "project_id": project.project_id,
+        "name": project.name,
+        "created_at": rfc3339(project.created_at_ms),
+        "account_limit": account_limit_fields(project.account_limit, servers_limit),
+        "webhook": None if project.webhook is None else project.webhook.url,
+    }
+
+
+def project_list_fields(projects: Sequence[Project], servers_limit: Limit) -> dict[str, Any]:
+    """Every project."""
+    return {"projects": [project_fields(project, servers_limit) for project in projects]}
+
+
+def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, Any]:
+    """A project and what belongs to it."""
+    return {
+        **project_fields(details.project, servers_limit),
+        "types": [type_fields(kind) for kind in details.types],
+        "secrets": [
+            {"number": secret.number, "created_at": rfc3339(secret.created_at_ms)}
+            for secret in details.secrets
+        ],
+        "subscribers": details.subscribers,
+    }
+
+
+def secret_fields(secret: NewSecret) -> dict[str, Any]:
+    """A secret at the one moment at which it is told."""
+    return {"number": secret.number, "secret": secret.secret}
+
+
+def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit) -> dict[str, Any]:
+    """A project that was just made, and its first secret."""
+    return {
+        **project_fields(project, servers_limit),
+        "types": [],
+        "secrets": [{"number": secret.number, "created_at": rfc3339(project.created_at_ms)}],
+        "subscribers": 0,
+        "secret": secret_fields(secret),
+    }
+
+
+def webhook_fields(webhook: Webhook) -> dict[str, Any]:
+    """A webhook, and the secret that signs what it is sent, at the one moment at which that is told."""
+    return {"url": webhook.url, "signing_secret": webhook.signing_secret}
+
+
+def type_fields(kind: NotificationType) -> dict[str, Any]:
+    """A notification type."""
+    return {"type_id": kind.type_id, "name": kind.name, "created_at": rfc3339(kind.created_at_ms)}
+
+
+def type_list_fields(types: Sequence[NotificationType]) -> dict[str, Any]:
+    """A project's notification types."""
+    return {"types": [type_fields(kind) for kind in types]}
+
+
+def subscription_fields(subscription: Subscription) -> dict[str, Any]:
+    """An account and the types that it receives."""
+    return {
+        "account": subscription.account,
+        "notification_types": subscription.types,
+        "subscribed_at": rfc3339(subscription.subscribed_at_ms),
+    }
+
+
+def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> dict[str, Any]:
+    """A page out of one subscription more than it holds; `next` is where the page after it begins."""
+    page = subscriptions[:limit]
+    more = len(subscriptions) > limit
+    return {
+        "subscribers": [subscription_fields(subscription) for subscription in page],
+        "next": page[-1].account if more else None,
+    }
+
+
+def report_fields(report: Report) -> dict[str, Any]:
+    """What was sent in a period, and how much of it was read."""
+    return {
+        "project_id": report.project_id,
+        "from": spell_day(report.period.first_day),
+        "to": spell_day(report.period.last_day),
+        "total": figures_fields(report.total),
+        "types": [_type_report_fields(report_of_type) for report_of_type in report.types],
+    }
+
+
+def figures_fields(figures: Figures) -> dict[str, Any]:
+    """Counts, and the share of the notifications that their users read: null when none counts."""
+    return {
+        "sent": figures.sent,
+        "read": figures.read,
+        "bulk_marked": figures.bulk_marked,
+        "read_rate": figures.read_rate,
+    }
+
+
+def write(fields: dict[str, Any]) -> bytes:
+    """The fields as JSON."""
+    return orjson.dumps(fields)
+
+
+def _type_report_fields(report: TypeReport) -> dict[str, Any]:
+    return {
+        "type_id": report.type_id,
+        "total": figures_fields(report.total),
+        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in report.days],
+    }

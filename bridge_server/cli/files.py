@@ -1,0 +1,51 @@
+"""Files that commands read and write; `-` is a standard stream."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from bridge_server.cli.options import CommandError
+
+STANDARD_STREAM = "-"
+
+
+@contextmanager
+def reading(file: str) -> Iterator[BinaryIO]:
+    """The file's bytes, or those of standard input. Raises CommandError."""
+    if file == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(file).open("rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise CommandError(f"{click.format_filename(file)} cannot be read: {error.strerror}") from error
+    with stream:
+        yield stream
+
+
+@contextmanager
+def replacing(file: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `file` at the end of the block; on failure that stays as it was.
+
+    Raises CommandError.
+    """
+    target, name = file.resolve(), click.format_filename(file)
+    if target.exists() and not target.is_file():
+        raise CommandError(f"{name} is not a file: name one, or - for standard output")
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with partial.open("wb") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(target)
+    except OSError as error:
+        raise CommandError(f"{name} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()

@@ -1,0 +1,105 @@
+"""What the commands share that work on the database, whether a server runs on it or not."""
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import orjson
+
+from bridge_server.cli.options import (
+    CommandError,
+    config_option,
+    data_dir_option,
+    json_option,
+    loaded_settings,
+)
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.operations import Operations, operations
+from bridge_server.projects.projects import account_limit
+from bridge_server.settings import Settings
+from bridge_server.storage.data_directory import DataDirectoryError
+from bridge_server.storage.migrate import NewerSchemaError
+
+_COLUMN_GAP = "  "
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Who gives a command: on which database, and how the answer is to be printed."""
+
+    settings: Settings
+    as_json: bool
+
+    def run(self, work: Callable[[Operations], Awaitable[Result]]) -> Result:
+        """Do the work on the database. Raises CommandError, with one line that says what is wrong."""
+        database = self.settings.database_file
+        try:
+            return asyncio.run(self._run(work))
+        except BridgeError as error:
+            raise CommandError(one_line(error)) from error
+        except (DataDirectoryError, NewerSchemaError) as error:
+            raise CommandError(str(error)) from error
+        except sqlite3.Error as error:
+            raise CommandError(f"the database {database} cannot be used: {error}") from error
+        except UnicodeEncodeError as error:
+            raise CommandError("an argument is not text in UTF-8") from error
+
+    @property
+    def servers_limit(self) -> Limit:
+        """The limit per account of projects that have none of their own, as these settings say."""
+        return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
+
+    def tell(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
+        """Print the fields as JSON, or else the lines."""
+        if self.as_json:
+            click.echo(orjson.dumps(fields))
+            return
+        for line in lines:
+            click.echo(line)
+
+    async def _run(self, work: Callable[[Operations], Awaitable[Result]]) -> Result:
+        async with operations(self.settings) as opened:
+            return await work(opened)
+
+
+def for_operator(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command `--config`, `--data-dir` and `--json`, and the operator that they make as its first
+    argument.
+    """
+
+    @config_option
+    @data_dir_option
+    @json_option
+    @wraps(command)
+    def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
+        settings = loaded_settings(config_file, data_dir=data_dir).settings
+        command(Operator(settings, as_json), **others)
+
+    return run
+
+
+def one_line(error: BridgeError) -> str:
+    """What was wrong; of an input, everything that was."""
+    if isinstance(error, InvalidInputError) and error.faults:
+        return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
+    return error.detail
+
+
+def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """The rows as lines with aligned columns; those numbered in `right` end alike, the others begin alike."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        _COLUMN_GAP.join(
+            cell.rjust(width) if place in right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,215 @@
+"""`bridge-server subscriber ...`."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any, BinaryIO, TypeAlias
+
+import click
+import orjson
+
+from bridge_server.admin.wire import read_account, subscription_fields
+from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
+from bridge_server.cli.operator import Operator, columns, for_operator, one_line
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.operations import Operations
+from bridge_server.projects.models import Change, NewSubscription, Subscription, TypeId
+
+_SLICE = 500
+_PAGE = 1000
+
+Counts: TypeAlias = Counter[Change | None]
+
+_project_argument = click.argument("project_id", metavar="PROJECT")
+_accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
+_file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
+
+
+@click.group("subscriber")
+def subscriber_group() -> None:
+    """Manage who is subscribed to a project, while the server runs or not."""
+
+
+@subscriber_group.command("list")
+@_project_argument
+@for_operator
+def list_command(operator: Operator, project_id: str) -> None:
+    """Print the subscribers and their types.
+
+    With --json: JSON Lines, one object per subscriber.
+    """
+
+    def as_json(page: Sequence[Subscription]) -> bytes:
+        return b"".join(
+            orjson.dumps(subscription_fields(subscription), option=orjson.OPT_APPEND_NEWLINE)
+            for subscription in page
+        )
+
+    def as_text(page: Sequence[Subscription]) -> bytes:
+        rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
+        return "".join(f"{line}\n" for line in columns(rows)).encode()
+
+    _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+
+
+@subscriber_group.command("add")
+@_project_argument
+@_accounts_argument
+@click.option("--type", "types", metavar="TYPE", multiple=True, help="A type to receive; may be given again.")
+@for_operator
+def add_command(
+    operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
+) -> None:
+    """Subscribe accounts (CAIP-10), or change their types; to every type when none is named."""
+    chosen = tuple(map(TypeId, types)) or None
+
+    async def add(opened: Operations) -> Counts:
+        wanted = [NewSubscription(read_account(account), chosen) for account in accounts]
+        await _require_types(opened, project_id, chosen or ())
+        counts = Counts()
+        for some in _slices(wanted):
+            counts.update(await _subscribe(opened, project_id, some))
+        return counts
+
+    _tell_counts(operator, operator.run(add))
+
+
+@subscriber_group.command("remove")
+@_project_argument
+@_accounts_argument
+@for_operator
+def remove_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
+    """End the subscriptions of accounts (CAIP-10)."""
+
+    async def remove(opened: Operations) -> tuple[int, int]:
+        keys = list(dict.fromkeys(read_account(account).key for account in accounts))
+        removed = 0
+        for some in _slices(keys):
+            removed += await opened.subscriptions.unsubscribe(project_id, some)
+        return removed, len(keys) - removed
+
+    removed, unknown = operator.run(remove)
+    operator.tell(
+        {"unsubscribed": removed, "not_subscribed": unknown},
+        [f"{removed} unsubscribed, {unknown} not subscribed before"],
+    )
+
+
+@subscriber_group.command("export")
+@_project_argument
+@_file_argument
+@for_operator
+def export_command(operator: Operator, project_id: str, file: str) -> None:
+    """Write the subscribers to FILE as JSON Lines that `subscriber import` reads; to standard output
+    without FILE, or with -.
+
+    FILE is replaced once everything is written. With --json and a FILE, a JSON object says how many.
+    """
+
+    def as_lines(page: Sequence[Subscription]) -> bytes:
+        return b"".join(map(write_entry, page))
+
+    if file == STANDARD_STREAM:
+        _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
+        return
+    with replacing(Path(file)) as stream:
+        written = _write_pages(operator, project_id, stream, as_lines)
+    name = click.format_filename(file)
+    operator.tell({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
+
+
+@subscriber_group.command("import")
+@_project_argument
+@_file_argument
+@for_operator
+def import_command(operator: Operator, project_id: str, file: str) -> None:
+    """Subscribe the accounts that FILE lists, or standard input without FILE, or with -.
+
+    A line is a JSON object with an account (CAIP-10) and its notification_types (left out: every type), or
+    an account alone. What is written is written some hundred lines at a time; a line that is refused ends
+    the import with its number. Importing the same again does no harm.
+    """
+    with reading(file) as stream:
+        counts = operator.run(lambda opened: _import(opened, project_id, read_entries(stream)))
+    _tell_counts(operator, counts)
+
+
+async def _import(opened: Operations, project_id: str, entries: Iterator[Entry]) -> Counts:
+    await opened.projects.types(project_id)  # without a project there is nothing to read for
+    counts = Counts()
+    try:
+        for some in _slices(entries):
+            await _require_types_of_entries(opened, project_id, some)
+            started = perf_counter()
+            counts.update(await _subscribe(opened, project_id, [entry.wanted for entry in some]))
+            await asyncio.sleep(perf_counter() - started)  # half of the time belongs to the server
+    except (LineError, BridgeError) as error:
+        reason = one_line(error) if isinstance(error, BridgeError) else error.message
+        raise CommandError(f"{reason} (imported before that: {counts.total()})") from error
+    return counts
+
+
+async def _subscribe(opened: Operations, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
+    return Counts(change for _, change in await opened.subscriptions.subscribe_all(project_id, wanted))
+
+
+async def _require_types(opened: Operations, project_id: str, wanted: Iterable[TypeId]) -> None:
+    known = {kind.type_id for kind in await opened.projects.types(project_id)}
+    for type_id in wanted:
+        if type_id not in known:
+            raise CommandError(_unknown_type(type_id))
+
+
+async def _require_types_of_entries(opened: Operations, project_id: str, entries: Sequence[Entry]) -> None:
+    known = {kind.type_id for kind in await opened.projects.types(project_id)}
+    for entry in entries:
+        for type_id in entry.wanted.types or ():
+            if type_id not in known:
+                raise LineError(entry.line, _unknown_type(type_id))
+
+
+def _unknown_type(type_id: TypeId) -> str:
+    return f"the project has no notification type {type_id!r}"
+
+
+def _tell_counts(operator: Operator, counts: Counts) -> None:
+    subscribed, updated, unchanged = counts[Change.SUBSCRIBED], counts[Change.UPDATED], counts[None]
+    operator.tell(
+        {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
+        [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
+    )
+
+
+def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
+    iterator = iter(things)
+    while some := list(islice(iterator, _SLICE)):
+        yield some
+
+
+def _write_pages(
+    operator: Operator, project_id: str, stream: BinaryIO, spell: Callable[[Sequence[Subscription]], bytes]
+) -> int:
+    """Write every subscription, a page at a time; returns how many."""
+
+    async def write(opened: Operations) -> int:
+        written = 0
+        async for page in _pages(opened, project_id):
+            stream.write(spell(page))
+            written += len(page)
+        stream.flush()
+        return written
+
+    return operator.run(write)
+
+
+async def _pages(opened: Operations, project_id: str) -> AsyncIterator[Sequence[Subscription]]:
+    after = ""
+    while page := await opened.subscriptions.page(project_id, after, _PAGE):
+        yield page
+        after = page[-1].account

@@ -1,0 +1,69 @@
+"""Subscribers as lines of text: JSON objects (JSON Lines), or account ids and nothing more."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import orjson
+
+from bridge_server.admin.wire import read_account, read_wanted_types
+from bridge_server.cli.operator import one_line
+from bridge_server.cli.options import CommandError
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.projects.models import NewSubscription, Subscription
+from bridge_server.web.json_body import parse_object
+
+_LONGEST_LINE_BYTES = 65_536
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A subscription that a line asks for."""
+
+    line: int
+    wanted: NewSubscription
+
+
+class LineError(CommandError):
+    """A line that cannot be taken."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+
+
+def read_entries(stream: BinaryIO) -> Iterator[Entry]:
+    """The subscriptions, line by line; empty lines say nothing. Raises LineError."""
+    number = 0
+    while line := stream.readline(_LONGEST_LINE_BYTES + 1):
+        number += 1
+        if len(line) > _LONGEST_LINE_BYTES:
+            raise LineError(number, f"is longer than {_LONGEST_LINE_BYTES} bytes")
+        text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
+        if text:
+            try:
+                yield Entry(number, _read(text))
+            except InvalidInputError as error:
+                raise LineError(number, one_line(error)) from error
+
+
+def write_entry(subscription: Subscription) -> bytes:
+    """The line that asks for this subscription."""
+    return orjson.dumps(
+        {"account": subscription.account, "notification_types": subscription.types},
+        option=orjson.OPT_APPEND_NEWLINE,
+    )
+
+
+def _read(text: bytes) -> NewSubscription:
+    if not text.startswith(b"{"):
+        return NewSubscription(read_account(text.decode(errors="replace")), None)
+    values = parse_object(text).values
+    return NewSubscription(read_account(_account(values)), read_wanted_types(values))
+
+
+def _account(values: dict[str, Any]) -> str:
+    account = values.get("account")
+    if not isinstance(account, str):
+        raise InvalidInputError("The account is missing, or is no text.")
+    return account

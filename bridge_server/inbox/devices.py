@@ -1,0 +1,34 @@
+"""Where else an account wants its notifications: the seam for every channel that delivers."""
+
+from collections.abc import Sequence
+
+from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
+from bridge_server.inbox.store import DeviceStore
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+
+
+class Devices:
+    """The rules of registering devices; publishing queues a message for each (notify/device_notices.py)."""
+
+    def __init__(self, store: DeviceStore, clock: Clock, ids: IdMaker, most: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._most = most
+
+    async def of_reader(self, reader: Reader) -> Sequence[Device]:
+        """The account's devices, oldest first."""
+        return await self._store.devices(reader.number)
+
+    async def add(self, reader: Reader, device: NewDevice) -> Device:
+        """Send to this device too from now on; one that is there already stays as it is.
+
+        Raises TooManyDevicesError.
+        """
+        device_id = DeviceId(self._ids.random_uuid())
+        return await self._store.add(reader.number, device_id, device, self._clock.now_ms(), self._most)
+
+    async def remove(self, reader: Reader, device_id: DeviceId) -> None:
+        """Send to this device no more. Raises DeviceNotFoundError."""
+        await self._store.remove(reader.number, device_id)

@@ -1,0 +1,65 @@
+"""What can go wrong with an account's inbox."""
+
+from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
+
+_RETRY_STREAM_SECONDS = 5
+
+
+class SignInRefusedError(NotAuthenticatedError):
+    """The message is sound, but does not sign anybody in; the detail says why."""
+
+    code = "sign-in-refused"
+    title = "The sign-in is refused"
+
+
+class WrongSignerError(SignInRefusedError):
+    """The signature is somebody else's, or of another text."""
+
+    def __init__(self, signer: str) -> None:
+        super().__init__(
+            f"The signature of this message was made by {signer}, which is not the account that it names. "
+            "Sign exactly the text that is sent (personal_sign, EIP-191)."
+        )
+
+
+class NonceRefusedError(SignInRefusedError):
+    """The nonce was never handed out, has been used, or has expired."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The nonce of the message is unknown, was used before, or has expired. "
+            "Get another with POST /inbox/nonce: it is good for one sign-in."
+        )
+
+
+class DeviceNotFoundError(NotFoundError):
+    """The account has no device of this id."""
+
+    code = "device-not-found"
+    title = "Device not found"
+
+    def __init__(self) -> None:
+        super().__init__("The account has no device of this id. GET /inbox/devices lists those it has.")
+
+
+class TooManyDevicesError(ConflictError):
+    """The account has as many devices as it may have."""
+
+    code = "too-many-devices"
+    title = "Too many devices"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"The account has {limit} devices, and may have no more. Delete one first.")
+
+
+class TooManyStreamsError(LimitError):
+    """The account has as many open streams as it may have."""
+
+    code = "too-many-streams"
+    title = "Too many open streams"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"The account has {limit} open streams, and may have no more. Close one first.",
+            _RETRY_STREAM_SECONDS,
+        )

@@ -1,0 +1,114 @@
+"""HTTP to an account's inbox and back: read, one service call, write."""
+
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bridge_server.inbox import notification_wire, wire
+from bridge_server.inbox.devices import Devices
+from bridge_server.inbox.models import DeviceId, Reader
+from bridge_server.inbox.origins import origins_of_socket
+from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.streams import Streams
+from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.web.answers import json_answer
+from bridge_server.web.event_stream import EventStream
+from bridge_server.web.json_body import json_object
+from bridge_server.web.prefer import polled, wanted_wait
+
+_READER = web.RequestKey("reader", Reader)
+_NO_ORIGINS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class InboxServices:
+    """What the handlers call."""
+
+    sign_in: SignIn
+    subscribing: Subscribing
+    reading: Reading
+    streams: Streams
+    devices: Devices
+
+
+class InboxHandlers:
+    """One method per endpoint of the account's side (decisions, section 1).
+
+    A server that `has_public_url` is not known by the address that it listens on.
+    """
+
+    def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
+        self._services = services
+        self._longest_wait_seconds = longest_wait_seconds
+        self._has_public_url = has_public_url
+
+    async def identify(self, request: web.Request, token: str) -> str | None:
+        """Find who has signed in with this token; returns the key of the account."""
+        reader = await self._services.sign_in.identify(token)
+        if reader is None:
+            return None
+        request[_READER] = reader
+        return f"account:{reader.number}"
+
+    async def nonce(self, _: web.Request) -> web.StreamResponse:
+        return json_answer(wire.write_nonce(await self._services.sign_in.offer_nonce()))
+
+    async def login(self, request: web.Request) -> web.StreamResponse:
+        attempt = wire.read_sign_in(await json_object(request))
+        token = await self._services.sign_in.sign_in(attempt, self._own_origins(request))
+        return json_answer(wire.write_token(token))
+
+    async def logout(self, request: web.Request) -> web.StreamResponse:
+        await self._services.sign_in.sign_out(request[_READER])
+        return json_answer(wire.SUCCESS)
+
+    async def subscriptions(self, request: web.Request) -> web.StreamResponse:
+        return json_answer(wire.write_overview(await self._services.subscribing.overview(request[_READER])))
+
+    async def subscribe(self, request: web.Request) -> web.StreamResponse:
+        project_id = request.match_info["project_id"]
+        values = (await json_object(request)).values if await request.read() else {}
+        types = wire.read_wanted_types(values)
+        subscription = await self._services.subscribing.subscribe(request[_READER], project_id, types)
+        return json_answer(wire.write_subscription(project_id, subscription))
+
+    async def unsubscribe(self, request: web.Request) -> web.StreamResponse:
+        await self._services.subscribing.unsubscribe(request[_READER], request.match_info["project_id"])
+        return json_answer(wire.SUCCESS)
+
+    async def notifications(self, request: web.Request) -> web.StreamResponse:
+        question = notification_wire.read_question(request.query)
+        wait = wanted_wait(request, self._longest_wait_seconds)
+        page = await self._services.reading.page(request[_READER], question, wait.seconds)
+        return polled(notification_wire.write_page(page), wait)
+
+    async def mark_read(self, request: web.Request) -> web.StreamResponse:
+        ids = notification_wire.read_ids(await json_object(request))
+        return json_answer(
+            notification_wire.write_marked(await self._services.reading.mark_read(request[_READER], ids))
+        )
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        last_event = notification_wire.read_last_event(
+            request.headers.get("Last-Event-ID"), request.query.get("last_event_id")
+        )
+        return EventStream(await self._services.streams.join(request[_READER], last_event))
+
+    async def devices(self, request: web.Request) -> web.StreamResponse:
+        return json_answer(wire.write_devices(await self._services.devices.of_reader(request[_READER])))
+
+    async def add_device(self, request: web.Request) -> web.StreamResponse:
+        device = wire.read_device(await json_object(request))
+        return json_answer(wire.write_device(await self._services.devices.add(request[_READER], device)))
+
+    async def remove_device(self, request: web.Request) -> web.StreamResponse:
+        device_id = DeviceId(request.match_info["device_id"])
+        await self._services.devices.remove(request[_READER], device_id)
+        return json_answer(wire.SUCCESS)
+
+    def _own_origins(self, request: web.Request) -> frozenset[str]:
+        """Those of the address that the connection came to. The Host header is the client's own invention."""
+        if self._has_public_url or request.transport is None:
+            return _NO_ORIGINS
+        return origins_of_socket(request.transport.get_extra_info("sockname"))

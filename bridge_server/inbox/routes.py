@@ -1,0 +1,49 @@
+"""The account's side (decisions, section 1) as rows."""
+
+from collections.abc import Sequence
+
+from bridge_server.inbox.handlers import InboxHandlers
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.web.routes import Handler, Route
+
+SIGN_INS = per_second("sign-ins", 0.5, 30)
+
+# What does not look like an id is no route at all: 404 without a look-up.
+_SUBSCRIPTION = "/inbox/subscriptions/{project_id:[a-z0-9-]{1,64}}"
+_DEVICE = "/inbox/devices/{device_id:[A-Za-z0-9-]{1,64}}"
+_NOTIFICATIONS = "/inbox/notifications"
+
+
+def inbox_routes(
+    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, origins: Sequence[str]
+) -> tuple[Route, ...]:
+    """Every endpoint of the inbox. The web pages of the configured origins may call them."""
+    shared = frozenset(origins)
+
+    def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:
+        return Route(
+            method=method, path=path, name=name, handler=handler, identify=handlers.identify, waits=waits,
+            body_limit_bytes=0 if method == "GET" else body_limit_bytes,
+            limits=(every_request,), origins=shared,
+        )  # fmt: skip
+
+    def open_route(path: str, name: str, handler: Handler) -> Route:
+        return Route(
+            method="POST", path=path, name=name, handler=handler,
+            body_limit_bytes=body_limit_bytes, limits=(every_request, SIGN_INS), origins=shared,
+        )  # fmt: skip
+
+    return (
+        open_route("/inbox/nonce", "inbox-nonce", handlers.nonce),
+        open_route("/inbox/login", "inbox-login", handlers.login),
+        route("POST", "/inbox/logout", "inbox-logout", handlers.logout),
+        route("GET", "/inbox/subscriptions", "inbox-subscriptions", handlers.subscriptions),
+        route("PUT", _SUBSCRIPTION, "inbox-subscribe", handlers.subscribe),
+        route("DELETE", _SUBSCRIPTION, "inbox-unsubscribe", handlers.unsubscribe),
+        route("GET", _NOTIFICATIONS, "inbox-notifications", handlers.notifications, waits=True),
+        route("POST", f"{_NOTIFICATIONS}/read", "inbox-mark-read", handlers.mark_read),
+        route("GET", "/inbox/stream", "inbox-stream", handlers.stream),
+        route("GET", "/inbox/devices", "inbox-devices", handlers.devices),
+        route("POST", "/inbox/devices", "inbox-add-device", handlers.add_device),
+        route("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device),
+    )

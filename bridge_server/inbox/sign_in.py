@@ -1,0 +1,106 @@
+"""Signing in with Ethereum (EIP-4361): nonces, messages, tokens."""
+
+from collections.abc import Callable
+
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.recovery import SignatureError, recover_address
+from bridge_server.ethereum.sign_in_message import SignInMessage
+from bridge_server.inbox.errors import WrongSignerError
+from bridge_server.inbox.models import NewToken, Nonce, Reader, SignInAttempt
+from bridge_server.inbox.origins import POINTER, origin_faults
+from bridge_server.inbox.store import SignInStore
+from bridge_server.kernel.caip10 import ethereum_account
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.projects.secrets import digest, new_secret
+
+CLOCK_SLACK_MS = 300_000
+"""How far the clock of the machine on which a message was written may be off."""
+
+_NONCE_BYTES = 16
+
+
+class SignIn:
+    """The rules of signing in. What changes something returns once the change is on disk.
+
+    `origins` are those that always speak for the server; a nonce is good for `nonce_ttl_ms` and a token for
+    `token_ttl_ms`.
+    """
+
+    def __init__(
+        self,
+        store: SignInStore,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        origins: frozenset[str],
+        nonce_ttl_ms: int,
+        token_ttl_ms: int,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._random_bytes = random_bytes
+        self._origins = origins
+        self._nonce_ttl_ms = nonce_ttl_ms
+        self._token_ttl_ms = token_ttl_ms
+
+    async def offer_nonce(self) -> Nonce:
+        """A nonce of 128 random bits for one message."""
+        nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._nonce_ttl_ms)
+        await self._store.add_nonce(nonce)
+        return nonce
+
+    async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
+        """Sign the message's account in. `own_origins` are those of the address that it was sent to.
+
+        Raises InvalidInputError for a message that is not for this server or not of this time, and
+        SignInRefusedError for a signature or a nonce that is not good. The nonce is used up only by success.
+        """
+        message, now_ms = attempt.message, self._clock.now_ms()
+        faults = origin_faults(message, self._origins | own_origins)
+        faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
+        if faults:
+            raise InvalidInputError("The message cannot sign anybody in here: see #/message.", faults)
+        _require_signer(attempt)
+        account = ethereum_account(message.chain_id, message.address)
+        token = new_secret(self._random_bytes)
+        expires_at_ms = now_ms + self._token_ttl_ms
+        if message.expires_at_ms is not None:
+            expires_at_ms = min(expires_at_ms, message.expires_at_ms)
+        await self._store.sign_in(message.nonce, account, digest(token), expires_at_ms, now_ms)
+        return NewToken(token, account.spelled, expires_at_ms)
+
+    async def identify(self, token: str) -> Reader | None:
+        """Whose token it is; None for one that is unknown, expired or ended."""
+        return await self._store.reader(digest(token), self._clock.now_ms())
+
+    async def sign_out(self, reader: Reader) -> None:
+        """End the token, and the streams that were opened with it."""
+        await self._store.sign_out(reader.digest)
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of the nonces and tokens that have expired; returns how many."""
+        return await self._store.sweep(now_ms)
+
+
+def _time_faults(message: SignInMessage, now_ms: int, most_age_ms: int) -> list[Fault]:
+    now, faults = f"and it is {rfc3339(now_ms)} here", []
+    if message.issued_at_ms > now_ms + CLOCK_SLACK_MS:
+        faults.append(f"Issued At lies in the future, {now}")
+    if message.issued_at_ms < now_ms - most_age_ms:
+        faults.append(f"Issued At is more than {most_age_ms // 1000} s ago, {now}: write another message")
+    if message.expires_at_ms is not None and message.expires_at_ms <= now_ms:
+        faults.append(f"the Expiration Time has passed, {now}")
+    if message.not_before_ms is not None and message.not_before_ms > now_ms:
+        faults.append(f"the time of Not Before has not come, {now}")
+    return [Fault(POINTER, detail) for detail in faults]
+
+
+def _require_signer(attempt: SignInAttempt) -> None:
+    try:
+        signer = recover_address(personal_message_hash(attempt.text.encode()), attempt.signature)
+    except SignatureError as error:
+        detail = str(error)
+        raise InvalidInputError(f"No valid signature: {detail}.", [Fault("#/signature", detail)]) from error
+    if signer != attempt.message.address:
+        raise WrongSignerError(signer)

@@ -1,0 +1,88 @@
+"""The statements of the inbox store. All of them walk one account's rows, or those of the accounts given."""
+
+_COLUMNS = """
+    sendings.id, projects.project_id, projects.name, notification_types.type_id,
+    notifications.title, notifications.body, notifications.url, sendings.sent_at_ms,
+    sendings.id <= projects.read_through AS bulk_marked
+"""
+_CONTENT = """
+    JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
+    JOIN notifications ON notifications.id = sendings.notification
+    JOIN notification_types ON notification_types.id = sendings.type
+"""
+
+SUBSCRIPTIONS = """
+SELECT projects.id, projects.project_id, projects.name, type_sets.types, subscriptions.subscribed_at_ms,
+    (SELECT json_group_array(json_array(type_id, name)) FROM (
+        SELECT type_id, name FROM notification_types
+        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id
+    ))
+FROM subscriptions
+JOIN projects ON projects.id = subscriptions.project AND projects.project_id IS NOT NULL
+JOIN type_sets ON type_sets.id = subscriptions.type_set
+WHERE subscriptions.account = ? ORDER BY subscriptions.subscribed_at_ms, projects.id
+"""
+UNREAD = """
+SELECT projects.id, projects.project_id, projects.name, count(*)
+FROM deliveries
+JOIN sendings ON sendings.id = deliveries.sending
+JOIN projects ON projects.id = sendings.project
+WHERE deliveries.account = ? AND deliveries.read_at_ms IS NULL
+    AND deliveries.sending > projects.read_through AND projects.project_id IS NOT NULL
+GROUP BY projects.id ORDER BY projects.id
+"""
+
+NEWEST = "SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?"
+
+# One row at least, for the newest: without a notification its other columns are NULL. The project and what
+# is unread are compared in a way that no index serves: the account's own rows are the ones to walk.
+PAGE = f"""
+SELECT (SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?), page.*
+FROM (SELECT 1 AS one) AS once LEFT JOIN (
+    SELECT {_COLUMNS}, deliveries.read_at_ms
+    FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
+    WHERE deliveries.account = ? AND deliveries.sending > ? AND deliveries.sending < ?
+        AND coalesce(?, projects.project_id) = projects.project_id
+        AND coalesce(?, 0) <= (deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through)
+        AND coalesce(?, 1) >= (deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through)
+    ORDER BY deliveries.sending DESC LIMIT ?
+) AS page ON true
+ORDER BY page.id DESC
+"""  # noqa: S608 - only the constants above
+PAGE_AFTER = f"""
+SELECT {_COLUMNS}, deliveries.read_at_ms
+FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
+WHERE deliveries.account = ? AND deliveries.sending > ?
+ORDER BY deliveries.sending LIMIT ?
+"""  # noqa: S608 - only the constants above
+# The parameter is a JSON object: the accounts' numbers, each with the latest sending that it was told of.
+ARRIVALS = f"""
+SELECT arrived.accounts, {_COLUMNS}, NULL
+FROM (
+    SELECT deliveries.sending, json_group_array(deliveries.account) AS accounts
+    FROM json_each(?) AS asked
+    JOIN deliveries ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
+    JOIN sendings ON sendings.id = deliveries.sending
+    JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
+    GROUP BY deliveries.sending ORDER BY deliveries.sending LIMIT ?
+) AS arrived
+JOIN sendings ON sendings.id = arrived.sending {_CONTENT}
+ORDER BY sendings.id
+"""  # noqa: S608 - only the constants above
+
+MARK_READ = """
+UPDATE deliveries SET read_at_ms = ?
+WHERE account = ? AND sending IN (SELECT value FROM json_each(?)) AND read_at_ms IS NULL AND EXISTS (
+    SELECT 1 FROM sendings JOIN projects ON projects.id = sendings.project
+    WHERE sendings.id = deliveries.sending
+        AND sendings.id > projects.read_through AND projects.project_id IS NOT NULL
+)
+RETURNING sending
+"""
+COUNT_READ = """
+INSERT INTO daily_figures (project, type, day, read)
+SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+FROM json_each(?) AS marked JOIN sendings ON sendings.id = marked.value WHERE true
+GROUP BY 1, 2, 3
+ON CONFLICT (project, type, day) DO UPDATE SET read = daily_figures.read + excluded.read
+"""

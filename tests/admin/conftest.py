@@ -1,0 +1,25 @@
+"""What the admin API's tests start from."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.server import running_server
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver
+
+
+@pytest.fixture
+async def admin(tmp_path: Path) -> AsyncIterator[AdminClient]:
+    """The operator of a server that calls webhooks on this machine; the clock stands still."""
+    async with running_server(
+        tmp_path / "data", admin_token=ADMIN_TOKEN, allow_private_webhooks=True, sweep_interval=0.02
+    ) as server:
+        yield AdminClient(server)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver

@@ -1,0 +1,217 @@
+"""What was sent and read, by type and by the day on which it was sent."""
+
+from contextlib import closing
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from bridge_server.projects.models import Figures
+from tests.support.admin_client import AdminClient, plain_account
+from tests.support.asking import ask
+
+ANALYTICS = "/admin/projects/app/analytics"
+DAY = 86_400
+NOTHING = {"sent": 0, "read": 0, "bulk_marked": 0, "read_rate": None}
+
+
+def figures(sent: int, read: int = 0, bulk_marked: int = 0, read_rate: float | None = 0.0) -> dict[str, Any]:
+    return {"sent": sent, "read": read, "bulk_marked": bulk_marked, "read_rate": read_rate}
+
+
+def record_reads(admin: AdminClient, type_id: str, day: str, read: int) -> None:
+    """As if so many of that day's notifications had been read by their users."""
+    with closing(connect(admin.server.settings.database_file)) as database, database:
+        changed = database.execute(
+            "UPDATE daily_figures SET read = ? WHERE day = unixepoch(?) / 86400 AND type ="
+            " (SELECT id FROM notification_types WHERE type_id = ?)",
+            (read, day, type_id),
+        )
+        assert changed.rowcount == 1
+
+
+@pytest.fixture
+async def secret(admin: AdminClient) -> str:
+    """That of a project with two types and four subscribers to both."""
+    secret = await admin.create("app", "news", "deals")
+    for number in range(4):
+        await admin.subscribe("app", plain_account(number))
+    return secret
+
+
+async def send(admin: AdminClient, secret: str, type_id: str, accounts: int) -> None:
+    wanted = [plain_account(number) for number in range(accounts)]
+    assert (await admin.notify("app", secret, type_id, *wanted)).json["sent"] == wanted
+
+
+async def test_a_project_that_sent_nothing_has_no_rate(admin: AdminClient, secret: str) -> None:
+    assert (await admin.get(ANALYTICS)).json == {
+        "project_id": "app",
+        "from": "2026-12-17",
+        "to": "2027-01-15",
+        "total": NOTHING,
+        "types": [],
+    }
+
+
+async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret: str) -> None:
+    await send(admin, secret, "deals", 2)
+    await send(admin, secret, "deals", 1)
+    admin.clock.advance(2 * DAY)
+    await send(admin, secret, "news", 4)
+    await send(admin, secret, "deals", 3)
+    record_reads(admin, "deals", "2027-01-15", 1)
+    record_reads(admin, "news", "2027-01-17", 4)
+
+    report = (await admin.get(ANALYTICS)).json
+
+    assert report["to"] == "2027-01-17"
+    assert report["total"] == figures(10, 5, 0, 0.5)
+    assert report["types"] == [
+        {
+            "type_id": "deals",
+            "total": figures(6, 1, 0, 1 / 6),
+            "days": [
+                {"day": "2027-01-15", **figures(3, 1, 0, 1 / 3)},
+                {"day": "2027-01-17", **figures(3)},
+            ],
+        },
+        {
+            "type_id": "news",
+            "total": figures(4, 4, 0, 1.0),
+            "days": [{"day": "2027-01-17", **figures(4, 4, 0, 1.0)}],
+        },
+    ]
+
+
+async def test_what_was_marked_in_bulk_is_left_out_of_the_rate(admin: AdminClient, secret: str) -> None:
+    await send(admin, secret, "news", 4)
+    headers = {"Authorization": f"Bearer {secret}"}
+
+    marked = await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)
+
+    assert marked.json == {"marked": 4}
+    assert (await admin.get(ANALYTICS)).json["total"] == figures(4, 0, 4, None)
+
+
+async def test_a_removed_type_keeps_its_figures(admin: AdminClient, secret: str) -> None:
+    await send(admin, secret, "news", 4)
+
+    await admin.delete("/admin/projects/app/types/news")
+
+    assert [kind["type_id"] for kind in (await admin.get(ANALYTICS)).json["types"]] == ["news"]
+
+
+@pytest.mark.parametrize(
+    ("query", "days"),
+    [
+        ("?from=2027-01-15&to=2027-01-17", ["2027-01-15", "2027-01-16", "2027-01-17"]),
+        ("?from=2027-01-16&to=2027-01-16", ["2027-01-16"]),
+        ("?from=2027-01-16", ["2027-01-16", "2027-01-17"]),
+        ("?to=2027-01-16", ["2027-01-15", "2027-01-16"]),
+        ("?from=2027-01-18&to=2028-01-01", []),
+        ("?to=1970-02-01", []),
+    ],
+)
+async def test_both_ends_of_a_period_belong_to_it(
+    admin: AdminClient, secret: str, query: str, days: list[str]
+) -> None:
+    for _ in range(3):
+        await send(admin, secret, "news", 1)
+        admin.clock.advance(DAY)
+    admin.clock.advance(-DAY)
+
+    types = (await admin.get(ANALYTICS + query)).json["types"]
+
+    assert [day["day"] for kind in types for day in kind["days"]] == days
+
+
+async def test_the_usual_period_is_the_30_days_that_end_today(admin: AdminClient, secret: str) -> None:
+    await send(admin, secret, "news", 1)
+    admin.clock.advance(29 * DAY)
+    assert (await admin.get(ANALYTICS)).json["total"]["sent"] == 1
+
+    admin.clock.advance(DAY)
+
+    assert (await admin.get(ANALYTICS)).json["total"]["sent"] == 0
+
+
+async def test_another_projects_figures_are_not_counted(admin: AdminClient, secret: str) -> None:
+    others = await admin.create("other", "news")
+    await admin.subscribe("other", plain_account(1))
+    await admin.notify("other", others, "news", plain_account(1))
+
+    assert (await admin.get(ANALYTICS)).json["total"] == NOTHING
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?from=yesterday",
+        "?to=",
+        "?from=2027-1-1",
+        "?from=20270101",
+        "?to=2027-02-30",
+        "?to=2027-W01-1",
+        "?from=%D9%A1",
+        "?from=2027-01-01T00:00:00Z",
+        "?from=2027-01-16&to=2027-01-15",
+        "?from=2027-01-16",
+        "?from=2026-01-15&to=2027-01-16",
+        "?to=1969-12-31",
+        "?to=0001-01-01",
+        "?from=9999-12-31",
+        "?from=1970-01-01&to=9999-12-31",
+    ],
+)
+async def test_a_period_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
+    await admin.create("app")
+
+    (await admin.get(ANALYTICS + query)).problem(400)
+
+
+async def test_366_days_may_be_asked_at_once(admin: AdminClient) -> None:
+    await admin.create("app")
+
+    answer = await admin.get(f"{ANALYTICS}?from=2026-01-15&to=2027-01-15")
+
+    assert (answer.json["from"], answer.json["to"]) == ("2026-01-15", "2027-01-15")
+
+
+@pytest.mark.parametrize(
+    ("query", "first", "last"),
+    [
+        ("?to=1970-01-01", "1970-01-01", "1970-01-01"),
+        ("?to=1970-01-30", "1970-01-01", "1970-01-30"),
+        ("?to=1970-01-31", "1970-01-02", "1970-01-31"),
+        ("?to=9999-12-31", "9999-12-02", "9999-12-31"),
+    ],
+)
+async def test_a_period_may_lie_at_an_end_of_the_calendar(
+    admin: AdminClient, query: str, first: str, last: str
+) -> None:
+    await admin.create("app")
+
+    report = (await admin.get(ANALYTICS + query)).json
+
+    assert (report["from"], report["to"], report["types"]) == (first, last, [])
+
+
+async def test_figures_of_an_unknown_project_are_not_found(admin: AdminClient) -> None:
+    (await admin.get("/admin/projects/none/analytics")).problem(404)
+
+
+@pytest.mark.parametrize(
+    ("counts", "rate"),
+    [
+        (Figures(0, 0, 0, 0), None),
+        (Figures(3, 0, 3, 0), None),
+        (Figures(3, 1, 2, 0), 1.0),
+        (Figures(4, 1, 0, 3), 0.25),
+        (Figures(5, 1, 3, 0), 0.5),
+    ],
+)
+def test_the_read_rate_is_reads_by_users_of_what_was_not_marked_in_bulk(
+    counts: Figures, rate: float | None
+) -> None:
+    assert counts.read_rate == rate

@@ -1,0 +1,357 @@
+"""`project ...`: on a data directory that no server uses."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Operating
+from tests.support.command import COMMAND, Finished
+
+INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+SECRET = re.compile(r"^secret +([A-Za-z0-9_-]{43})$", re.MULTILINE)
+ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+
+
+@pytest.fixture
+def operate(invoke: Invoke, tmp_path: Path) -> Operating:
+    return Operating(invoke, tmp_path / "data")
+
+
+@pytest.fixture
+def app(operate: Operating) -> Operating:
+    """With a project."""
+    operate.text("project", "create", "My app", "--id", "app")
+    return operate
+
+
+def send(operate: Operating, *figures: tuple[str, str, int, int, int]) -> None:
+    """As if a server had sent: type, day, sent, read, bulk-marked."""
+    with closing(connect(operate.data_dir / "bridge.sqlite3")) as database, database:
+        database.executemany(
+            "INSERT INTO daily_figures (project, type, day, sent, read, bulk_marked)"
+            " SELECT project, id, unixepoch(?2) / 86400, ?3, ?4, ?5 FROM notification_types"
+            " WHERE type_id = ?1",
+            figures,
+        )
+
+
+def test_create_prints_the_secret_once_and_says_so(operate: Operating) -> None:
+    printed = operate.text("project", "create", "My app 😀", "--id", "my-app")
+
+    assert printed.startswith("project  my-app\nname     My app 😀\nsecret   ")
+    assert "not shown again" in printed
+    found = SECRET.search(printed)
+    assert found is not None
+    later = operate.text("project", "show", "my-app") + operate.text("project", "show", "my-app", "--json")
+    assert found[1] not in later + operate.text("project", "list")
+
+
+def test_create_as_json_has_what_the_api_answers(operate: Operating) -> None:
+    made = operate.json("project", "create", "My app")
+
+    assert re.fullmatch("[0-9a-f]{32}", made["project_id"])
+    assert re.fullmatch("[A-Za-z0-9_-]{43}", made["secret"]["secret"])
+    shown = operate.json("project", "show", made["project_id"])
+    assert {name: value for name, value in made.items() if name != "secret"} == shown
+
+
+def test_list_is_a_table_oldest_first(app: Operating) -> None:
+    app.text("project", "create", "A much longer name", "--id", "a-longer-id")
+
+    heading, *rows = app.text("project", "list").splitlines()
+
+    assert heading == "project      name                created"
+    assert re.fullmatch(rf"app          My app              {INSTANT}", rows[0])
+    assert re.fullmatch(rf"a-longer-id  A much longer name  {INSTANT}", rows[1])
+
+
+def test_list_as_json_has_every_project(app: Operating) -> None:
+    (project,) = app.json("project", "list")["projects"]
+
+    assert re.fullmatch(INSTANT, project.pop("created_at"))
+    limit = {"per_hour": 2, "burst": 50, "own": False}
+    assert project == {"project_id": "app", "name": "My app", "account_limit": limit, "webhook": None}
+
+
+def test_nothing_is_listed_where_nothing_is(operate: Operating) -> None:
+    assert operate.text("project", "list") == "project  name  created\n"
+    assert operate.json("project", "list") == {"projects": []}
+
+
+def test_show_prints_what_belongs_to_the_project(app: Operating) -> None:
+    app.text("project", "type", "add", "app", "News", "--id", "news")
+    app.text("project", "type", "add", "app", "Deals", "--id", "deals")
+    app.text("project", "rotate-secret", "app")
+    app.text("project", "webhook", "app", "--url", "https://app.example/hook")
+    app.text("subscriber", "add", "app", ETHEREUM)
+
+    printed = app.text("project", "show", "app")
+
+    assert re.sub(INSTANT, "THEN", printed).splitlines() == [
+        "project        app",
+        "name           My app",
+        "created        THEN",
+        "account limit  2 per hour, 50 at once (the server's)",
+        "webhook        https://app.example/hook",
+        "secrets        1 (made THEN)",
+        "               2 (made THEN)",
+        "types          news (News)",
+        "               deals (Deals)",
+        "subscribers    1",
+    ]
+
+
+def test_secrets_rotate_and_are_revoked_by_number(app: Operating) -> None:
+    printed = app.text("project", "rotate-secret", "app")
+    assert SECRET.search(printed)
+    assert "not shown again" in printed
+
+    assert "2 live secrets" in app.refusal("project", "rotate-secret", "app")
+    assert app.text("project", "revoke-secret", "app", "1") == "secret 1 is revoked\n"
+    assert "no secret of this number" in app.refusal("project", "revoke-secret", "app", "1")
+    assert app.json("project", "rotate-secret", "app")["number"] == 3
+    assert app.json("project", "revoke-secret", "app", "2") == {"success": True}
+    assert [secret["number"] for secret in app.json("project", "show", "app")["secrets"]] == [3]
+
+
+def test_limits_are_shown_set_and_reset(app: Operating, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_ACCOUNT_BURST", "9")
+
+    assert app.text("project", "limits", "app") == "2 per hour, 9 at once (the server's)\n"
+    own = app.text("project", "limits", "app", "--per-hour", "7.5", "--burst", "1000000")
+    assert (
+        own == app.text("project", "limits", "app") == "7.5 per hour, 1000000 at once (the project's own)\n"
+    )
+    assert app.json("project", "limits", "app") == {"per_hour": 7.5, "burst": 1_000_000, "own": True}
+    assert app.json("project", "limits", "app", "--reset") == {"per_hour": 2, "burst": 9, "own": False}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--per-hour", "1"), "--per-hour and --burst go together"),
+        (("--burst", "1"), "--per-hour and --burst go together"),
+        (("--reset", "--burst", "1"), "--reset does not go with --per-hour or --burst"),
+        (
+            ("--per-hour", "0", "--burst", "0"),
+            "per_hour must be 0.001 to 1000000; burst must be 1 to 1000000",
+        ),
+        (("--per-hour", "nan", "--burst", "1"), "per_hour must be 0.001 to 1000000"),
+        (("--per-hour", "inf", "--burst", "1"), "per_hour must be 0.001 to 1000000"),
+    ],
+)
+def test_limits_that_cannot_be_are_refused(app: Operating, options: tuple[str, ...], said: str) -> None:
+    before = app.json("project", "limits", "app", "--per-hour", "7", "--burst", "3")
+
+    assert app.refusal("project", "limits", "app", *options) == said
+
+    assert app.json("project", "limits", "app") == before
+
+
+def test_a_webhook_is_set_shown_and_removed(app: Operating) -> None:
+    assert app.text("project", "webhook", "app") == "there is no webhook\n"
+    assert app.json("project", "webhook", "app") == {"url": None}
+
+    printed = app.text("project", "webhook", "app", "--url", "https://app.example/a")
+    assert re.search(r"^signing secret  whsec_\S+$", printed, re.MULTILINE)
+    assert "not shown again" in printed
+    assert app.text("project", "webhook", "app") == "https://app.example/a\n"
+    told = app.json("project", "webhook", "app", "--url", "https://app.example/b")
+    assert told["url"] == "https://app.example/b"
+    assert told["signing_secret"].startswith("whsec_")
+    assert app.json("project", "webhook", "app") == {"url": "https://app.example/b"}
+    assert app.text("project", "webhook", "app", "--remove") == "the webhook is removed\n"
+    assert app.json("project", "webhook", "app", "--remove") == {"success": True}
+    assert app.json("project", "webhook", "app") == {"url": None}
+
+
+def test_types_are_added_renamed_listed_and_removed(app: Operating) -> None:
+    assert app.text("project", "type", "add", "app", "News", "--id", "news") == "type  news\nname  News\n"
+    made = app.json("project", "type", "add", "app", "Deals")
+    assert app.text("project", "type", "rename", "app", "news", "Today") == "type  news\nname  Today\n"
+    renamed = app.json("project", "type", "rename", "app", made["type_id"], "Offers")
+    assert renamed == {**made, "name": "Offers"}
+
+    heading, first, second = app.text("project", "type", "list", "app").splitlines()
+    assert heading.split() == ["type", "name", "created"]
+    assert first.split()[:2] == ["news", "Today"]
+    assert second.split()[:2] == [made["type_id"], "Offers"]
+    assert heading.index("name") == first.index("Today") == second.index("Offers")
+    assert app.text("project", "type", "remove", "app", "news") == "type news is removed\n"
+    assert app.json("project", "type", "list", "app") == {"types": [renamed]}
+    assert app.json("project", "type", "remove", "app", made["type_id"]) == {"success": True}
+    assert app.json("project", "type", "list", "app") == {"types": []}
+
+
+def test_analytics_is_a_table_by_type_and_day(app: Operating) -> None:
+    for type_id in ("news", "deals"):
+        app.text("project", "type", "add", "app", "Type", "--id", type_id)
+    send(app, ("news", "2026-01-31", 1000, 250, 0), ("news", "2026-02-01", 4, 1, 2))
+    send(app, ("deals", "2026-02-01", 3, 0, 3), ("deals", "2026-02-02", 9, 9, 0))
+
+    printed = app.text("project", "analytics", "app", "--from", "2026-01-31", "--to", "2026-02-01")
+
+    assert printed.splitlines() == [
+        "2026-01-31 to 2026-02-01",
+        "",
+        "type   day         sent  read  bulk-marked  read rate",
+        "news   2026-01-31  1000   250            0      25.0%",
+        "news   2026-02-01     4     1            2      50.0%",
+        "news   all         1004   251            2      25.0%",
+        "deals  2026-02-01     3     0            3          -",
+        "deals  all            3     0            3          -",
+        "all    all         1007   251            5      25.0%",
+    ]
+
+
+def test_analytics_as_json_has_what_the_api_answers(app: Operating) -> None:
+    app.text("project", "type", "add", "app", "News", "--id", "news")
+    send(app, ("news", "2026-01-31", 4, 1, 2))
+
+    figures = {"sent": 4, "read": 1, "bulk_marked": 2, "read_rate": 0.5}
+    days = [{"day": "2026-01-31", **figures}]
+    assert app.json("project", "analytics", "app", "--from", "2026-01-31", "--to", "2026-01-31") == {
+        "project_id": "app",
+        "from": "2026-01-31",
+        "to": "2026-01-31",
+        "total": figures,
+        "types": [{"type_id": "news", "total": figures, "days": days}],
+    }
+
+
+def test_delete_with_yes_asks_nobody(app: Operating) -> None:
+    assert app.text("project", "delete", "app", "--yes") == "project app is deleted\n"
+    assert app.json("project", "list") == {"projects": []}
+    app.text("project", "create", "My app", "--id", "app")
+    assert app.json("project", "delete", "app", "--yes") == {"success": True}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_delete_needs_yes_where_nobody_can_be_asked(app: Operating, form: tuple[str, ...]) -> None:
+    assert "--yes" in app.refusal("project", "delete", "app", *form)
+
+    assert app.json("project", "show", "app")["name"] == "My app"
+
+
+def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished:
+    main, terminal = pty.openpty()
+    try:
+        os.write(main, answer.encode())
+        done = subprocess.run(
+            [*COMMAND, "project", "delete", "app", "--data-dir", app.data_dir, *options],
+            stdin=terminal,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=20,
+            check=False,
+        )
+    finally:
+        os.close(main)
+        os.close(terminal)
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(("answer", "exit_code", "left"), [("y\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1)])
+def test_on_a_terminal_delete_asks_first(app: Operating, answer: str, exit_code: int, left: int) -> None:
+    finished = delete_on_a_terminal(app, answer)
+
+    assert "Delete the project app (My app), its 0 subscriptions" in finished.out + finished.err
+    assert finished.exit_code == exit_code
+    assert len(app.json("project", "list")["projects"]) == left
+
+
+def test_as_json_delete_asks_nobody_on_a_terminal_either(app: Operating) -> None:
+    finished = delete_on_a_terminal(app, "y\n", "--json")
+
+    assert (finished.exit_code, finished.out) == (2, "")
+    assert "--yes" in finished.err
+    assert len(app.json("project", "list")["projects"]) == 1
+
+
+REFUSALS: list[tuple[tuple[str, ...], str]] = [
+    (("create", "x" * 65), "name must have 1 to 64 characters"),
+    (("create", "App", "--id", "session"), "project_id is reserved"),
+    (("create", "App", "--id", "app"), "project of this id already"),
+    (("create", "a\ud800"), "name must not contain control characters"),
+    (("show", "\udcff"), "not text in UTF-8"),
+    (("show", "none"), "no project of this id"),
+    (("rotate-secret", "none"), "no project of this id"),
+    (("revoke-secret", "none", "1"), "no project of this id"),
+    (("limits", "none"), "no project of this id"),
+    (("limits", "none", "--reset"), "no project of this id"),
+    (("webhook", "none"), "no project of this id"),
+    (("webhook", "none", "--remove"), "no project of this id"),
+    (("webhook", "app", "--url", "ftp://app.example"), "absolute http or https URL"),
+    (("webhook", "app", "--url", "https://app.example", "--remove"), "do not go together"),
+    (("delete", "none", "--yes"), "no project of this id"),
+    (("analytics", "none"), "no project of this id"),
+    (("analytics", "app", "--from", "yesterday"), "from must be a day"),
+    (("analytics", "app", "--from", "2026-01-02", "--to", "2026-01-01"), "ends before it begins"),
+    (("type", "list", "none"), "no project of this id"),
+    (("type", "add", "none", "News"), "no project of this id"),
+    (("type", "add", "app", "News", "--id", "a b"), "type_id must be"),
+    (("type", "rename", "app", "none", "News"), "no notification type of this id"),
+    (("type", "remove", "app", "none"), "no notification type of this id"),
+]
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
+@pytest.mark.parametrize(("arguments", "said"), REFUSALS, ids=lambda value: repr(value)[:40])
+def test_what_cannot_be_done_is_one_line_and_exit_code_2(
+    app: Operating, arguments: tuple[str, ...], said: str, form: tuple[str, ...]
+) -> None:
+    assert said in app.refusal("project", *arguments, *form)
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "one", "1000000000000000001", "9" * 30])
+def test_the_number_of_a_secret_is_a_number(app: Operating, number: str) -> None:
+    result = app("project", "revoke-secret", "app", "--", number)
+
+    assert result.exit_code == 2
+    assert json.loads(app.text("project", "show", "app", "--json"))["secrets"][0]["number"] == 1
+
+
+def damaged(directory: Path) -> None:
+    directory.mkdir()
+    (directory / "bridge.sqlite3").write_bytes(b"not a database, by any stretch" * 100)
+
+
+def newer(directory: Path) -> None:
+    directory.mkdir()
+    with closing(connect(directory / "bridge.sqlite3")) as database:
+        database.execute("PRAGMA user_version = 999")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
+)
+def test_a_database_that_cannot_be_used_is_one_line(operate: Operating, spoil: Any, said: str) -> None:
+    spoil(operate.data_dir)
+
+    assert said in operate.refusal("project", "list")
+
+
+def test_a_data_directory_that_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+
+    refusal = Operating(invoke, tmp_path / "file" / "data").refusal("project", "list")
+
+    assert "cannot be used" in refusal
+
+
+def test_a_setting_that_cannot_be_used_is_one_line(
+    operate: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_PORT", "65536")
+
+    assert "port" in operate.refusal("project", "list")

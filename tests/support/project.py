@@ -1,0 +1,186 @@
+"""A project with its operator at its side, and its backend that publishes."""
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bridge_server.kernel.caip10 import parse_account
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.signals import Signals
+from bridge_server.operations import Operations
+from bridge_server.projects.models import NewSubscription, TypeId
+from bridge_server.projects.projects import Projects
+from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.storage.project_store import SqlProjectStore
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.subscription_store import SqlSubscriptionStore
+from tests.support.asking import Answer, ask
+from tests.support.server import RunningServer
+
+NEWS, OFFERS = "news", "offers"
+TITLE, BODY = "Title", "Body"
+
+
+def account(number: int) -> str:
+    """An account id that has one spelling only: no letter in its address, and the first chain."""
+    return f"eip155:1:0x{number:040}"
+
+
+def accounts(count: int, first: int = 1) -> list[str]:
+    """So many of them, in order."""
+    return [account(number) for number in range(first, first + count)]
+
+
+@asynccontextmanager
+async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[Operations]:
+    """An operator on the database of a server that may run, by the same clock."""
+    database, ids = SqliteDatabase(file, Signals()), IdMaker()
+    async with database.opened():
+        yield Operations(
+            Projects(SqlProjectStore(database), clock, ids, os.urandom),
+            Subscriptions(SqlSubscriptionStore(database), clock, ids),
+        )
+
+
+async def subscribe(
+    operator: Operations, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
+) -> None:
+    """Subscribe accounts to these types, or to all."""
+    chosen = None if types is None else tuple(TypeId(type_id) for type_id in types)
+    new = [NewSubscription(parse_account(account_id), chosen) for account_id in wanted]
+    await operator.subscriptions.subscribe_all(project_id, new)
+
+
+async def unsubscribe(operator: Operations, project_id: str, *gone: str) -> int:
+    """End subscriptions; returns how many there were."""
+    keys = [parse_account(account_id).key for account_id in gone]
+    return await operator.subscriptions.unsubscribe(project_id, keys)
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """A project's backend, and what its operator and its subscribers do meanwhile."""
+
+    server: RunningServer
+    operator: Operations
+    project_id: str
+    secret: str
+
+    async def subscribe(self, *wanted: str, types: Sequence[str] | None = None) -> None:
+        await subscribe(self.operator, self.project_id, wanted, types)
+
+    async def unsubscribe(self, *gone: str) -> None:
+        assert await unsubscribe(self.operator, self.project_id, *gone) == len(gone)
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Where this project's endpoints are, by name."""
+        return paths_of(self.project_id)
+
+    async def ask(
+        self, method: str, path: str, fields: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """A request with the project's secret; `fields` are sent as JSON, bytes as they are."""
+        body = fields if isinstance(fields, bytes) or fields is None else orjson.dumps(fields)
+        sent = {"Authorization": f"Bearer {self.secret}", **(headers or {})}
+        return await ask(self.server, method, path, body, sent)
+
+    async def post(self, fields: Any) -> Answer:
+        """Call notify with exactly these fields."""
+        return await self.ask("POST", self.paths["notify"], fields)
+
+    async def notify(
+        self, wanted: Sequence[str], notification_id: str | None = None, **content: str | None
+    ) -> Answer:
+        """Send a notification that is valid but for what is given. Twenty calls at once, then it takes time."""
+        fields: dict[str, Any] = {"notification": a_notification(**content), "accounts": list(wanted)}
+        if notification_id is not None:
+            fields["notification_id"] = notification_id
+        return await self.post(fields)
+
+    async def lookup(self, wanted: Sequence[Any]) -> Answer:
+        return await self.ask("POST", self.paths["lookup"], {"accounts": wanted})
+
+    async def listing(self) -> Answer:
+        return await self.ask("GET", self.paths["listing"])
+
+    async def mark_all(self) -> Answer:
+        return await self.ask("POST", self.paths["mark all"])
+
+
+def paths_of(project_id: str) -> dict[str, str]:
+    """The four paths of the contract, by name."""
+    return {
+        "notify": f"/{project_id}/notify",
+        "lookup": f"/v1/{project_id}/subscribers",
+        "listing": f"/{project_id}/subscribers",
+        "mark all": f"/v1/{project_id}/mark-all-as-read",
+    }
+
+
+METHODS = {"notify": "POST", "lookup": "POST", "listing": "GET", "mark all": "POST"}
+
+
+def a_notification(**content: Any) -> dict[str, Any]:
+    """A valid notification, but for what is given."""
+    return {"type": NEWS, "title": TITLE, "body": BODY, **content}
+
+
+async def create_app(
+    server: RunningServer, operator: Operations, name: str = "App", project_id: str | None = None
+) -> App:
+    """A new project with two types."""
+    project, secret = await operator.projects.create(name, project_id)
+    for type_id in (NEWS, OFFERS):
+        await operator.projects.add_type(project.project_id, type_id.title(), type_id)
+    return App(server, operator, project.project_id, secret.secret)
+
+
+@asynccontextmanager
+async def opened_app(server: RunningServer) -> AsyncIterator[App]:
+    """A new project on a running server, with an operator beside it until the end of the block."""
+    async with operator_beside(server.settings.database_file, server.clock) as operator:
+        yield await create_app(server, operator)
+
+
+def look(server: RunningServer, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """Rows of the server's database."""
+    file = server.settings.database_file
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        return database.execute(sql, parameters).fetchall()
+
+
+def execute(server: RunningServer, sql: str, *parameters: Any) -> None:
+    """Change the server's database."""
+    with closing(sqlite3.connect(server.settings.database_file, timeout=30)) as database, database:
+        database.execute(sql, parameters)
+
+
+def subscribe_crowd(file: Path, count: int) -> None:
+    """Copy the one subscription of the database file to the accounts 1 to `count`, in one statement."""
+    with closing(sqlite3.connect(file, timeout=30)) as database, database:
+        database.execute(
+            """
+            INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
+            SELECT project, printf('eip155:0x%040d', n), account, printf('eip155:1:0x%040d', n), type_set, 0
+            FROM subscriptions CROSS JOIN numbers
+            """,
+            (count,),
+        )
+
+
+DELIVERED = """
+SELECT accounts.account_key, notifications.title FROM deliveries
+JOIN accounts ON accounts.id = deliveries.account
+JOIN sendings ON sendings.id = deliveries.sending
+JOIN notifications ON notifications.id = sendings.notification
+ORDER BY deliveries.sending, deliveries.account
+"""
