@@ -6,6 +6,7 @@ from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
 from bridge_server.inbox.store import DeviceStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.outbox.models import OutgoingMessage
 
 
 class Devices:
@@ -32,3 +33,9 @@ class Devices:
     async def remove(self, reader: Reader, device_id: DeviceId) -> None:
         """Send to this device no more. Raises DeviceNotFoundError."""
         await self._store.remove(reader.number, device_id)
+
+    async def forget_receiver(self, message: OutgoingMessage) -> None:
+        """A receiver said that the device is gone: send to it no more. Other messages change nothing."""
+        device_id, separator, _ = message.message_id.partition(".")
+        if separator:
+            await self._store.forget(DeviceId(device_id), message.url)

@@ -95,3 +95,7 @@ class DeviceStore(Protocol):
     async def remove(self, account: int, device_id: DeviceId) -> None:
         """Delete a device. Raises DeviceNotFoundError."""
         ...
+
+    async def forget(self, device_id: DeviceId, address: str) -> None:
+        """Delete a device, whoever's it is, if it is there and has this address."""
+        ...

@@ -87,9 +87,12 @@ class Relay:
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
         """A receiver said that this notice's subscription is gone: tell it no more of that session.
 
-        Others may use the same URL: a push server has one for all its clients.
+        Others may use the same URL: a push server has one for all its clients. A notice of another room's
+        changes nothing.
         """
-        await self._store.forget_webhook(wire.read_notice(notice.body), notice.url)
+        session_id = wire.read_notice(notice.body)
+        if session_id is not None:
+            await self._store.forget_webhook(session_id, notice.url)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of what has expired; returns how many rows."""

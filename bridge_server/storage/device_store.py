@@ -21,6 +21,7 @@ _INSERT = """
 INSERT INTO devices (account, device_id, channel, address, created_at_ms) VALUES (?, ?, ?, ?, ?)
 """
 _DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
+_FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
 
 
 class SqlDeviceStore:
@@ -52,6 +53,12 @@ class SqlDeviceStore:
             ((deleted,),) = yield Statement(_DELETE, (account, device_id))
             if not deleted:
                 raise DeviceNotFoundError
+
+        await self._database.transaction(work)
+
+    async def forget(self, device_id: DeviceId, address: str) -> None:
+        def work() -> Transaction[None]:
+            yield Statement(_FORGET, (device_id, address))
 
         await self._database.transaction(work)
 

@@ -61,9 +61,9 @@ SELECT arrived.accounts, {_COLUMNS}, NULL
 FROM (
     SELECT deliveries.sending, json_group_array(deliveries.account) AS accounts
     FROM json_each(?) AS asked
-    JOIN deliveries ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
-    JOIN sendings ON sendings.id = deliveries.sending
-    JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
+    CROSS JOIN deliveries ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
+    CROSS JOIN sendings ON sendings.id = deliveries.sending
+    CROSS JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
     GROUP BY deliveries.sending ORDER BY deliveries.sending LIMIT ?
 ) AS arrived
 JOIN sendings ON sendings.id = arrived.sending {_CONTENT}
@@ -82,7 +82,7 @@ RETURNING sending
 COUNT_READ = """
 INSERT INTO daily_figures (project, type, day, read)
 SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-FROM json_each(?) AS marked JOIN sendings ON sendings.id = marked.value WHERE true
+FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
 GROUP BY 1, 2, 3
 ON CONFLICT (project, type, day) DO UPDATE SET read = daily_figures.read + excluded.read
 """

@@ -1,0 +1,160 @@
+"""What the server is made of: settings become stores and services. Nothing is opened here."""
+
+import os
+
+from bridge_server.inbox.arrivals import Arrivals
+from bridge_server.inbox.devices import Devices
+from bridge_server.inbox.handlers import InboxServices
+from bridge_server.inbox.origins import origin_of_url
+from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.streams import Streams
+from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.kernel.cache import ReadCache
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.notify.service import Publishing
+from bridge_server.outbox.channels import Channels, LogSender
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.models import LOG_DESTINATION, OutgoingMessage
+from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.projects.projects import Projects, account_limit
+from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.relay.models import Caps, Lifetimes
+from bridge_server.relay.polling import Polling
+from bridge_server.relay.service import Relay
+from bridge_server.settings import Settings
+from bridge_server.storage.bucket_store import SqlBucketStore, saving
+from bridge_server.storage.device_store import SqlDeviceStore
+from bridge_server.storage.inbox_store import SqlInboxStore
+from bridge_server.storage.notify_store import DELIVERIES, SqlNotifyStore
+from bridge_server.storage.outbox_store import SqlOutboxStore
+from bridge_server.storage.project_store import SqlProjectStore
+from bridge_server.storage.relay_store import SqlRelayStore
+from bridge_server.storage.sign_in_store import SqlSignInStore
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.subscription_store import SqlSubscriptionStore
+from bridge_server.version import NAME, VERSION
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.quotas import Quotas
+from bridge_server.web.request_figures import RequestFigures
+
+
+class Parts:
+    """Everything that is put together, by the name of its job."""
+
+    def __init__(self, settings: Settings, clock: Clock, ids: IdMaker) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.signals = Signals()
+        self.cache = ReadCache(settings.cache_bytes)
+        self.signals.listen(self.cache.forget)
+        self.database = SqliteDatabase(settings.database_file, self.signals)
+        self.buckets = SqlBucketStore(self.database)
+        self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
+        self.quotas = Quotas(clock)
+        self.figures = RequestFigures()
+        store = SqlRelayStore(self.database)
+        self.relay = Relay(store, clock, ids, _lifetimes(settings), _caps(settings))
+        self.polling = Polling(store, self.cache, self.signals, clock)
+        self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
+        self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
+        self.publishing = Publishing(
+            SqlNotifyStore(self.database),
+            clock,
+            account_limit(settings.account_rate_per_hour, settings.account_burst),
+            read_kept_ms=settings.read_notification_ttl * 1000,
+            unread_kept_ms=settings.unread_notification_ttl * 1000,
+        )
+        self.inbox = self._inbox(clock, ids)
+        self.outbox_store = SqlOutboxStore(self.database)
+        self.sender = WebhookSender(_sender_settings(settings))
+        self.dispatcher = Dispatcher(
+            self.outbox_store,
+            Channels({LOG_DESTINATION: LogSender()}, otherwise=self.sender),
+            self.signals,
+            clock,
+            self._forget_receiver,
+        )
+        self.sweeper = Sweeper(
+            (
+                self.relay.sweep,
+                self.buckets.sweep,
+                self.projects.sweep,
+                self.publishing.sweep,
+                self.inbox.sign_in.sweep,
+                self._sweep_dead_letters,
+            ),
+            clock,
+            settings.sweep_interval,
+        )
+
+    def _inbox(self, clock: Clock, ids: IdMaker) -> InboxServices:
+        settings, store = self.settings, SqlInboxStore(self.database)
+        arrivals = Arrivals(self.signals, DELIVERIES)
+        own = origin_of_url(settings.public_url) if settings.public_url is not None else None
+        sign_in = SignIn(
+            SqlSignInStore(self.database),
+            clock,
+            os.urandom,
+            origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
+            nonce_ttl_ms=settings.sign_in_ttl * 1000,
+            token_ttl_ms=settings.inbox_token_ttl * 1000,
+        )
+        return InboxServices(
+            sign_in,
+            Subscribing(store, self.subscriptions),
+            Reading(store, arrivals, clock),
+            Streams(store, arrivals, self.signals, clock, settings.max_streams),
+            Devices(SqlDeviceStore(self.database), clock, ids, settings.max_devices),
+        )
+
+    async def _forget_receiver(self, message: OutgoingMessage) -> None:
+        """A receiver wants nothing more: forget who asked for the message, unless the operator did."""
+        await self.relay.forget_receiver(message)
+        await self.inbox.devices.forget_receiver(message)
+
+    async def check_work(self) -> None:
+        """Raise UnavailableError when the database cannot be read, or could not be written last time."""
+        await self.database.read("SELECT 1")
+        if self.database.last_commit_failed:
+            await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
+
+    async def save_quotas(self) -> None:
+        """Commit: what the buckets' rider has collected goes along."""
+        if self.quotas.has_unsaved:
+            await self.database.transaction(saving([]))
+
+    async def _sweep_dead_letters(self, now_ms: int) -> int:
+        return await self.outbox_store.sweep(now_ms - self.settings.dead_letter_ttl * 1000)
+
+    def gauges(self) -> dict[str, float]:
+        database = {f"database_{name}": value for name, value in self.database.figures().items()}
+        outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
+        waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
+        return {**waiting, **database, **outbox}
+
+
+def _lifetimes(settings: Settings) -> Lifetimes:
+    return Lifetimes(
+        session_ms=settings.session_ttl * 1000,
+        call_ms=settings.call_ttl * 1000,
+        status_ms=settings.status_ttl * 1000,
+        subscription_ms=settings.subscription_ttl * 1000,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(settings.max_pending_calls, settings.max_topic_webhooks)
+
+
+def _sender_settings(settings: Settings) -> SenderSettings:
+    secret = settings.webhook_secret
+    return SenderSettings(
+        timeout_seconds=settings.webhook_timeout,
+        signing_secret=secret.get_secret_value() if secret else None,
+        allow_private=settings.allow_private_webhooks,
+        user_agent=f"{NAME.replace(' ', '-')}/{VERSION}",
+    )

@@ -1,0 +1,117 @@
+"""What is open while the server runs, and closed on every path: the database, and work beside requests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from time import perf_counter
+from typing import TypeAlias
+
+import structlog
+
+from bridge_server.kernel.background import running
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.signals import Key
+from bridge_server.parts import Parts
+from bridge_server.storage.bucket_store import BUCKETS_SAVED, saving
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.database import Transaction
+from bridge_server.storage.migrate import migrate, packaged_migrations
+
+_QUOTA_SAVE_SECONDS = 1.0
+_WATCH_SECONDS = 1.0
+_WATCH_REST = 20
+
+log = structlog.get_logger()
+
+Resource: TypeAlias = Callable[[Parts], AbstractAsyncContextManager[None]]
+"""Opens something of the server's parts, and closes it on leaving."""
+
+
+@asynccontextmanager
+async def storage(parts: Parts) -> AsyncIterator[None]:
+    """The database, brought up to date and kept from other servers."""
+    with held(parts.settings.data_dir):
+        saved = migrate(parts.database.path, packaged_migrations())
+        if saved is not None:
+            log.info("schema_upgraded", backup=str(saved))
+        async with parts.database.opened():
+            yield
+
+
+@asynccontextmanager
+async def quota_keeping(parts: Parts) -> AsyncIterator[None]:
+    """Buckets are saved with the commits that go by, and once a second when none does."""
+    parts.quotas.restore(await parts.buckets.load(parts.clock.now_us()))
+
+    def with_next_commit() -> Callable[[], Transaction[None]] | None:
+        unsaved = parts.quotas.take_unsaved()
+        return saving(unsaved) if unsaved else None
+
+    async def save_forever() -> None:
+        while True:
+            await asyncio.sleep(_QUOTA_SAVE_SECONDS)
+            with suppress(UnavailableError):  # the next second tries again
+                await parts.save_quotas()
+
+    def notice(key: Key) -> None:
+        if key == BUCKETS_SAVED:
+            parts.quotas.saved()
+
+    parts.signals.listen(notice)
+    parts.database.ride_along(with_next_commit)
+    async with running(save_forever()):
+        yield
+    try:
+        await parts.save_quotas()
+    except UnavailableError as error:
+        log.warning("quotas_not_saved", reason=error.detail)
+
+
+@asynccontextmanager
+async def delivery(parts: Parts) -> AsyncIterator[None]:
+    """The outbox is emptied."""
+    async with parts.sender:
+        await parts.dispatcher.start()
+        try:
+            yield
+        finally:
+            await parts.dispatcher.stop()
+
+
+@asynccontextmanager
+async def watching(parts: Parts) -> AsyncIterator[None]:
+    """Commands write to the same database: what they put into the outbox is sent soon after."""
+
+    async def watch_forever() -> None:
+        pause_seconds = _WATCH_SECONDS
+        while True:
+            await asyncio.sleep(pause_seconds)
+            started = perf_counter()
+            try:
+                if await parts.database.has_changed_outside():
+                    await parts.dispatcher.recount()
+            except Exception as error:  # the next time may go better
+                log.warning("outside_changes_not_seen", error=str(error))
+            pause_seconds = max(_WATCH_SECONDS, _WATCH_REST * (perf_counter() - started))
+
+    async with running(watch_forever()):
+        yield
+
+
+@asynccontextmanager
+async def streaming(parts: Parts) -> AsyncIterator[None]:
+    """What comes into inboxes goes to the streams that are open."""
+    streams = parts.inbox.streams
+    async with running(streams.deliver_forever()), running(streams.keep_alive_forever()):
+        yield
+
+
+@asynccontextmanager
+async def sweeping(parts: Parts) -> AsyncIterator[None]:
+    """What has expired is deleted."""
+    async with running(parts.sweeper.run_forever()):
+        yield
+
+
+RESOURCES: tuple[Resource, ...] = (storage, quota_keeping, delivery, watching, streaming, sweeping)
+"""In the order in which they are opened."""
