@@ -33,10 +33,17 @@ async def test_the_tour_prints_what_the_readme_shows() -> None:
 
 
 async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
-    with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
-        printed = await _output_of(sys.executable, "scripts/tour.py", "--url", server.url)
+    token = "of-the-operator"
+    environment = {"BRIDGE_ADMIN_TOKEN": token}
+    with server_process(tmp_path / "data", "--allow-private-webhooks", environment=environment) as server:
+        visit = (sys.executable, "scripts/tour.py", "--url", server.url)
+        printed = await _output_of(*visit, "--admin-token", token)
+        without_token = await _output_of(*visit)
 
+    assert '"read_rate":1.0' in printed
     assert printed.rstrip().endswith('200 {"success":true}')
+    assert without_token.rstrip().endswith('200 {"success":true}')
+    assert "/admin" not in without_token
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's examples need curl")
@@ -48,7 +55,8 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
 
     with server_process(tmp_path / "data") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
-        printed = await _output_of("sh", "-euc", script)
+        script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+        printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")
 
     assert len(commands) > 5
     assert [line for line in printed.splitlines() if line] == shown

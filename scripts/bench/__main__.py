@@ -11,14 +11,19 @@ from pathlib import Path
 from types import FrameType
 
 from growth import measure_growth
+from listing import measure_listing
 from load import choose_generator
+from lookup_cost import measure_lookup
 from machine import header
+from notify_cost import NOTIFY_CASES, measure_notify
+from other_projects import OTHER_PROJECTS
 from plan import Plan
 from processes import MeasurementError
 from report import Result, table
 from request_cost import measure_scenario
 from scenarios import SCENARIOS
 from starting import measure_start
+from stream_cost import measure_streams
 from sweeping import measure_sweeping
 from waiter_memory import measure_waiter_memory
 from wake_ups import measure_burst, measure_wake_ups
@@ -29,6 +34,13 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "CPU time per request at 64 connections": {
         scenario.name: partial(measure_scenario, scenario) for scenario in SCENARIOS
     },
+    "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
+        case.name: partial(measure_notify, case) for case in NOTIFY_CASES
+    },
+    "Looking up 100 accounts among a million": {"lookup-100": measure_lookup},
+    "All subscribers of a project that has a million": {"listing-million": measure_listing},
+    "Five thousand open inboxes": {"streams": measure_streams},
+    "A project beside many others": {**OTHER_PROJECTS},
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},
@@ -63,6 +75,7 @@ def make_plan(options: argparse.Namespace, directory: Path) -> Plan:
         expired_sessions=5_000 if quick else 20_000,
         crowds=(1, 1_000, 5_000, 10_000),
         probes=40 if quick else 100,
+        other_projects=200 if quick else 2_000,
     )
 
 

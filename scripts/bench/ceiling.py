@@ -6,16 +6,17 @@ process of its own, on the event loop that the server prefers.
 
 import argparse
 import asyncio
+import io
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from aiohttp import web
 from event_loop import new_event_loop
 
-Handler = Callable[[web.Request], Awaitable[web.Response]]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def answering(status: int, headers: dict[str, str], body: bytes | None) -> Handler:
@@ -25,6 +26,20 @@ def answering(status: int, headers: dict[str, str], body: bytes | None) -> Handl
         if request.method != "GET":
             await request.read()
         return web.Response(status=status, body=body, headers=headers)
+
+    return handle
+
+
+def streaming(headers: dict[str, str], pieces: Sequence[bytes]) -> Handler:
+    """A handler that writes its answer in these pieces."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers=headers)
+        await response.prepare(request)
+        for piece in pieces:
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     return handle
 
@@ -53,6 +68,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--status", type=int, default=200)
     parser.add_argument("--content-type")
     parser.add_argument("--body-file", type=Path)
+    parser.add_argument("--piece-lengths", type=Path, help="a JSON array: stream the body in such pieces")
     return parser.parse_args()
 
 
@@ -60,10 +76,21 @@ def build(options: argparse.Namespace) -> web.Application:
     """The application of one route."""
     headers = {"Content-Type": options.content_type} if options.content_type else {}
     body = options.body_file.read_bytes() if options.body_file else None
-    handler = wait_for_ever if options.wait else answering(options.status, headers, body)
     app = web.Application()
-    app.router.add_route(options.method, options.route, handler)
+    app.router.add_get("/livez", answering(200, {}, None))
+    app.router.add_route(options.method, options.route, _handler(options, headers, body))
     return app
+
+
+def _handler(options: argparse.Namespace, headers: dict[str, str], body: bytes | None) -> Handler:
+    if options.wait:
+        return wait_for_ever
+    if options.piece_lengths and body is not None:
+        rest = io.BytesIO(body)
+        return streaming(
+            headers, [rest.read(length) for length in json.loads(options.piece_lengths.read_bytes())]
+        )
+    return answering(options.status, headers, body)
 
 
 def main() -> None:

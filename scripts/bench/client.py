@@ -1,6 +1,6 @@
 """The built-in load generator, for machines without wrk; it prints what load.lua prints.
 
-URL CONNECTIONS SECONDS METHOD EXPECTED_STATUS PATHS_FILE BODY_FILE|- FIRST
+URL CONNECTIONS SECONDS METHOD EXPECTED_STATUS PATHS_FILE BODIES_FILE|- HEADERS_FILE|- FIRST
 """
 
 import asyncio
@@ -19,20 +19,31 @@ from raw_http import Connection, address, encode
 class Requests:
     """The requests in order, encoded beforehand but for the number in the body."""
 
-    def __init__(self, url: str, method: str, paths_file: str, body_file: str, first: str) -> None:
+    def __init__(
+        self, url: str, method: str, paths_file: str, bodies_file: str, headers_file: str, first: str
+    ) -> None:
         self._numbers = count(int(first))
-        body = None if body_file == "-" else Path(body_file).read_bytes()
-        before, marker, self._after = (body or b"").partition(PLACEHOLDER.encode())
-        self._stamped = bool(marker)
-        paths = Path(paths_file).read_text("ascii").split()
-        whole = [encode(url, method, path, body) for path in paths]
-        self._beginnings = [text[: len(text) - len(body or b"")] + before for text in whole]
+        lines = [_read_lines(file) for file in (paths_file, bodies_file, headers_file)]
+        self._texts = []
+        for index in range(max(map(len, lines))):
+            path, body, header = (_in_turn(some, index) for some in lines)
+            assert path is not None
+            whole = encode(url, method, path, body.encode() if body else None, header)
+            self._texts.append(whole.partition(PLACEHOLDER.encode()))
 
     def next(self) -> bytes:
         """The next request."""
         number = next(self._numbers)
-        beginning = self._beginnings[number % len(self._beginnings)]
-        return b"%b%012x%b" % (beginning, number, self._after) if self._stamped else beginning
+        before, marker, after = self._texts[number % len(self._texts)]
+        return b"%b%012x%b" % (before, number, after) if marker else before
+
+
+def _read_lines(file: str) -> list[str]:
+    return [] if file == "-" else Path(file).read_text("utf-8").splitlines()
+
+
+def _in_turn(lines: list[str], index: int) -> str | None:
+    return lines[index % len(lines)] if lines else None
 
 
 class Tally:

@@ -7,7 +7,8 @@ ceiling's, are kept on the first core and the generator on the last. All other t
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 _CORES = sorted(os.sched_getaffinity(0))
 PINNING = len(_CORES) > 1 and shutil.which("taskset") is not None
@@ -22,6 +23,17 @@ def keep_on_first_core(pid: int) -> None:
     """Keep the main thread of a process, which runs its event loop, on the first core."""
     if PINNING:
         os.sched_setaffinity(pid, _CORES[:1])
+
+
+@contextmanager
+def on_last_core_meanwhile() -> Iterator[None]:
+    """Run this thread, when it is the generator, on the last core."""
+    if PINNING:
+        os.sched_setaffinity(0, _CORES[-1:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, _CORES)
 
 
 def describe() -> str:

@@ -19,17 +19,22 @@ _FOLDER = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Which requests: the paths are asked in turn; every body differs in the placeholder's place."""
+    """Which requests: paths, bodies and header fields are a line each, taken in turn.
+
+    Every body differs in the placeholder's place, if it has one.
+    """
 
     method: str
     paths_file: Path
     body_file: Path | None
     expected_status: int
+    headers_file: Path | None = None
+    connections: int = CONNECTIONS
 
     def arguments(self, first: int) -> list[str]:
         """What both generators take: the requests from the `first` on."""
-        body = str(self.body_file) if self.body_file else "-"
-        return [self.method, str(self.expected_status), str(self.paths_file), body, str(first)]
+        files = [self.paths_file, self.body_file, self.headers_file]
+        return [self.method, str(self.expected_status), *(str(file or "-") for file in files), str(first)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,9 @@ class Wrk:
     name = "wrk"
 
     def run(self, url: str, load: Load, seconds: int, first: int) -> Outcome:
-        options = ["-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "-s", _FOLDER / "load.lua"]
-        return _run(["wrk", *map(str, options), url, "--", *load.arguments(first)], seconds)
+        options = ["-t1", f"-c{load.connections}", f"-d{seconds}s", "--timeout", "10s"]
+        script = str(_FOLDER / "load.lua")
+        return _run(["wrk", *options, "-s", script, url, "--", *load.arguments(first)], seconds)
 
 
 class BuiltIn:
@@ -68,7 +74,7 @@ class BuiltIn:
     name = "built-in client"
 
     def run(self, url: str, load: Load, seconds: int, first: int) -> Outcome:
-        options = [sys.executable, str(_FOLDER / "client.py"), url, str(CONNECTIONS), str(seconds)]
+        options = [sys.executable, str(_FOLDER / "client.py"), url, str(load.connections), str(seconds)]
         return _run([*options, *load.arguments(first)], seconds)
 
 

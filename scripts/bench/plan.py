@@ -21,6 +21,7 @@ class Plan:
     expired_sessions: int
     crowds: tuple[int, ...]
     probes: int
+    other_projects: int
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

@@ -40,6 +40,14 @@ class Running:
         """Memory that is in RAM (VmRSS)."""
         return _field(f"/proc/{self.pid}/status", "VmRSS:") * 1024
 
+    def forget_peak(self) -> None:
+        """Let the peak of its memory count from now on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5", "ascii")
+
+    def peak_resident_bytes(self) -> int:
+        """The most memory that was in RAM (VmHWM)."""
+        return _field(f"/proc/{self.pid}/status", "VmHWM:") * 1024
+
     def written_bytes(self) -> int:
         """Bytes that it caused to be sent to the disk."""
         return _field(f"/proc/{self.pid}/io", "write_bytes:")
@@ -87,7 +95,7 @@ def started(
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=_environment(environment or {}),
+            env=child_environment(environment or {}),
             cwd=folder,
         )
     try:
@@ -96,10 +104,10 @@ def started(
         _end(process)
 
 
-def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The caller's environment without settings of the server: what is measured is its defaults."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")}
-    return {**inherited, "PYTHONPATH": str(_REPOSITORY), **extra}
+    return {**inherited, "PYTHONPATH": str(_REPOSITORY), **(extra or {})}
 
 
 def _when_ready(process: "subprocess.Popen[bytes]", ready: Path, log: Path) -> Running:

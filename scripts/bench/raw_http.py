@@ -26,11 +26,14 @@ def address(url: str) -> tuple[str, int]:
     return parts.hostname, parts.port
 
 
-def fetch(url: str, method: str, path: str, body: bytes | None = None) -> Answer:
-    """One request on a connection of its own, blocking."""
+def fetch(url: str, method: str, path: str, body: bytes | None = None, header: str | None = None) -> Answer:
+    """One request on a connection of its own, blocking; `header` is one more field, `Name: value`."""
     connection = http.client.HTTPConnection(*address(url), timeout=30)
     try:
         headers = {"Content-Type": "application/json"} if body else {}
+        if header is not None:
+            name, _, value = header.partition(": ")
+            headers[name] = value
         connection.request(method, path, body, headers)
         response = connection.getresponse()
         return Answer(response.status, response.headers.get("Content-Type"), response.read())
@@ -38,10 +41,12 @@ def fetch(url: str, method: str, path: str, body: bytes | None = None) -> Answer
         connection.close()
 
 
-def encode(url: str, method: str, path: str, body: bytes | None = None) -> bytes:
-    """The bytes of a request."""
+def encode(url: str, method: str, path: str, body: bytes | None = None, header: str | None = None) -> bytes:
+    """The bytes of a request; `header` is one more field, `Name: value`."""
     host, port = address(url)
     head = f"{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\n"
+    if header is not None:
+        head += f"{header}\r\n"
     if body is not None:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     elif method != "GET":

@@ -29,6 +29,7 @@ class Sample:
     p50_ms: float
     p99_ms: float
     written_bytes: float
+    requests: int
 
 
 class Side:
@@ -59,6 +60,7 @@ class Side:
             outcome.p50_ms,
             outcome.p99_ms,
             (self._process.written_bytes() - written) / outcome.requests,
+            outcome.requests,
         )
 
 
@@ -70,7 +72,8 @@ def measure_scenario(scenario: Scenario, plan: Plan) -> list[Result]:
         load = scenario.write_load(bare, seeded)
         server = stack.enter_context(started_server(data, scenario.environment))
         answer = scenario.sample_answer(server.url, load)
-        ceiling = stack.enter_context(started_ceiling(bare, *_ceiling_options(scenario, answer, bare)))
+        options = ceiling_options(scenario.method, scenario.route, answer, bare)
+        ceiling = stack.enter_context(started_ceiling(bare, *options))
         sides = Side(ceiling, load, plan, settles=False), Side(server, load, plan, settles=scenario.writes)
         for side in sides:
             side.warm_up()
@@ -79,10 +82,11 @@ def measure_scenario(scenario: Scenario, plan: Plan) -> list[Result]:
     return [Result(scenario.name, _figures(rounds, scenario.writes), target)]
 
 
-def _ceiling_options(scenario: Scenario, answer: Answer, folder: Path) -> list[str]:
+def ceiling_options(method: str, route: str, answer: Answer, folder: Path) -> list[str]:
+    """What ceiling.py is told to answer the same on that route; the body is left in the folder."""
     body_file = folder / "bench-answer.txt"
     body_file.write_bytes(answer.body)
-    options = ["--method", scenario.method, "--route", scenario.route, "--status", str(answer.status)]
+    options = ["--method", method, "--route", route, "--status", str(answer.status)]
     if answer.body:
         options += ["--body-file", str(body_file)]
     if answer.content_type:

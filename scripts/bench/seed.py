@@ -72,11 +72,11 @@ def fill(folder: Path, population: Population) -> Seeded:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
-    _sync(database_file(folder))
+    sync(database_file(folder))
     return seeded
 
 
-def _sync(file: Path) -> None:
+def sync(file: Path) -> None:
     """Bring the file to the disk, or the server's first checkpoint would have to."""
     with file.open("rb+") as opened:
         os.fsync(opened.fileno())
@@ -106,7 +106,7 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
 def _insert_sessions(
     connection: sqlite3.Connection, sessions: list[str], payloads: Iterator[bytes] | None, expires_at_ms: int
 ) -> None:
-    _many(
+    insert_many(
         connection,
         "INSERT INTO sessions (id, session_id, payload, expires_at_ms) VALUES (?, ?, ?, ?)",
         (
@@ -124,7 +124,7 @@ def _insert_calls(
     expires_at_ms: int,
 ) -> None:
     """One call for each session, in the order of the sessions."""
-    _many(
+    insert_many(
         connection,
         "INSERT INTO calls (id, call_id, session, payload, expires_at_ms) VALUES (?, ?, ?, ?, ?)",
         ((first + index, call, index + 1, next(payloads), expires_at_ms) for index, call in enumerate(calls)),
@@ -132,7 +132,7 @@ def _insert_calls(
 
 
 def _insert_pending(connection: sqlite3.Connection, first: int, count: int, expires_at_ms: int) -> None:
-    _many(
+    insert_many(
         connection,
         "INSERT INTO pending_calls (session, call, expires_at_ms) VALUES (?, ?, ?)",
         ((index + 1, first + index, expires_at_ms) for index in range(count)),
@@ -142,14 +142,15 @@ def _insert_pending(connection: sqlite3.Connection, first: int, count: int, expi
 def _insert_statuses(
     connection: sqlite3.Connection, first: int, count: int, payloads: Iterator[bytes], expires_at_ms: int
 ) -> None:
-    _many(
+    insert_many(
         connection,
         "INSERT INTO call_statuses (call, payload, expires_at_ms) VALUES (?, ?, ?)",
         ((first + index, next(payloads), expires_at_ms) for index in range(count)),
     )
 
 
-def _many(connection: sqlite3.Connection, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+def insert_many(connection: sqlite3.Connection, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+    """Execute the statement for every row, a large slice of them at a time."""
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_PER_STATEMENT)):
         connection.executemany(sql, chunk)

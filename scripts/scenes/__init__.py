@@ -1,0 +1,1 @@
+"""What the tour shows, scene by scene."""

@@ -1,0 +1,95 @@
+"""An app's backend notifies an account that signs in, subscribes, and reads."""
+
+import asyncio
+import time
+
+import aiohttp
+from coincurve import PrivateKey
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
+from scenes.party import Party
+from scenes.transcript import say, show
+
+_PATIENCE_SECONDS = 10
+_MINUTE_MS = 60_000
+
+
+class Signer:
+    """A wallet with one key, which everybody may know: it is in the text of EIP-155."""
+
+    def __init__(self) -> None:
+        self._key = PrivateKey(b"\x46" * 32)
+        self.address = checksummed("0x" + keccak256(self._key.public_key.format(False)[1:])[-20:].hex())
+
+    def sign(self, text: str) -> str:
+        """The signature of a message for people (EIP-191): r, s and v of 27 or 28."""
+        signature = self._key.sign_recoverable(personal_message_hash(text.encode()), hasher=None)
+        return "0x" + signature[:64].hex() + bytes([27 + signature[64]]).hex()
+
+
+async def notifications_scene(url: str, admin_token: str) -> None:
+    """Project, sign-in, subscription, notification, reading, read rate."""
+    async with aiohttp.ClientSession() as client:
+        operator = Party("admin", url, client, admin_token)
+        backend, account = Party("backend", url, client), Party("account", url, client)
+        project = await _make_project(operator, backend)
+        await _sign_in(account, Signer())
+        await _notify(project, backend, account)
+        say("The operator sees what became of it, and tidies up.")
+        await operator.send("GET", f"/admin/projects/{project}/analytics")
+        await operator.send("DELETE", f"/admin/projects/{project}")
+
+
+async def _make_project(operator: Party, backend: Party) -> str:
+    say("The operator makes a project for an app, whose backend is given the secret.")
+    made = await operator.send("POST", "/admin/projects", {"name": "Example App"})
+    project: str = made["project_id"]
+    backend.token = made["secret"]["secret"]
+    kind = {"type_id": "price-alert", "name": "Price alerts"}
+    await operator.send("POST", f"/admin/projects/{project}/types", kind)
+    return project
+
+
+async def _sign_in(account: Party, signer: Signer) -> None:
+    say("A wallet signs in to its account's inbox with Ethereum (EIP-4361).")
+    nonce = (await account.send("POST", "/inbox/nonce"))["nonce"]
+    host = account.url.partition("://")[2]
+    now_ms = time.time_ns() // 1_000_000
+    message = write_sign_in_message(
+        SignInMessage(
+            scheme=None,
+            domain=host,
+            address=signer.address,
+            statement="Sign in to read your notifications.",
+            uri=account.url,
+            chain_id=1,
+            nonce=nonce,
+            issued_at_ms=now_ms,
+            expires_at_ms=now_ms + 10 * _MINUTE_MS,
+        )
+    )
+    login = {"message": message, "signature": signer.sign(message)}
+    account.token = (await account.send("POST", "/inbox/login", login))["token"]
+
+
+async def _notify(project: str, backend: Party, account: Party) -> None:
+    say("The account subscribes, and waits for what comes.")
+    subscription = await account.send("PUT", f"/inbox/subscriptions/{project}")
+    waiting = asyncio.create_task(account.ask("GET", "/inbox/notifications", wait=_PATIENCE_SECONDS))
+
+    say("The backend looks it up and notifies it. The account, which was waiting, hears of it at once.")
+    accounts = {"accounts": [subscription["account"]]}
+    await backend.send("POST", f"/v1/{project}/subscribers", accounts)
+    notification = {
+        "type": "price-alert",
+        "title": "ETH is above your limit",
+        "body": "1 ETH costs 4,000.00 USD now.",
+        "url": "https://app.example.org/eth",
+    }
+    wanted = {"notification_id": "alert-1", "notification": notification, **accounts}
+    await backend.send("POST", f"/{project}/notify", wanted)
+    inbox = show(await waiting)
+    await account.send("POST", "/inbox/notifications/read", {"ids": [inbox["notifications"][0]["id"]]})

@@ -1,0 +1,33 @@
+"""Those who talk to the server in the tour."""
+
+from typing import Any
+
+import aiohttp
+import orjson
+
+from scenes.transcript import Exchange, show
+
+
+class Party:
+    """Somebody who talks to the server: a name for the transcript, a URL, perhaps a bearer token."""
+
+    def __init__(self, who: str, url: str, client: aiohttp.ClientSession, token: str | None = None) -> None:
+        self.url = url
+        self.token = token
+        self._who = who
+        self._client = client
+
+    async def send(self, method: str, path: str, body: Any = None) -> Any:
+        """One request, printed; returns the answer's JSON. Raises aiohttp.ClientResponseError."""
+        return show(await self.ask(method, path, body))
+
+    async def ask(self, method: str, path: str, body: Any = None, wait: int = 0) -> Exchange:
+        """One request, waiting up to so many seconds for something to be there."""
+        headers = {"Prefer": f"wait={wait}"} if wait else {}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        async with self._client.request(method, self.url + path, json=body, headers=headers) as response:
+            response.raise_for_status()
+            answer = orjson.loads(await response.read()) if response.status == 200 else None
+        asked = f"{method} {path}" + (f"  Prefer: wait={wait}" if wait else "")
+        return Exchange(self._who, asked, body, response.status, answer)

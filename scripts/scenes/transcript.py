@@ -1,0 +1,58 @@
+"""What is printed: each request and its answer, ids and ciphertext shortened to what never changes."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-%s[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+_STABLE = (
+    (re.compile(_UUID % "4"), "SESSION"),
+    (re.compile(_UUID % "7"), "CALL"),
+    (re.compile(r'"expires":\d+'), '"expires":1800000000000'),
+    (re.compile(r"http://127\.0\.0\.1:\d+/hook"), "https://push.example/hook"),
+    (re.compile(r'"(secret|token|nonce|signature|message)":"[^"]{16,}"'), r'"\1":"..."'),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "PROJECT"),
+    (re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z"), "2027-01-15T08:00:00.000Z"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "2027-01-15"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer."""
+
+    who: str
+    request: str
+    body: Any
+    status: int
+    answer: Any = None
+
+
+def say(text: str) -> None:
+    """A sentence between the requests."""
+    print(f"\n# {text}")
+
+
+def show(exchange: Exchange) -> Any:
+    """Print an exchange, with stable names for what differs each time; returns the answer."""
+    line(exchange.who, exchange.request, exchange.body)
+    line("", str(exchange.status), exchange.answer)
+    return exchange.answer
+
+
+def line(label: str, text: str, value: Any = None) -> None:
+    """Print one line of the transcript."""
+    printed = f"{label:<7} {text}" + (f" {orjson.dumps(_shortened(value)).decode()}" if value else "")
+    for pattern, name in _STABLE:
+        printed = pattern.sub(name, printed)
+    print(printed)
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, dict) and value.keys() == {"data", "hmac", "iv"}:
+        return "..."
+    if isinstance(value, dict):
+        return {name: _shortened(inner) for name, inner in value.items()}
+    return value
