@@ -40,7 +40,7 @@ async def storage(parts: Parts) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def quota_keeping(parts: Parts) -> AsyncIterator[None]:
-    """Buckets are saved with the commits that go by, and once a second when none does."""
+    """Buckets are saved with the commits that go by, and once a second when none does; at the end, all."""
     parts.quotas.restore(await parts.buckets.load(parts.clock.now_us()))
 
     def with_next_commit() -> Callable[[], Transaction[None]] | None:
@@ -61,6 +61,7 @@ async def quota_keeping(parts: Parts) -> AsyncIterator[None]:
     parts.database.ride_along(with_next_commit)
     async with running(save_forever()):
         yield
+    parts.quotas.forget_nothing()
     try:
         await parts.save_quotas()
     except UnavailableError as error:

@@ -14,7 +14,10 @@ import orjson
 import pytest
 from aiohttp import web
 
+from bridge_server.kernel.clock import SystemClock
 from tests.support.eventually import eventually
+from tests.support.notify_load import NotifyLoad
+from tests.support.project import NEWS, accounts, operator_beside, subscribe
 from tests.support.server import server_process
 from tests.support.webhook_receiver import WebhookReceiver
 from tests.support.write_load import Ledger, WriteLoad
@@ -99,6 +102,75 @@ async def test_everything_that_was_answered_survives_a_kill(tmp_path: Path, seed
     assert ask(data_dir, "PRAGMA foreign_key_check") == []
     orphans = ask(data_dir, "SELECT count(*) FROM pending_calls WHERE call NOT IN (SELECT id FROM calls)")
     assert orphans == [(0,)]
+
+
+_DELIVERED = """
+SELECT projects.project_id, notifications.idempotency_key, accounts.account_key, count(*)
+FROM deliveries JOIN accounts ON accounts.id = deliveries.account
+JOIN sendings ON sendings.id = deliveries.sending JOIN projects ON projects.id = sendings.project
+JOIN notifications ON notifications.id = sendings.notification GROUP BY 1, 2, 3
+"""
+_COVERED = """
+SELECT projects.project_id, notifications.idempotency_key, accounts.account_key
+FROM covered_accounts JOIN accounts ON accounts.id = covered_accounts.account
+JOIN notifications ON notifications.id = covered_accounts.notification
+JOIN projects ON projects.id = notifications.project
+"""
+_UNCHARGED = """
+SELECT sendings.project, deliveries.account, count(*) FROM deliveries
+JOIN sendings ON sendings.id = deliveries.sending
+LEFT JOIN account_buckets ON account_buckets.project = sendings.project
+    AND account_buckets.account = deliveries.account
+GROUP BY 1, 2, account_buckets.full_at_us
+HAVING coalesce(account_buckets.full_at_us, 0) < min(sendings.sent_at_ms) * 1000 + count(*) * 1800000000
+"""
+_MISCOUNTED = """
+SELECT project, sum(sent) FROM daily_figures GROUP BY project EXCEPT
+SELECT sendings.project, count(*) FROM deliveries JOIN sendings ON sendings.id = deliveries.sending GROUP BY 1
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_every_notification_that_was_answered_survives_a_kill_and_is_there_once(
+    tmp_path: Path, seed: int
+) -> None:
+    data_dir, everybody = tmp_path / "data", accounts(300)
+    secrets = []
+    async with aiohttp.ClientSession() as client:
+        with server_process(data_dir) as server:
+            async with operator_beside(data_dir / "bridge.sqlite3", SystemClock()) as operator:
+                for number in range(6):
+                    project, secret = await operator.projects.create(f"App {number}")
+                    await operator.projects.add_type(project.project_id, "News", NEWS)
+                    await subscribe(operator, project.project_id, everybody)
+                    secrets.append((project.project_id, secret.secret))
+            load = NotifyLoad(client, server.url, secrets, everybody, Random(seed))
+            calls = asyncio.create_task(load.run())
+            await load.reaches(60)
+            server.kill()
+            await calls
+
+    with server_process(data_dir) as server:
+        assert server.stop() == 0
+
+    owed, possible = (
+        {
+            (project_id, notification_id, account_id.replace("eip155:1:", "eip155:"))
+            for project_id, ledger in load.ledgers.items()
+            for notification_id, reached in getattr(ledger, name).items()
+            for account_id in reached
+        }
+        for name in ("sent", "asked")
+    )
+    delivered = ask(data_dir, _DELIVERED)
+    found = {row[:3] for row in delivered}
+    assert {row[3] for row in delivered} == {1}
+    assert owed <= found <= possible
+    assert set(ask(data_dir, _COVERED)) == found
+    assert ask(data_dir, _UNCHARGED) == []
+    assert ask(data_dir, _MISCOUNTED) == []
+    assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
+    assert ask(data_dir, "PRAGMA foreign_key_check") == []
 
 
 async def test_webhooks_that_were_due_before_a_kill_are_delivered_after_the_restart(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.projects.models import ProjectId, TypeId
 
 NAME_MAX_CHARACTERS = 64
-RESERVED_PROJECT_IDS = frozenset({"session", "v1", "rpc", "inbox", "admin", "console"})
-"""The first words of other interfaces' paths (decisions, section 0)."""
+RESERVED_PROJECT_IDS = frozenset({"session", "call-status", "v1", "rpc", "inbox", "admin", "console"})
+"""The first words of other interfaces' paths that a second word follows: those paths would take its calls."""
 
 _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)

@@ -43,8 +43,8 @@ FROM (SELECT 1 AS one) AS once LEFT JOIN (
     FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
     WHERE deliveries.account = ? AND deliveries.sending > ? AND deliveries.sending < ?
         AND coalesce(?, projects.project_id) = projects.project_id
-        AND coalesce(?, 0) <= (deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through)
-        AND coalesce(?, 1) >= (deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through)
+        AND CASE WHEN deliveries.read_at_ms IS NULL AND sendings.id > projects.read_through THEN 1 ELSE 0 END
+            BETWEEN ? AND ?
     ORDER BY deliveries.sending DESC LIMIT ?
 ) AS page ON true
 ORDER BY page.id DESC
@@ -61,7 +61,8 @@ SELECT arrived.accounts, {_COLUMNS}, NULL
 FROM (
     SELECT deliveries.sending, json_group_array(deliveries.account) AS accounts
     FROM json_each(?) AS asked
-    CROSS JOIN deliveries ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
+    CROSS JOIN deliveries
+        ON deliveries.account = CAST(asked.key AS INTEGER) AND deliveries.sending > asked.value
     CROSS JOIN sendings ON sendings.id = deliveries.sending
     CROSS JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
     GROUP BY deliveries.sending ORDER BY deliveries.sending LIMIT ?

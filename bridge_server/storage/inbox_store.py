@@ -25,6 +25,9 @@ from bridge_server.storage.reading import read_through
 
 _LATER_THAN_ALL = 2**63 - 1
 
+_UNREAD = {None: (0, 1), False: (0, 0), True: (1, 1)}
+"""How unread a notification is that passes the filter, at least and at most."""
+
 
 class SqlInboxStore:
     """Implements the store of inboxes on any database that speaks the portable SQL."""
@@ -43,11 +46,9 @@ class SqlInboxStore:
     async def page(self, account: int, question: Question) -> tuple[Sequence[InboxNotification], int]:
         cursor, filters = question.cursor, question.filters
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
-        unread = None if filters.unread is None else int(filters.unread)
+        unread = _UNREAD[filters.unread]
         bounds = (account, account, cursor.since, before)
-        rows = await self._database.read(
-            sql.PAGE, (*bounds, filters.project_id, unread, unread, question.limit)
-        )
+        rows = await self._database.read(sql.PAGE, (*bounds, filters.project_id, *unread, question.limit))
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, cast(int, rows[0][0])
 

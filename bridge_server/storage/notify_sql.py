@@ -60,7 +60,7 @@ ON CONFLICT (project, account) DO UPDATE SET full_at_us = excluded.full_at_us
 """
 # After the clock was set back: no bucket counts as emptier than empty.
 CLAMP = """
-UPDATE account_buckets SET full_at_us = ? WHERE project = ? AND full_at_us > ?
+UPDATE account_buckets SET full_at_us = ?, sweep_at_us = ? WHERE project = ? AND full_at_us > ?
     AND account IN (SELECT subscriptions.account FROM json_each(?) AS asked CROSS JOIN subscriptions
         ON subscriptions.project = ? AND subscriptions.account_key = asked.value)
 """

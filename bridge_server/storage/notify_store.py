@@ -158,9 +158,8 @@ def _sort(
             retry_after_us = spend(limit, full_at_us, now_us).retry_after_us
         failures[key] = Failure(Obstacle(obstacle), retry_after_us)
     if any(failure.obstacle is Obstacle.RATE_LIMITED for failure in failures.values()):
-        yield Statement(
-            sql.CLAMP, (full_us, project.number, full_us, _json_array(list(failures)), project.number)
-        )
+        limited = _json_array(list(failures))
+        yield Statement(sql.CLAMP, (full_us, full_us, project.number, full_us, limited, project.number))
     return cast(str, accounts), failures
 
 

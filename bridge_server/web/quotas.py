@@ -91,6 +91,11 @@ class Quotas:
         self._unsaved.clear()
         return [(bucket, self._full_at_us[bucket]) for bucket in self._being_saved]
 
+    def forget_nothing(self) -> None:
+        """Have every bucket that is not full saved next, however soon it would be full again."""
+        now_us = self._clock.now_us()
+        self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
+
     def saved(self) -> None:
         """What was taken last is on disk. Until this is said, it is taken again."""
         self._being_saved.clear()

@@ -78,7 +78,7 @@ async def test_a_name_is_counted_in_code_points(admin: AdminClient, length: int)
         ({"name": "", "project_id": "session"}, ["#/name", "#/project_id"]),
         *(
             ({"name": "App", "project_id": reserved}, ["#/project_id"])
-            for reserved in ("session", "v1", "rpc", "inbox", "admin", "console")
+            for reserved in ("session", "call-status", "v1", "rpc", "inbox", "admin", "console")
         ),
     ],
 )

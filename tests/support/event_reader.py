@@ -61,9 +61,7 @@ class EventReader:
 
 
 @asynccontextmanager
-async def open_stream(
-    inbox: InboxClient, query: str = "", **headers: str
-) -> AsyncIterator[EventReader]:
+async def open_stream(inbox: InboxClient, query: str = "", **headers: str) -> AsyncIterator[EventReader]:
     """A stream that has begun, until the end of the block."""
     async with inbox.server.client.get(
         f"{inbox.server.url}/inbox/stream{query}", headers={**inbox.headers, **headers}, timeout=_ENDLESS

@@ -99,7 +99,7 @@ class App:
     async def notify(
         self, wanted: Sequence[str], notification_id: str | None = None, **content: str | None
     ) -> Answer:
-        """Send a notification that is valid but for what is given. Twenty calls at once, then it takes time."""
+        """Send a notification that is valid but for what is given. Twenty calls pass at once."""
         fields: dict[str, Any] = {"notification": a_notification(**content), "accounts": list(wanted)}
         if notification_id is not None:
             fields["notification_id"] = notification_id

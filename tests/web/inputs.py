@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 _FIELDS = ["encryptionPayload", "dappName", "push", "type", "token", "webhook", "topic", "", "a/b", "x"]
+_FIELDS += ["notification_id", "notification", "title", "body", "url", "accounts"]
 _VISIBLE = "".join(chr(code) for code in range(0x21, 0x7F))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
@@ -68,6 +69,7 @@ bodies: SearchStrategy[bytes] = st.one_of(
 _escape = st.integers(0, 255).map(lambda byte: f"%{byte:02X}")
 _segment = st.one_of(
     st.sampled_from(["session", "call", "calls", "new", "call-status", "hello", "..", "metrics", "{id}"]),
+    st.sampled_from(["v1", "notify", "subscribers", "mark-all-as-read"]),
     st.lists(st.one_of(_escape, st.sampled_from(sorted(set(_VISIBLE) - set("?#")))), max_size=6).map("".join),
 )
 odd_paths: SearchStrategy[str] = st.lists(_segment, max_size=5).map(lambda parts: "/" + "/".join(parts))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 SESSION_ID = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
 CALL_ID = "0192f0c1-2d3e-7f00-8000-000000000000"
+PROJECT_ID = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 
 BRIDGE: dict[str, set[str]] = {
     "/hello": {"GET"},
@@ -16,6 +17,12 @@ BRIDGE: dict[str, set[str]] = {
     f"/call-status/{CALL_ID}/new": {"POST"},
     f"/call-status/{CALL_ID}": {"GET"},
     "/subscribe": {"POST"},
+}
+NOTIFY: dict[str, set[str]] = {
+    f"/{PROJECT_ID}/notify": {"POST"},
+    f"/v1/{PROJECT_ID}/subscribers": {"POST"},
+    f"/{PROJECT_ID}/subscribers": {"GET"},
+    f"/v1/{PROJECT_ID}/mark-all-as-read": {"POST"},
 }
 AROUND: dict[str, set[str]] = {"/livez": {"GET"}, "/readyz": {"GET"}, "/metrics": {"GET"}}
 WITH_A_BODY = [
@@ -35,5 +42,7 @@ class Endpoint:
 
 
 EVERY_ENDPOINT = [
-    Endpoint(method, path) for path, methods in {**BRIDGE, **AROUND}.items() for method in sorted(methods)
+    Endpoint(method, path)
+    for path, methods in {**BRIDGE, **NOTIFY, **AROUND}.items()
+    for method in sorted(methods)
 ]

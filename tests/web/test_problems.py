@@ -76,6 +76,8 @@ async def test_a_fault_of_the_server_is_told_without_its_inside_and_logged_once(
     [
         ("PUT", "/session/a", b"{", 400, "invalid-input"),
         ("GET", "/metrics", None, 401, "not-authenticated"),
+        ("POST", "/a/notify", b"{", 401, "not-authenticated"),
+        ("GET", "/a/subscribers", None, 401, "not-authenticated"),
         ("GET", "/session/a", None, 404, "session-not-found"),
         ("GET", "/call-status/a", None, 404, "call-not-found"),
         ("GET", "/nope", None, 404, "not-found"),

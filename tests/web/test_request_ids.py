@@ -66,10 +66,11 @@ async def test_every_kind_of_answer_has_an_id(server: RunningServer) -> None:
         await ask(server, "PATCH", "/info"),
         await ask(server, "GET", "/metrics"),
         await ask(server, "HEAD", "/hello"),
+        await ask(server, "POST", "/a/notify"),
         await ask(server, "DELETE", f"/session/{session_id}"),
     ]
 
-    assert [answer.status for answer in answers] == [204, 204, 413, 405, 401, 200, 200]
+    assert [answer.status for answer in answers] == [204, 204, 413, 405, 401, 200, 401, 200]
     assert all(answer.headers["X-Request-ID"] for answer in answers)
 
 

@@ -1,0 +1,133 @@
+"""Devices: where else an account wants its notifications."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.figures import until_delivered
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.problems import pointers
+from tests.support.project import App, look
+from tests.support.server import running_server
+from tests.support.webhook_receiver import open_receiver, status
+
+URL = "https://device.example/hook?a=b"
+
+
+async def test_a_webhook_is_a_device(inbox: InboxClient) -> None:
+    device = (await inbox.add_device("webhook", URL)).json
+
+    assert device == {
+        "id": device["id"],
+        "channel": "webhook",
+        "address": URL,
+        "created_at": "2027-01-15T08:00:00.000Z",
+    }
+    assert await inbox.devices() == [device]
+
+
+@pytest.mark.parametrize("fields", [{"channel": "log"}, {"channel": "log", "address": None}])
+async def test_the_log_is_a_device_without_an_address(inbox: InboxClient, fields: Any) -> None:
+    device = (await inbox.ask("POST", "/devices", fields)).json
+
+    assert (device["channel"], device["address"]) == ("log", None)
+    assert look(inbox.server, "SELECT address FROM devices") == [("log:inbox",)]
+
+
+async def test_the_same_device_is_registered_once(inbox: InboxClient) -> None:
+    first = (await inbox.add_device("webhook", URL)).json
+    inbox.server.clock.advance(60)
+
+    answers = await asyncio.gather(*(inbox.add_device("webhook", URL) for _ in range(10)))
+    other = (await inbox.add_device("webhook", f"{URL}c")).json
+
+    assert all(answer.json == first for answer in answers)
+    assert await inbox.devices() == [first, other]
+
+
+@pytest.mark.parametrize(
+    ("fields", "places"),
+    [
+        ({}, ["#/channel"]),
+        ({"channel": "pigeon", "address": URL}, ["#/channel"]),
+        ({"channel": None, "address": 1}, ["#/channel", "#/address"]),
+        ({"channel": "webhook"}, ["#/address"]),
+        ({"channel": "webhook", "address": 7}, ["#/address"]),
+        ({"channel": "webhook", "address": ""}, ["#/address"]),
+        ({"channel": "webhook", "address": "log:inbox"}, ["#/address"]),
+        ({"channel": "webhook", "address": "ftp://a.example"}, ["#/address"]),
+        ({"channel": "webhook", "address": "https://a.example/" + "a" * 2048}, ["#/address"]),
+        ({"channel": "webhook", "address": "https://é.example/"}, ["#/address"]),
+        ({"channel": "log", "address": "anything"}, ["#/address"]),
+    ],
+)
+async def test_what_is_no_device_is_refused(inbox: InboxClient, fields: Any, places: list[str]) -> None:
+    problem = (await inbox.ask("POST", "/devices", fields)).problem(400)
+
+    assert pointers(problem) == places
+
+
+async def test_an_unknown_channel_is_told_which_there_are(inbox: InboxClient) -> None:
+    problem = (await inbox.add_device("pigeon", URL)).problem(400)
+
+    assert all(channel in problem["errors"][0]["detail"] for channel in ("webhook", "log"))
+
+
+async def test_an_account_has_so_many_devices_at_most(tmp_path: Path) -> None:
+    async with running_server(tmp_path, max_devices=2) as server:
+        inbox, other = await sign_in(server), await sign_in(server, 2)
+
+        answers = await asyncio.gather(*(inbox.add_device("webhook", f"{URL}{n}") for n in range(5)))
+
+        assert sorted(answer.status for answer in answers) == [200, 200, 409, 409, 409]
+        (await inbox.add_device("log")).problem(409)
+        kept = await inbox.devices()
+        assert (await inbox.add_device("webhook", kept[0]["address"])).json == kept[0]
+        assert (await other.add_device("log")).status == 200
+        await inbox.ask("DELETE", f"/devices/{kept[0]['id']}")
+        assert (await inbox.add_device("log")).status == 200
+
+
+async def test_a_device_is_deleted_once(inbox: InboxClient) -> None:
+    device_id = (await inbox.add_device("log")).json["id"]
+
+    assert (await inbox.ask("DELETE", f"/devices/{device_id}")).json == {"success": True}
+
+    (await inbox.ask("DELETE", f"/devices/{device_id}")).problem(404)
+    assert await inbox.devices() == []
+
+
+@pytest.mark.parametrize("device_id", ["none", "a" * 65, "%00", "%ff", "a%2Fb", "%C3%A9"])
+async def test_a_device_that_there_is_not_is_404(inbox: InboxClient, device_id: str) -> None:
+    (await inbox.ask("DELETE", f"/devices/{device_id}")).problem(404)
+
+
+async def test_a_device_is_told_of_what_comes_until_it_is_deleted(app: App, subscriber: InboxClient) -> None:
+    async with open_receiver() as receiver:
+        device = (await subscriber.add_device("webhook", receiver.url())).json
+        await app.notify([subscriber.account], title="first")
+        await receiver.got(1)
+        await subscriber.ask("DELETE", f"/devices/{device['id']}")
+        await app.notify([subscriber.account], title="second")
+        await until_delivered(app.server)
+
+        (request,) = receiver.requests
+
+    notice = orjson.loads(request.body)
+    (shown,) = [one for one in (await subscriber.page())["notifications"] if one["title"] == "first"]
+    assert (notice["id"], notice["title"], notice["account"]) == (shown["id"], "first", subscriber.account)
+
+
+async def test_a_device_that_says_that_it_is_gone_is_forgotten(app: App, subscriber: InboxClient) -> None:
+    async with open_receiver() as receiver:
+        receiver.otherwise = status(410)
+        await subscriber.add_device("webhook", receiver.url())
+        await subscriber.add_device("log")
+        await app.notify([subscriber.account])
+        await receiver.got(1)
+        await until_delivered(app.server)
+
+    assert [device["channel"] for device in await subscriber.devices()] == ["log"]

@@ -1,0 +1,226 @@
+"""Signing in with Ethereum: what a message must say."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.asking import ask
+from tests.support.inbox_client import (
+    get_nonce,
+    log_in,
+    post_login,
+    sign_in,
+    sound_fields,
+)
+from tests.support.problems import pointers
+from tests.support.server import RunningServer, running_server
+from tests.support.wallet import Wallet
+
+MINUTE_MS = 60_000
+NONCE_MS = 600_000
+SLACK_MS = 300_000
+WALLET = Wallet(1)
+
+
+async def is_signed_in(server: RunningServer, token: str) -> bool:
+    answer = await ask(server, "GET", "/inbox/devices", headers={"Authorization": f"Bearer {token}"})
+    assert answer.status in (200, 401)
+    return answer.status == 200
+
+
+async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningServer) -> None:
+    answers = [await ask(server, "POST", "/inbox/nonce", body) for body in (None, b"{}", b"anything")]
+
+    nonces = [answer.json["nonce"] for answer in answers]
+    assert len(set(nonces)) == 3
+    assert all(len(nonce) >= 17 and nonce.isascii() and nonce.isalnum() for nonce in nonces)
+    assert {answer.json["expires_at"] for answer in answers} == {"2027-01-15T08:10:00.000Z"}
+
+
+async def test_an_account_signs_in(server: RunningServer) -> None:
+    answer = await log_in(server, WALLET)
+
+    assert answer.json.keys() == {"token", "account", "expires_at"}
+    assert answer.json["account"] == WALLET.account
+    assert answer.json["expires_at"] == "2027-02-14T08:00:00.000Z"
+    assert await is_signed_in(server, answer.json["token"])
+
+
+@pytest.mark.parametrize(("chain_id", "spelled"), [(1, "1"), (137, "137"), (10**32 - 1, "9" * 32)])
+async def test_any_chain_will_do_and_is_the_one_that_is_shown(
+    server: RunningServer, chain_id: int, spelled: str
+) -> None:
+    answer = await log_in(server, WALLET, chain_id=chain_id)
+
+    assert answer.json["account"] == f"eip155:{spelled}:{WALLET.address}"
+
+
+async def test_two_chains_of_one_address_are_one_inbox(server: RunningServer) -> None:
+    one, other = await sign_in(server, chain_id=1), await sign_in(server, chain_id=10)
+    await one.add_device("log")
+
+    assert await other.devices() == await one.devices() != []
+
+
+async def test_the_server_answers_to_its_own_address_and_to_the_names_of_loopback(
+    server: RunningServer,
+) -> None:
+    port = server.url.rpartition(":")[2]
+
+    for name in ("127.0.0.1", "localhost", "LOCALHOST", "[::1]"):
+        domain = f"{name}:{port}"
+        for scheme in (None, "http", "HTTP"):
+            answer = await log_in(server, WALLET, domain=domain, uri=f"http://{domain}/login", scheme=scheme)
+            assert answer.status == 200, answer
+
+
+@pytest.mark.parametrize(
+    "domain", ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost", "localhost.example.org", "0.0.0.0"]
+)
+async def test_a_message_for_another_domain_is_refused(server: RunningServer, domain: str) -> None:
+    answer = await log_in(server, WALLET, domain=domain)
+
+    problem = answer.problem(400)
+    assert pointers(problem) == ["#/message"]
+    assert server.url.removeprefix("http://") in problem["errors"][0]["detail"]
+
+
+async def test_the_host_header_lends_no_domain(server: RunningServer) -> None:
+    fields = sound_fields(server, await get_nonce(server))
+    message = WALLET.message(**{**fields, "domain": "evil.example", "uri": "http://evil.example/"})
+    body = b'{"message":%s,"signature":"%s"}' % (
+        ('"' + message.replace("\n", "\\n") + '"').encode(),
+        WALLET.sign(message).encode(),
+    )
+
+    answer = await ask(server, "POST", "/inbox/login", body, {"Host": "evil.example"})
+
+    assert pointers(answer.problem(400)) == ["#/message", "#/message"]
+
+
+@pytest.mark.parametrize("scheme", ["https", "ftp", "wallet"])
+async def test_another_scheme_is_refused(server: RunningServer, scheme: str) -> None:
+    assert pointers((await log_in(server, WALLET, scheme=scheme)).problem(400)) == ["#/message"]
+
+
+@pytest.mark.parametrize(
+    "uri",
+    ["https://example.org/", "urn:isbn:1", "http://localhost/", "http://user@{}/", "https://{}/", "{}:x"],
+)
+async def test_a_uri_elsewhere_is_refused(server: RunningServer, uri: str) -> None:
+    uri = (
+        uri.replace("{}", server.url.removeprefix("http://")) if "//" in uri else uri.replace("{}", "mailto")
+    )
+
+    assert pointers((await log_in(server, WALLET, uri=uri)).problem(400)) == ["#/message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"domain": "bridge.example", "uri": "https://bridge.example/x"}, 200),
+        ({"domain": "bridge.example:443", "uri": "https://bridge.example"}, 200),
+        ({"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "https"}, 200),
+        ({"domain": "app.example:8443", "uri": "https://app.example:8443/?a=b#c"}, 200),
+        ({"domain": "app.example:8443", "uri": "https://bridge.example/"}, 200),
+        ({"domain": "bridge.example", "uri": "https://bridge.example/", "scheme": "http"}, 400),
+        ({"domain": "app.example", "uri": "https://app.example/"}, 400),
+        ({"domain": "bridge.example", "uri": "http://bridge.example/"}, 400),
+        ({}, 400),
+    ],
+)
+async def test_a_public_url_and_configured_origins_say_who_may_ask(
+    tmp_path: Path, fields: dict[str, Any], status: int
+) -> None:
+    async with running_server(
+        tmp_path, public_url="https://bridge.example/base", inbox_origins=["https://app.example:8443"]
+    ) as server:
+        assert (await log_in(server, WALLET, **fields)).status == status
+
+
+async def test_a_nonce_signs_in_once(server: RunningServer) -> None:
+    nonce = await get_nonce(server)
+
+    first = await log_in(server, WALLET, nonce=nonce)
+    second = await log_in(server, WALLET, nonce=nonce)
+
+    assert first.status == 200
+    assert second.problem(401)["type"] == "urn:bridge-server:problem:sign-in-refused"
+    assert second.headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_of_logins_that_race_with_one_nonce_one_wins(server: RunningServer) -> None:
+    nonce = await get_nonce(server)
+
+    answers = await asyncio.gather(*(log_in(server, Wallet(1 + n % 3), nonce=nonce) for n in range(12)))
+
+    assert sorted(answer.status for answer in answers) == [200] + [401] * 11
+
+
+@pytest.mark.parametrize("nonce", ["neverHandedOut12345", "a" * 128])
+async def test_a_nonce_that_was_never_handed_out_is_refused(server: RunningServer, nonce: str) -> None:
+    (await log_in(server, WALLET, nonce=nonce)).problem(401)
+
+
+@pytest.mark.parametrize(("after_ms", "status"), [(NONCE_MS - 1, 200), (NONCE_MS, 401)])
+async def test_a_nonce_expires(server: RunningServer, after_ms: int, status: int) -> None:
+    nonce = await get_nonce(server)
+    server.clock.advance(after_ms / 1000)
+
+    assert (await log_in(server, WALLET, nonce=nonce)).status == status
+
+
+async def test_a_sign_in_that_fails_leaves_the_nonce(server: RunningServer) -> None:
+    nonce = await get_nonce(server)
+    message = WALLET.message(**sound_fields(server, nonce))
+
+    failures = [
+        await log_in(server, WALLET, nonce=nonce, domain="example.org"),
+        await post_login(server, message, Wallet(2).sign(message)),
+        await post_login(server, message, "0x"),
+    ]
+
+    assert [answer.status for answer in failures] == [400, 401, 400]
+    assert (await post_login(server, message, WALLET.sign(message))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "offset_ms", "status"),
+    [
+        ("issued_at_ms", SLACK_MS, 200),
+        ("issued_at_ms", SLACK_MS + 1, 400),
+        ("issued_at_ms", -NONCE_MS - SLACK_MS, 200),
+        ("issued_at_ms", -NONCE_MS - SLACK_MS - 1, 400),
+        ("expires_at_ms", 1, 200),
+        ("expires_at_ms", 0, 400),
+        ("expires_at_ms", -MINUTE_MS, 400),
+        ("not_before_ms", 0, 200),
+        ("not_before_ms", 1, 400),
+    ],
+)
+async def test_the_message_must_be_of_this_time(
+    server: RunningServer, name: str, offset_ms: int, status: int
+) -> None:
+    answer = await log_in(server, WALLET, **{name: server.clock.now_ms() + offset_ms})
+
+    assert answer.status == status
+    if status == 400:
+        assert pointers(answer.problem(400)) == ["#/message"]
+
+
+async def test_every_fault_of_a_message_is_named_at_once(server: RunningServer) -> None:
+    now_ms = server.clock.now_ms()
+
+    answer = await log_in(
+        server,
+        WALLET,
+        domain="example.org",
+        uri="https://example.org/",
+        issued_at_ms=now_ms + 10 * MINUTE_MS,
+        expires_at_ms=now_ms,
+        not_before_ms=now_ms + 1,
+    )
+
+    assert pointers(answer.problem(400)) == ["#/message"] * 5

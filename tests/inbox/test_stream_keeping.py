@@ -1,0 +1,304 @@
+"""Streams in which nothing happens, and streams whose database does not keep up."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bridge_server.inbox.arrivals import Arrivals
+from bridge_server.inbox.errors import TooManyStreamsError
+from bridge_server.inbox.models import Arrival, InboxNotification, Overview, Positions, Question, Reader
+from bridge_server.inbox.store import SIGNED_OUT
+from bridge_server.inbox.stream import Stream
+from bridge_server.inbox.streams import Streams
+from bridge_server.kernel.background import running
+from bridge_server.kernel.caip10 import Account
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.signals import Signals
+from bridge_server.projects.models import ProjectId, TypeId
+from bridge_server.web.event_stream import Piece
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+
+ACCOUNT = 7
+EXPIRES_AT_MS = 1_800_000_060_000
+
+
+class Inbox:
+    """A store with the inbox of one account, that can be made to fail."""
+
+    def __init__(self) -> None:
+        self.notifications: list[InboxNotification] = []
+        self.failures: list[Exception] = []
+        self.meanwhile: list[Callable[[], None]] = []
+        self.released = asyncio.Event()
+        self.released.set()
+        self.reads = 0
+
+    async def newest(self, account: int) -> int:
+        return len(self.notifications)
+
+    async def page_after(self, account: int, after: int, limit: int) -> list[InboxNotification]:
+        found = self.notifications[after : after + limit]
+        await self._read()
+        if self.meanwhile:
+            self.meanwhile.pop()()
+            await asyncio.sleep(0.02)  # others see to what has come
+        return found
+
+    async def arrivals(self, positions: Positions, limit: int) -> list[Arrival]:
+        found = self.notifications[positions[ACCOUNT] :]
+        await self._read()
+        await self.released.wait()
+        return [Arrival(notification, [ACCOUNT]) for notification in found[:limit]]
+
+    async def overview(self, account: int) -> Overview:
+        raise NotImplementedError
+
+    async def page(self, account: int, question: Question) -> tuple[list[InboxNotification], int]:
+        raise NotImplementedError
+
+    async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:
+        raise NotImplementedError
+
+    async def _read(self) -> None:
+        self.reads += 1
+        await asyncio.sleep(0)
+        if self.failures:
+            raise self.failures.pop(0)
+
+
+class Written:
+    """An outlet that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.hurried = False
+
+    async def write(self, data: bytes) -> None:
+        self.text += data.decode()
+
+    def push(self, events: Piece) -> None:
+        self.text += events.plain.decode()
+
+    def hurry(self) -> None:
+        self.hurried = True
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids of the events."""
+        return [int(line[4:]) for line in self.text.splitlines() if line.startswith("id: ")]
+
+
+class Hub:
+    """Streams over an inbox that the test fills."""
+
+    def __init__(self, keep_alive_seconds: float = 3600.0) -> None:
+        self.inbox, self.signals, self.clock = Inbox(), Signals(), ManualClock()
+        arrivals = Arrivals(self.signals, "deliveries")
+        self.streams = Streams(self.inbox, arrivals, self.signals, self.clock, 3, keep_alive_seconds)
+
+    def come(self, count: int = 1, *, announced: bool = True) -> None:
+        """Something comes into the inbox."""
+        for _ in range(count):
+            number = len(self.inbox.notifications) + 1
+            content = ("App", TypeId("news"), "Title", "Body", None, 0, None, None)
+            self.inbox.notifications.append(InboxNotification(number, ProjectId("app"), *content))
+        if announced:
+            self.signals.touch(("deliveries", f"[{ACCOUNT}]"))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with running(self.streams.deliver_forever()), running(self.streams.keep_alive_forever()):
+            yield
+
+    async def join(self, last_event: int | None = None, digest: bytes = b"\x01") -> Stream:
+        reader = Reader(ACCOUNT, Account("eip155:0x", "eip155:1:0x"), digest, EXPIRES_AT_MS)
+        return await self.streams.join(reader, last_event)
+
+    @asynccontextmanager
+    async def flowing(
+        self, last_event: int | None = None
+    ) -> AsyncIterator[tuple[Written, "asyncio.Task[None]"]]:
+        """A stream that is written to, and whoever waits for its end."""
+        stream, written = await self.join(last_event), Written()
+        flow = asyncio.create_task(stream.flow(written))
+        try:
+            yield written, flow
+        finally:
+            flow.cancel()
+            await asyncio.gather(flow, return_exceptions=True)
+            stream.leave()
+
+
+async def until_told(written: Written, *ids: int) -> None:
+    async def told() -> bool:
+        return len(written.ids) >= len(ids)
+
+    await eventually(told)
+    assert written.ids == list(ids)
+
+
+async def test_a_stream_is_kept_alive_with_comments() -> None:
+    hub = Hub(keep_alive_seconds=0.005)
+    async with hub.opened(), hub.flowing() as (written, _):
+
+        async def kept() -> bool:
+            return written.text.count(":\n\n") >= 3
+
+        await eventually(kept)
+
+    assert set(written.text.split("\n\n")) == {":", ""}
+
+
+async def test_a_stream_in_which_nothing_happens_ends_with_its_token() -> None:
+    hub = Hub(keep_alive_seconds=0.005)
+    async with hub.opened(), hub.flowing() as (_, flow):
+        hub.clock.advance(59.999)
+        await asyncio.sleep(0.05)
+        before = flow.done()
+        hub.clock.advance(0.001)
+        await asyncio.wait_for(flow, 10)
+
+    assert not before
+
+
+async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> None:
+    hub = Hub()
+    hub.come(3)
+    async with hub.opened():
+        hub.clock.advance(60)
+        async with hub.flowing(0) as (written, flow):
+            await asyncio.wait_for(flow, 10)
+
+    assert written.ids == []
+
+
+@pytest.mark.parametrize("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
+async def test_what_cannot_be_read_at_once_is_told_later(error: Exception) -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (written, _):
+        hub.come()
+        await until_told(written, 1)
+        hub.inbox.failures = [error, error]
+        hub.come()
+        hub.come()
+
+        await until_told(written, 1, 2, 3)
+
+
+async def test_a_past_that_cannot_be_read_at_once_is_told_later() -> None:
+    hub = Hub()
+    hub.come(2)
+    hub.inbox.failures = [UnavailableError("The disk is full.")]
+    async with hub.opened(), hub.flowing(0) as (written, _):
+        await until_told(written, 1, 2)
+
+
+async def test_more_than_is_read_at_once_comes_whole() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (written, _):
+        hub.come()
+        await until_told(written, 1)
+        hub.come(350)
+
+        await until_told(written, *range(1, 352))
+
+
+async def test_what_comes_between_the_last_read_and_the_first_push_is_not_lost() -> None:
+    hub = Hub()
+    hub.come(2)
+    async with hub.opened(), hub.flowing(0) as (written, _):
+        for expected in range(3, 40):
+            await asyncio.sleep(0)
+            hub.come()
+            await asyncio.sleep(0)
+            assert len(written.ids) <= expected
+
+        await until_told(written, *range(1, 40))
+
+
+async def test_what_comes_while_the_past_is_read_is_not_lost() -> None:
+    hub = Hub()
+    hub.inbox.meanwhile = [hub.come, hub.come]
+    async with hub.opened(), hub.flowing() as (written, _):
+        await until_told(written, 1, 2)
+
+
+async def test_what_a_stream_has_read_itself_is_not_pushed_to_it_again() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (one, _):
+        hub.come()
+        await until_told(one, 1)
+        hub.inbox.released.clear()
+        hub.come()
+        async with hub.flowing(0) as (other, _):
+            await until_told(other, 1, 2)
+            hub.inbox.released.set()
+            hub.come()
+
+            await until_told(one, 1, 2, 3)
+            await until_told(other, 1, 2, 3)
+
+
+async def test_announcements_that_come_together_are_read_together() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (written, _):
+        hub.come()
+        await until_told(written, 1)
+        before = hub.inbox.reads
+        for _ in range(50):
+            hub.come()
+
+        await until_told(written, *range(1, 52))
+        assert hub.inbox.reads - before <= 3
+
+
+async def test_what_comes_for_accounts_without_streams_is_not_read() -> None:
+    hub = Hub()
+    async with hub.opened():
+        hub.come(3)
+        hub.signals.touch(("deliveries", "[1,2,3]"))
+        await asyncio.sleep(0.01)
+
+        assert hub.inbox.reads == 0
+
+
+async def test_streams_that_were_left_are_forgotten() -> None:
+    hub = Hub()
+    streams = [await hub.join() for _ in range(3)]
+    with pytest.raises(TooManyStreamsError):
+        await hub.join()
+
+    for stream in streams:
+        stream.leave()
+        stream.leave()
+
+    assert hub.streams.open == 0
+    again = await hub.join()
+    streams[0].leave()
+    assert hub.streams.open == 1
+    again.leave()
+
+
+async def test_a_token_that_was_ended_ends_its_streams_only() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (_, flow):
+        other = await hub.join(digest=b"\x02")
+        hub.signals.touch((SIGNED_OUT, "02"))
+        written = Written()
+        await asyncio.wait_for(other.flow(written), 10)
+
+        assert written.text == ""
+        assert not flow.done()
+        hub.signals.touch((SIGNED_OUT, "01"))
+        await asyncio.wait_for(flow, 10)
+
+
+async def test_a_server_that_stops_has_no_new_streams() -> None:
+    hub = Hub()
+    async with hub.opened():
+        hub.streams.close()
+        async with hub.flowing(0) as (_, flow):
+            await asyncio.wait_for(flow, 10)

@@ -1,0 +1,157 @@
+"""What an account receives: choosing projects and types, and seeing what is unread."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.inbox_client import InboxClient
+from tests.support.problems import pointers
+from tests.support.project import NEWS, OFFERS, App, create_app
+from tests.support.server import RunningServer
+
+NOW = "2027-01-15T08:00:00.000Z"
+AVAILABLE = [{"id": NEWS, "name": "News"}, {"id": OFFERS, "name": "Offers"}]
+
+
+async def test_an_account_that_did_nothing_receives_nothing(inbox: InboxClient) -> None:
+    assert await inbox.overview() == {"subscriptions": [], "unsubscribed": []}
+
+
+@pytest.mark.parametrize("body", [None, b"{}", b'{"notification_types":null}', b'{"other":1}'])
+async def test_without_types_an_account_receives_all(app: App, inbox: InboxClient, body: Any) -> None:
+    answer = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", body)
+
+    assert answer.json == {
+        "project_id": app.project_id,
+        "account": inbox.account,
+        "notification_types": [NEWS, OFFERS],
+    }
+    assert await inbox.overview() == {
+        "subscriptions": [
+            {
+                "project_id": app.project_id,
+                "project_name": "App",
+                "notification_types": [NEWS, OFFERS],
+                "available_types": AVAILABLE,
+                "unread": 0,
+                "subscribed_at": NOW,
+            }
+        ],
+        "unsubscribed": [],
+    }
+    assert (await app.listing()).json == [inbox.account]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored"), [([], []), ([OFFERS], [OFFERS]), ([OFFERS, NEWS, OFFERS], [NEWS, OFFERS])]
+)
+async def test_types_may_be_chosen_and_chosen_anew(
+    app: App, inbox: InboxClient, wanted: list[str], stored: list[str]
+) -> None:
+    await inbox.subscribe(app.project_id)
+    app.server.clock.advance(60)
+
+    answer = await inbox.subscribe(app.project_id, wanted)
+
+    assert answer.json["notification_types"] == stored
+    (subscription,) = (await inbox.overview())["subscriptions"]
+    assert (subscription["notification_types"], subscription["available_types"]) == (stored, AVAILABLE)
+    assert subscription["subscribed_at"] == NOW
+
+
+async def test_types_that_there_are_not_are_all_named(app: App, inbox: InboxClient) -> None:
+    answer = await inbox.subscribe(app.project_id, [NEWS, "nope", OFFERS, "", "\u0000"])
+
+    assert pointers(answer.problem(400)) == [f"#/notification_types/{place}" for place in (1, 3, 4)]
+    assert (await inbox.overview())["subscriptions"] == []
+
+
+@pytest.mark.parametrize(
+    ("types", "places"),
+    [("news", [""]), ([1, NEWS, None], ["/0", "/2"]), ({}, [""]), ([NEWS] * 257, [""])],
+)
+async def test_types_of_the_wrong_shape_are_refused(
+    app: App, inbox: InboxClient, types: Any, places: list[str]
+) -> None:
+    answer = await inbox.ask("PUT", f"/subscriptions/{app.project_id}", {"notification_types": types})
+
+    assert pointers(answer.problem(400)) == [f"#/notification_types{place}" for place in places]
+
+
+@pytest.mark.parametrize(
+    "project_id", ["none", "0" * 32, "-", "a" * 64, "a" * 65, "A", "%ff", "%C3%A9", "%00", "a%2Fb"]
+)
+async def test_a_project_that_there_is_not_cannot_be_received(inbox: InboxClient, project_id: str) -> None:
+    (await inbox.subscribe(project_id)).problem(404)
+    (await inbox.unsubscribe(project_id)).problem(404)
+
+
+async def test_an_account_leaves_once(app: App, subscriber: InboxClient) -> None:
+    assert (await subscriber.unsubscribe(app.project_id)).json == {"success": True}
+
+    assert (
+        (await subscriber.unsubscribe(app.project_id)).problem(404)["type"].endswith("subscription-not-found")
+    )
+    assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
+    assert (await app.notify([subscriber.account])).json["not_found"] == [subscriber.account]
+
+
+async def test_what_is_unread_is_counted_by_project(
+    server: RunningServer, app: App, subscriber: InboxClient
+) -> None:
+    other = await create_app(server, app.operator, "Other")
+    await subscriber.subscribe(other.project_id)
+    for title in ("one", "two", "three"):
+        await app.notify([subscriber.account], title=title)
+    await other.notify([subscriber.account])
+
+    await subscriber.mark((await subscriber.ids(f"?project_id={app.project_id}"))[:1])
+
+    subscriptions = (await subscriber.overview())["subscriptions"]
+    assert [(one["project_name"], one["unread"]) for one in subscriptions] == [("App", 2), ("Other", 1)]
+    assert (await app.mark_all()).json == {"marked": 2}
+    subscriptions = (await subscriber.overview())["subscriptions"]
+    assert [(one["project_name"], one["unread"]) for one in subscriptions] == [("App", 0), ("Other", 1)]
+
+
+async def test_a_project_that_was_left_is_told_of_while_something_is_unread(
+    app: App, subscriber: InboxClient
+) -> None:
+    await app.notify([subscriber.account])
+    await subscriber.unsubscribe(app.project_id)
+
+    overview = await subscriber.overview()
+
+    left = {"project_id": app.project_id, "project_name": "App", "unread": 1}
+    assert overview == {"subscriptions": [], "unsubscribed": [left]}
+    await subscriber.mark(await subscriber.ids())
+    assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
+
+
+async def test_a_type_that_was_removed_is_gone_from_the_choice(app: App, subscriber: InboxClient) -> None:
+    await app.operator.projects.remove_type(app.project_id, OFFERS)
+
+    (subscription,) = (await subscriber.overview())["subscriptions"]
+
+    assert subscription["notification_types"] == [NEWS]
+    assert [kind["id"] for kind in subscription["available_types"]] == [NEWS]
+
+
+async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -> None:
+    await app.notify([subscriber.account])
+
+    await app.operator.projects.delete(app.project_id)
+
+    assert await subscriber.overview() == {"subscriptions": [], "unsubscribed": []}
+    assert await subscriber.ids() == []
+    (await subscriber.subscribe(app.project_id)).problem(404)
+
+
+async def test_the_spelling_that_signed_in_last_is_the_one_that_is_listed(
+    app: App, inbox: InboxClient
+) -> None:
+    await app.subscribe(inbox.account.lower().replace("eip155:1:", "eip155:10:"))
+
+    await inbox.subscribe(app.project_id)
+
+    assert (await app.listing()).json == [inbox.account]

@@ -1,0 +1,157 @@
+"""Who may publish for a project: the bearer of one of its live secrets, and for no other project."""
+
+from collections.abc import Sequence
+
+import pytest
+from multidict import CIMultiDict
+
+from tests.support.asking import Answer, ask
+from tests.support.project import METHODS, App, account, create_app, paths_of
+from tests.support.raw_http import ask_raw, spell
+
+A = account(1)
+every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
+RESERVED = ["v1", "rpc", "inbox", "admin", "console"]
+
+
+async def knock(app: App, endpoint: str, project_id: str, authorizations: Sequence[str]) -> Answer:
+    """A call that is well-formed but for who makes it."""
+    headers = CIMultiDict([("Authorization", value) for value in authorizations])
+    path = paths_of(project_id)[endpoint]
+    return await ask(app.server, METHODS[endpoint], path, b'{"accounts":[]}', headers)
+
+
+async def refusal(app: App, endpoint: str, project_id: str, *authorizations: str) -> dict[str, object]:
+    """What somebody who may not is told, but for the id of the request."""
+    answer = await knock(app, endpoint, project_id, authorizations)
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    return {**answer.problem(401), "instance": ""}
+
+
+def bearer(app: App) -> str:
+    return f"Bearer {app.secret}"
+
+
+@every_endpoint
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+async def test_the_bearer_of_the_secret_is_let_in(app: App, endpoint: str, scheme: str) -> None:
+    answer = await knock(app, endpoint, app.project_id, [f"{scheme} {app.secret}"])
+
+    assert answer.status == (400 if METHODS[endpoint] == "POST" and endpoint != "mark all" else 200)
+
+
+@every_endpoint
+async def test_everybody_else_is_told_the_same(app: App, other_app: App, endpoint: str) -> None:
+    mine, secret = app.project_id, app.secret
+    nothing = await refusal(app, endpoint, mine)
+
+    for authorizations in [
+        [""],
+        ["Bearer"],
+        ["Bearer "],
+        ["Bearer wrong"],
+        [secret],
+        [f"Basic {secret}"],
+        [f"Bearer{secret}"],
+        [f"Bearer {secret}x"],
+        [f"Bearer {secret[:-1]}"],
+        [f"Bearer {secret.swapcase()}"],
+        [f'Bearer "{secret}"'],
+        [f"Bearer {secret}, Bearer {secret}"],
+        [f"Bearer {secret}", f"Bearer {secret}"],
+        ["Bearer wrong", f"Bearer {secret}"],
+        ["Bearer é😀"],
+        [bearer(other_app)],
+    ]:
+        assert await refusal(app, endpoint, mine, *authorizations) == nothing
+    for project_id in ["0" * 32, mine[:-1], mine + "0", mine.upper(), "%00", "%F0%9F%98%80", "x" * 128]:
+        if project_id != mine:
+            assert await refusal(app, endpoint, project_id, bearer(app)) == nothing
+    assert await refusal(app, endpoint, other_app.project_id, bearer(app)) == nothing
+
+
+@pytest.mark.parametrize("word", RESERVED)
+async def test_reserved_words_are_unknown_projects(app: App, word: str) -> None:
+    for endpoint in ("notify", "lookup", "mark all"):
+        assert await refusal(app, endpoint, word, bearer(app)) == await refusal(app, endpoint, app.project_id)
+
+
+async def test_a_secret_of_bytes_that_are_no_text_is_wrong(app: App) -> None:
+    request = spell("POST", app.paths["notify"], b"{}", b"Authorization: Bearer \xff\xfe")
+
+    (await ask_raw(app.server, request)).problem(401)
+
+
+@every_endpoint
+async def test_an_id_of_more_than_128_characters_is_no_path(app: App, endpoint: str) -> None:
+    (await knock(app, endpoint, "x" * 129, [bearer(app)])).problem(404)
+
+
+async def test_an_id_in_another_spelling_of_the_path_is_the_same(app: App) -> None:
+    escaped = "".join(f"%{byte:02x}" for byte in app.project_id.encode())
+
+    answer = await app.ask("GET", f"/{escaped}/subscribers")
+
+    assert answer.json == []
+
+
+async def test_both_live_secrets_open_and_a_revoked_one_none_at_the_very_next_request(app: App) -> None:
+    projects, mine = app.operator.projects, app.project_id
+    (first,) = (await projects.show(mine)).secrets
+    second = await projects.rotate_secret(mine)
+    old, new = bearer(app), f"Bearer {second.secret}"
+
+    both = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
+    await projects.revoke_secret(mine, first.number)
+    one = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
+    await projects.revoke_secret(mine, second.number)
+    none = [(await knock(app, "mark all", mine, [each])).status for each in (old, new)]
+
+    assert (both, one, none) == ([200, 200], [401, 200], [401, 401])
+
+
+@every_endpoint
+async def test_a_deleted_project_is_unknown_at_once(app: App, endpoint: str) -> None:
+    nothing = await refusal(app, endpoint, app.project_id)
+    await app.operator.projects.delete(app.project_id)
+
+    assert await refusal(app, endpoint, app.project_id, bearer(app)) == nothing
+
+
+async def test_who_takes_a_deleted_projects_id_finds_nothing_of_it(app: App) -> None:
+    old = await create_app(app.server, app.operator, "Old", "shop")
+    await old.subscribe(A)
+    await old.notify([A], "x", title="old")
+    await app.operator.projects.delete("shop")
+
+    new = await create_app(app.server, app.operator, "New", "shop")
+
+    assert (await knock(app, "notify", "shop", [bearer(old)])).status == 401
+    assert (await new.listing()).json == []
+    assert (await new.notify([A], "x", title="new")).json["not_found"] == [A]
+    assert (await new.mark_all()).json == {"marked": 0}
+
+
+async def test_nothing_of_one_project_is_told_to_another(app: App, other_app: App) -> None:
+    await app.subscribe(A)
+    await app.notify([A], "x")
+
+    assert (await other_app.listing()).json == []
+    assert (await other_app.lookup([A])).json == {}
+    assert (await other_app.notify([A], "x")).json["not_found"] == [A]
+    assert (await other_app.mark_all()).json == {"marked": 0}
+    assert (await app.listing()).json == [A]
+    assert (await app.mark_all()).json == {"marked": 1}
+
+
+@pytest.mark.parametrize(
+    "project_id", ["a", "0", "-", "call-statu", "shop-2", "x" * 64, "hello", "subscribe"]
+)
+async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) -> None:
+    own = await create_app(app.server, app.operator, "Own", project_id)
+    await own.subscribe(A)
+
+    assert (await own.notify([A])).json["sent"] == [A]
+    assert list((await own.lookup([A])).json) == [A]
+    assert (await own.listing()).json == [A]
+    assert (await own.mark_all()).json == {"marked": 1}

@@ -1,0 +1,179 @@
+"""Devices of those who are sent to: told once each, from the outbox, and nobody else's."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bridge_server.storage import notify_store
+from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN, until_delivered
+from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app
+from tests.support.server import running_server
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+A, B, C = accounts(3)
+
+
+def add_device(app: App, spelled: str, device_id: str, address: str, channel: str = "webhook") -> None:
+    execute(
+        app.server,
+        """
+        INSERT INTO devices (device_id, account, channel, address, created_at_ms)
+        VALUES (?, (SELECT id FROM accounts WHERE account_key = ?), ?, ?, 0)
+        """,
+        device_id,
+        spelled.replace("eip155:1:", "eip155:"),
+        channel,
+        address,
+    )
+
+
+def outbox(app: App) -> list[str]:
+    return [row[0] for row in look(app.server, "SELECT message_id FROM outbox ORDER BY message_id")]
+
+
+async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
+    """Where a notice came in and for which account, once nothing is owed any more."""
+    await until_delivered(app.server)
+    return sorted((request.path, orjson.loads(request.body)["account"]) for request in receiver.requests)
+
+
+async def test_a_device_is_told_all_of_a_notification(app: App, receiver: WebhookReceiver) -> None:
+    await app.subscribe(A)
+    add_device(app, A, "device-1", receiver.url("/a"))
+
+    await app.notify([A], title="a\nb", body="“body”", url="https://example.org/")
+    await until_delivered(app.server)
+
+    (request,) = receiver.requests
+    (number,) = look(app.server, "SELECT id FROM sendings")[0]
+    assert request.path == "/a"
+    assert request.headers["webhook-id"] == f"device-1.{number}"
+    assert orjson.loads(request.body) == {
+        "event": "notification",
+        "id": str(number),
+        "project_id": app.project_id,
+        "project_name": "App",
+        "account": A,
+        "type": NEWS,
+        "title": "a b",
+        "body": "“body”",
+        "url": "https://example.org/",
+        "sent_at": "2027-01-15T08:00:00.000Z",
+    }
+
+
+async def test_every_device_of_every_account_that_is_sent_to_is_told_once(
+    app: App, receiver: WebhookReceiver
+) -> None:
+    await app.subscribe(A, B)
+    for path, spelled in (("/a1", A), ("/a2", A), ("/b", B)):
+        add_device(app, spelled, f"device{path}", receiver.url(path))
+
+    await app.notify([A, B, A])
+
+    assert await told(app, receiver) == [("/a1", A), ("/a2", A), ("/b", B)]
+
+
+async def test_devices_of_those_who_are_not_sent_to_are_told_nothing(
+    app: App, other_app: App, receiver: WebhookReceiver
+) -> None:
+    limited, without_type, left, stranger = accounts(4)
+    await app.operator.projects.limit_accounts(app.project_id, 1, 1)
+    await app.subscribe(limited, left)
+    await app.notify([limited])
+    await app.subscribe(without_type, types=[OFFERS])
+    await app.unsubscribe(left)
+    await other_app.subscribe(stranger)
+    for spelled in (limited, without_type, left, stranger):
+        add_device(app, spelled, f"device {spelled}", receiver.url())
+
+    await app.notify([limited, without_type, left, stranger])
+
+    assert await told(app, receiver) == []
+
+
+async def test_a_repeat_tells_only_the_devices_of_those_it_reaches_now(
+    app: App, receiver: WebhookReceiver
+) -> None:
+    await app.subscribe(A, B)
+    add_device(app, A, "device-a", receiver.url("/a"))
+    add_device(app, B, "device-b", receiver.url("/b"))
+
+    await app.notify([A], "x", title="first")
+    await app.notify([A, B], "x", title="second")
+
+    assert await told(app, receiver) == [("/a", A), ("/b", B)]
+    assert {orjson.loads(request.body)["title"] for request in receiver.requests} == {"first"}
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 2
+
+
+async def test_the_account_is_spelled_as_the_project_knows_it(app: App, receiver: WebhookReceiver) -> None:
+    await app.subscribe(A.replace("eip155:1:", "eip155:137:"))
+    add_device(app, A, "device", receiver.url("/a"))
+
+    await app.notify([A])
+
+    assert await told(app, receiver) == [("/a", A.replace("eip155:1:", "eip155:137:"))]
+
+
+async def test_an_attempt_that_failed_is_repeated_under_the_same_id(
+    app: App, receiver: WebhookReceiver
+) -> None:
+    await app.subscribe(A)
+    add_device(app, A, "device", receiver.url())
+    receiver.script.append(status(500))
+
+    await app.notify([A])
+    await receiver.got(1)
+    app.server.clock.advance(60)
+    await receiver.got(2)
+
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
+
+
+async def test_a_device_of_the_log_is_told_there(app: App) -> None:
+    await app.subscribe(A)
+    add_device(app, A, "device", "log:", channel="log")
+
+    assert (await app.notify([A])).json["sent"] == [A]
+
+    await until_delivered(app.server)
+    assert outbox(app) == []
+
+
+async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.subscribe(A, B)
+    add_device(app, A, "device", "http://127.0.0.1:9/")
+
+    def break_down(*_: object) -> None:
+        raise sqlite3.IntegrityError("the disk is no more")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(notify_store, "enqueue", break_down)
+        failed = await app.notify([A, B], "x")
+
+    failed.problem(500)
+    tables = ("notifications", "sendings", "deliveries", "covered_accounts", "account_buckets", "outbox")
+    assert [look(app.server, f"SELECT count(*) FROM {table}")[0][0] for table in tables] == [0] * len(tables)
+    assert (await app.notify([A, B], "x")).json["sent"] == [A, B]
+
+
+async def test_500_accounts_with_devices_are_told_each(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
+    everybody = accounts(500)
+    async with running_server(tmp_path, ManualClock(), **settings) as server, opened_app(server) as app:
+        await app.subscribe(*everybody)
+        for number, spelled in enumerate(everybody):
+            if number % 5 == 0:
+                add_device(app, spelled, f"device {number}", receiver.url(f"/{number}"))
+
+        await asyncio.gather(*(app.notify(everybody) for _ in range(2)))
+
+        assert len(await told(app, receiver)) == 200
+    assert len({request.headers["webhook-id"] for request in receiver.requests}) == 200

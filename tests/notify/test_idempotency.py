@@ -1,0 +1,251 @@
+"""`notification_id`: the first call says what is sent, later ones only to whom; for ever."""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.project import DELIVERED, OFFERS, App, account, accounts, look, opened_app, operator_beside
+from tests.support.server import RunningServer, running_server
+
+A, B, C = accounts(3)
+YEARS_10 = 10 * 366 * 86_400
+COVERED = """
+SELECT accounts.account_key FROM covered_accounts JOIN accounts ON accounts.id = covered_accounts.account
+ORDER BY account
+"""
+
+
+def key(spelled: str) -> str:
+    return spelled.replace("eip155:1:", "eip155:")
+
+
+def titles(app: App, spelled: str) -> list[str]:
+    """What has been delivered to an account."""
+    return [title for who, title in look(app.server, DELIVERED) if who == key(spelled)]
+
+
+def tokens_spent(app: App, spelled: str) -> int:
+    """How many tokens of an account are spent by the server's default limit, as of now."""
+    sql = """
+    SELECT full_at_us FROM account_buckets JOIN accounts ON accounts.id = account_buckets.account
+    WHERE accounts.account_key = ?
+    """
+    rows = look(app.server, sql, key(spelled))
+    spent_us = rows[0][0] - app.server.clock.now_us() if rows else 0
+    assert spent_us % 1_800_000_000 == 0
+    return int(spent_us // 1_800_000_000)
+
+
+async def all_is_swept(server: RunningServer) -> bool:
+    return look(server, "SELECT 1 FROM deliveries UNION ALL SELECT 1 FROM sendings") == []
+
+
+def sent(*spelled: str) -> dict[str, list[str]]:
+    return {"sent": list(spelled), "failed": [], "not_found": []}
+
+
+async def test_a_repeat_sends_nothing_and_says_sent(app: App) -> None:
+    await app.subscribe(A, B)
+
+    answers = [await app.notify([A, B], "x") for _ in range(3)]
+
+    assert [answer.json for answer in answers] == [sent(A, B)] * 3
+    assert look(app.server, "SELECT count(*) FROM deliveries") == [(2,)]
+    assert (tokens_spent(app, A), tokens_spent(app, B)) == (1, 1)
+
+
+async def test_a_repeat_sends_what_the_first_call_said_to_those_it_has_not_reached(app: App) -> None:
+    await app.subscribe(A, B, C)
+    await app.notify([A], "x", title="first", url="https://example.org/first")
+
+    answer = await app.notify([A, B], "x", title="second", body="other", type=OFFERS)
+
+    assert answer.json == sent(A, B)
+    assert titles(app, A) == titles(app, B) == ["first"]
+    assert titles(app, C) == []
+    assert look(app.server, "SELECT title, body, url FROM notifications") == [
+        ("first", "Body", "https://example.org/first")
+    ]
+    assert (tokens_spent(app, A), tokens_spent(app, B), tokens_spent(app, C)) == (1, 1, 0)
+
+
+async def test_a_repeat_goes_by_the_type_of_the_first_call(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.subscribe(C, types=[OFFERS])
+    await app.notify([A], "x")
+
+    answer = await app.notify([B, C], "x", type=OFFERS)
+
+    failed = [{"account": C, "reason": "type_not_subscribed"}]
+    assert answer.json == {"sent": [B], "failed": failed, "not_found": []}
+
+
+async def test_a_repeat_may_name_a_type_that_there_is_not(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.notify([A], "x")
+
+    assert (await app.notify([B], "x", type="nonsense")).json == sent(B)
+
+
+async def test_a_repeat_must_be_well_formed_all_the_same(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.notify([A], "x")
+
+    (await app.notify([B], "x", title="")).problem(400)
+
+    assert titles(app, B) == []
+
+
+async def test_a_first_call_of_an_unknown_type_fixes_nothing(app: App) -> None:
+    await app.subscribe(A)
+
+    (await app.notify([A], "x", type="nonsense", title="refused")).problem(400)
+
+    assert (await app.notify([A], "x", title="taken")).json == sent(A)
+    assert titles(app, A) == ["taken"]
+
+
+async def test_a_first_call_that_reaches_nobody_fixes_the_content(app: App) -> None:
+    assert (await app.notify([A], "x", title="first")).json["not_found"] == [A]
+    await app.subscribe(A)
+
+    answer = await app.notify([A], "x", title="second")
+
+    assert answer.json == sent(A)
+    assert titles(app, A) == ["first"]
+
+
+async def test_who_was_reached_counts_as_sent_to_though_it_has_left(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.notify([A], "x")
+    await app.unsubscribe(A, B)
+
+    assert (await app.notify([A, B], "x")).json == {"sent": [A], "failed": [], "not_found": [B]}
+    await app.subscribe(A)
+    assert (await app.notify([A], "x")).json == sent(A)
+    assert titles(app, A) == ["Title"]
+
+
+async def test_who_was_reached_counts_as_sent_to_though_it_gave_up_the_type(app: App) -> None:
+    await app.subscribe(A)
+    await app.notify([A], "x")
+    await app.subscribe(A, types=[OFFERS])
+
+    assert (await app.notify([A], "x")).json == sent(A)
+
+
+async def test_who_was_limited_is_reached_by_a_repeat(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
+    await app.notify([A], title="before")
+
+    first = await app.notify([A, B], "x", title="first")
+    app.server.clock.advance(3_600)
+    second = await app.notify([A, B], "x", title="second")
+
+    assert first.json["sent"] == [B]
+    assert second.json == sent(A, B)
+    assert titles(app, A) == ["before", "first"]
+    assert titles(app, B) == ["first"]
+
+
+async def test_who_was_reached_counts_as_sent_to_though_its_bucket_is_empty(app: App) -> None:
+    await app.subscribe(A)
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
+    await app.notify([A], "x")
+
+    assert (await app.notify([A], "x")).json == sent(A)
+
+
+async def test_ids_differ_in_every_character(app: App) -> None:
+    await app.subscribe(A)
+    ids = ["x", "X", "x ", " x", "x\u0000", "é", "e\u0301", "null"]
+
+    for notification_id in ids:
+        await app.notify([A], notification_id, title=f"for {notification_id!r}"[:64])
+
+    assert titles(app, A) == [f"for {notification_id!r}" for notification_id in ids]
+
+
+async def test_an_id_of_another_project_is_another_notification(app: App, other_app: App) -> None:
+    for each in (app, other_app):
+        await each.subscribe(A)
+
+    await app.notify([A], "x", title="mine")
+    await other_app.notify([A], "x", title="theirs")
+
+    assert titles(app, A) == ["mine", "theirs"]
+
+
+async def test_an_id_holds_for_ever_though_its_notification_is_gone(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_server(tmp_path, clock, sweep_interval=0.01) as server, opened_app(server) as app:
+        await app.subscribe(A, B)
+        await app.notify([A], "x", title="first")
+        clock.advance(YEARS_10)
+        await eventually(lambda: all_is_swept(server))
+
+        answer = await app.notify([A, B], "x", title="second")
+
+        assert answer.json == sent(A, B)
+        assert titles(app, A) == []
+        assert titles(app, B) == ["first"]
+
+
+async def test_an_id_survives_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with running_server(tmp_path, clock) as server, opened_app(server) as app:
+        await app.subscribe(A, B)
+        await app.notify([A], "x", title="first")
+        project_id, secret = app.project_id, app.secret
+
+    async with (
+        running_server(tmp_path, clock) as server,
+        operator_beside(server.settings.database_file, clock) as operator,
+    ):
+        app = App(server, operator, project_id, secret)
+        answer = await app.notify([A, B], "x", title="second")
+
+        assert answer.json == sent(A, B)
+        assert titles(app, A) == titles(app, B) == ["first"]
+
+
+@pytest.mark.parametrize("calls", [2, 20])
+async def test_first_calls_that_meet_make_one_notification(app: App, calls: int) -> None:
+    everybody = accounts(10 + calls)
+    await app.subscribe(*everybody)
+    wanted = [[*everybody[:10], everybody[10 + number]] for number in range(calls)]
+
+    answers = await asyncio.gather(
+        *(app.notify(wanted[number], "x", title=f"call {number}") for number in range(calls))
+    )
+
+    assert [answer.json for answer in answers] == [sent(*each) for each in wanted]
+    delivered = look(app.server, DELIVERED)
+    assert Counter(who for who, _ in delivered) == Counter(key(each) for each in everybody)
+    assert len({title for _, title in delivered}) == 1
+    assert look(app.server, "SELECT count(*) FROM notifications") == [(1,)]
+    assert look(app.server, COVERED) == [(key(each),) for each in everybody]
+    assert {tokens_spent(app, each) for each in everybody} == {1}
+
+
+async def test_every_account_is_reached_once_however_calls_overlap(app: App) -> None:
+    everybody = accounts(60)
+    await app.subscribe(*everybody)
+
+    await asyncio.gather(*(app.notify(everybody[start : start + 30], "x") for start in range(0, 31, 2)))
+
+    delivered = look(app.server, DELIVERED)
+    assert Counter(who for who, _ in delivered) == Counter(key(each) for each in everybody)
+
+
+async def test_calls_without_an_id_that_meet_are_notifications_of_their_own(app: App) -> None:
+    await app.subscribe(account(1))
+
+    await asyncio.gather(*(app.notify([A], title=f"call {number}") for number in range(5)))
+
+    assert sorted(titles(app, A)) == [f"call {number}" for number in range(5)]

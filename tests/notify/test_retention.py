@@ -1,0 +1,331 @@
+"""How long notifications are kept: 90 days once read, a year unread, counted from when they were sent."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.caip10 import parse_account
+from bridge_server.kernel.instants import day_of
+from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.models import Notification, NotifyRequest
+from bridge_server.notify.service import Publishing
+from bridge_server.operations import Operations
+from bridge_server.projects.models import NO_FIGURES, Figures, Project, TypeId
+from bridge_server.storage.database import Row, Statement, Transaction, Value
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.notify_store import SqlNotifyStore
+from bridge_server.storage.sqlite import SqliteDatabase
+from tests.support.clock import ManualClock
+from tests.support.project import NEWS, accounts, operator_beside, subscribe
+
+MS = 0.001
+DAY = 86_400
+MOST_AT_ONCE = 1_000
+READ_KEPT, UNREAD_KEPT = 90 * DAY, 365 * DAY
+TABLES = ("deliveries", "sendings", "notifications", "covered_accounts")
+ORPHANS = """
+SELECT 'delivery' FROM deliveries WHERE sending NOT IN (SELECT id FROM sendings)
+UNION ALL SELECT 'sending' FROM sendings WHERE notification NOT IN (SELECT id FROM notifications)
+UNION ALL SELECT 'notification' FROM notifications
+    WHERE idempotency_key IS NULL AND id NOT IN (SELECT notification FROM sendings)
+UNION ALL SELECT 'cover' FROM covered_accounts WHERE notification NOT IN (SELECT id FROM notifications)
+"""
+A, B, C = accounts(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The service on a database of its own, without a server that would sweep by itself."""
+
+    clock: ManualClock
+    database: SqliteDatabase
+    publishing: Publishing
+    operator: Operations
+    project: Project
+
+    async def send(
+        self, *wanted: str, notification_id: str | None = None, project: Project | None = None
+    ) -> None:
+        content = Notification(TypeId(NEWS), "Title", "Body", None)
+        keys = {spelled: parse_account(spelled).key for spelled in wanted}
+        request = NotifyRequest(content, notification_id, keys)
+        assert await self.publishing.notify(project or self.project, request) == {}
+
+    async def read_by_user(self, spelled: str, sending: int) -> None:
+        """As an inbox does: the delivery and the figures."""
+
+        def work() -> Transaction[None]:
+            ((changed,),) = yield Statement(
+                """
+                UPDATE deliveries SET read_at_ms = ? WHERE sending = ? AND account =
+                    (SELECT id FROM accounts WHERE account_key = ?)
+                """,
+                (self.clock.now_ms(), sending, parse_account(spelled).key),
+            )
+            assert changed == 1
+            yield Statement(
+                """
+                UPDATE daily_figures SET read = read + 1
+                WHERE day = (SELECT sent_at_ms / 86400000 FROM sendings WHERE id = ?)
+                """,
+                (sending,),
+            )
+
+        await self.database.transaction(work)
+
+    async def sweep(self) -> None:
+        """Slice after slice until nothing is left to do; no slice is large or leaves anything half."""
+        while swept := await self.publishing.sweep(self.clock.now_ms()):
+            assert swept <= MOST_AT_ONCE
+            assert await self.database.read(ORPHANS) == []
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        await self.sweep()
+
+    async def inboxes(self) -> list[Row]:
+        """Sending and account of each delivery that is there."""
+        return await self.database.read(
+            """
+            SELECT sending, account_key FROM deliveries JOIN accounts ON accounts.id = deliveries.account
+            ORDER BY sending, account_key
+            """
+        )
+
+    async def counts(self) -> dict[str, Value]:
+        return {table: (await self.database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
+
+    async def figures(self) -> Figures:
+        today = day_of(self.clock.now_ms())
+        days = await self.operator.projects.figures(self.project.project_id, 0, today)
+        return sum((day.figures for day in days), NO_FIGURES)
+
+
+@pytest.fixture
+async def room(tmp_path: Path) -> AsyncIterator[Room]:
+    file, clock = tmp_path / "bridge.sqlite3", ManualClock()
+    migrate(file, packaged_migrations())
+    database = SqliteDatabase(file, Signals())
+    limit = Limit("account", 50, 1_800_000_000)
+    publishing = Publishing(SqlNotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
+    async with operator_beside(file, clock) as operator, database.opened():
+        project, _ = await operator.projects.create("App")
+        await operator.projects.add_type(project.project_id, "News", NEWS)
+        await subscribe(operator, project.project_id, [A, B, C])
+        yield Room(clock, database, publishing, operator, project)
+
+
+def place(sending: int, spelled: str) -> Row:
+    return (sending, parse_account(spelled).key)
+
+
+async def test_what_a_user_read_goes_90_days_after_it_was_sent(room: Room) -> None:
+    await room.send(A, B)
+    room.clock.advance(50 * DAY)
+    await room.read_by_user(A, 1)
+
+    await room.pass_time(40 * DAY - MS)
+    before = await room.inboxes()
+    await room.pass_time(MS)
+
+    assert before == [place(1, A), place(1, B)]
+    assert await room.inboxes() == [place(1, B)]
+    assert await room.figures() == Figures(sent=2, read=1, bulk_marked=0, lapsed=0)
+
+
+async def test_what_is_read_late_goes_at_once(room: Room) -> None:
+    await room.send(A)
+    await room.pass_time(READ_KEPT + DAY)
+    assert await room.inboxes() == [place(1, A)]
+
+    await room.read_by_user(A, 1)
+    await room.sweep()
+
+    assert await room.inboxes() == []
+
+
+async def test_what_was_marked_in_bulk_goes_90_days_after_it_was_sent(room: Room) -> None:
+    await room.send(A, B)
+    assert await room.publishing.mark_all_as_read(room.project) == 2
+
+    await room.pass_time(READ_KEPT - MS)
+    before = await room.inboxes()
+    await room.pass_time(MS)
+
+    assert len(before) == 2
+    assert await room.counts() == dict.fromkeys(TABLES, 0)
+    assert await room.figures() == Figures(sent=2, read=0, bulk_marked=2, lapsed=0)
+
+
+async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(room: Room) -> None:
+    await room.send(A, B)
+    await room.read_by_user(A, 1)
+
+    await room.pass_time(UNREAD_KEPT - MS)
+    before = await room.inboxes()
+    await room.pass_time(MS)
+
+    assert before == [place(1, B)]
+    assert await room.counts() == dict.fromkeys(TABLES, 0)
+    assert await room.figures() == Figures(sent=2, read=1, bulk_marked=0, lapsed=1)
+    assert await room.publishing.mark_all_as_read(room.project) == 0
+
+
+async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
+    await room.send(A, B)
+    await room.pass_time(UNREAD_KEPT)
+    await room.send(A)
+
+    assert await room.publishing.mark_all_as_read(room.project) == 1
+    assert await room.figures() == Figures(sent=3, read=0, bulk_marked=1, lapsed=2)
+
+
+async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
+    await room.send(A, B)
+    await room.publishing.mark_all_as_read(room.project)
+    room.clock.advance(UNREAD_KEPT)
+    await room.sweep()
+
+    assert await room.figures() == Figures(sent=2, read=0, bulk_marked=2, lapsed=0)
+
+
+async def test_what_is_of_another_age_stays(room: Room) -> None:
+    for number in range(1, 6):
+        await room.send(A, B)
+        await room.read_by_user(A, number)
+        room.clock.advance(DAY)
+
+    await room.pass_time(READ_KEPT - 3 * DAY)
+    after_90_days = await room.inboxes()
+    await room.pass_time(UNREAD_KEPT - READ_KEPT)
+
+    assert after_90_days == [
+        place(1, B), place(2, B), place(3, B), place(4, A), place(4, B), place(5, A), place(5, B)
+    ]  # fmt: skip
+    assert await room.inboxes() == [place(4, B), place(5, B)]
+
+
+async def test_what_is_of_another_project_stays_though_one_marks_its_own(room: Room) -> None:
+    other, _ = await room.operator.projects.create("Other")
+    await room.operator.projects.add_type(other.project_id, "News", NEWS)
+    await subscribe(room.operator, other.project_id, [A])
+    await room.send(A, project=other)
+    await room.send(A)
+    await room.send(A, project=other)
+    await room.publishing.mark_all_as_read(room.project)
+
+    await room.pass_time(READ_KEPT)
+
+    assert await room.inboxes() == [place(1, A), place(3, A)]
+
+
+async def test_what_came_after_the_marking_stays_a_year(room: Room) -> None:
+    await room.send(A)
+    await room.publishing.mark_all_as_read(room.project)
+    await room.send(A)
+
+    await room.pass_time(READ_KEPT)
+
+    assert await room.inboxes() == [place(2, A)]
+
+
+async def test_keys_and_whom_they_reached_stay_for_ever(room: Room) -> None:
+    await room.send(A, B, notification_id="x")
+    await room.send(A)
+    await room.pass_time(20 * UNREAD_KEPT)
+    assert await room.counts() == {
+        "deliveries": 0, "sendings": 0, "notifications": 1, "covered_accounts": 2
+    }  # fmt: skip
+
+    await room.send(A, B, C, notification_id="x")
+
+    assert [account for _, account in await room.inboxes()] == [parse_account(C).key]
+
+
+async def test_a_key_that_reached_nobody_stays_too(room: Room) -> None:
+    content = Notification(TypeId(NEWS), "Title", "Body", None)
+    request = NotifyRequest(content, "x", {"abc:x:nobody": "abc:x:nobody"})
+    await room.publishing.notify(room.project, request)
+
+    await room.pass_time(20 * UNREAD_KEPT)
+
+    assert (await room.counts())["notifications"] == 1
+
+
+async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Room) -> None:
+    everybody = accounts(1_700)
+    await subscribe(room.operator, room.project.project_id, everybody)
+    for start in (0, 1_200):
+        await room.send(*everybody[start : start + 1_200])
+    await room.send(A)
+    room.clock.advance(DAY)
+    await room.send(A)
+
+    await room.pass_time(UNREAD_KEPT - DAY)
+
+    assert await room.inboxes() == [place(4, A)]
+    assert await room.counts() == {
+        "deliveries": 1, "sendings": 1, "notifications": 1, "covered_accounts": 0
+    }  # fmt: skip
+    assert await room.figures() == Figures(sent=1_702, read=0, bulk_marked=0, lapsed=1_701)
+
+
+async def test_what_was_read_never_lapses_though_the_clock_was_wrong_when_it_was_sent(room: Room) -> None:
+    await room.send(A)
+    room.clock.advance(-10 * DAY)
+    await room.send(B, C)
+    await room.read_by_user(A, 1)
+    await room.read_by_user(B, 2)
+
+    await room.pass_time(UNREAD_KEPT + 10 * DAY)
+
+    assert await room.inboxes() == []
+    assert await room.figures() == Figures(sent=3, read=2, bulk_marked=0, lapsed=1)
+
+
+async def test_no_notification_goes_before_its_time_though_the_clock_was_wrong_when_another_was_sent(
+    room: Room,
+) -> None:
+    await room.send(A)
+    room.clock.advance(-10 * DAY)
+    await room.send(B)
+    await room.read_by_user(A, 1)
+    await room.read_by_user(B, 2)
+
+    await room.pass_time(READ_KEPT)
+    assert await room.inboxes() == [place(1, A)]
+    await room.pass_time(10 * DAY - MS)
+    assert await room.inboxes() == [place(1, A)]
+    await room.pass_time(MS)
+
+    assert await room.inboxes() == []
+
+
+async def test_a_deleted_project_leaves_nothing_behind(room: Room) -> None:
+    everybody = accounts(1_100)
+    await subscribe(room.operator, room.project.project_id, everybody)
+    await room.send(*everybody[:600], notification_id="x")
+    await room.send(*everybody[600:])
+    other, _ = await room.operator.projects.create("Other")
+    await room.operator.projects.add_type(other.project_id, "News", NEWS)
+    await subscribe(room.operator, other.project_id, [A])
+    await room.send(A, project=other)
+
+    await room.operator.projects.delete(room.project.project_id)
+    while swept := await room.operator.projects.sweep(room.clock.now_ms()):
+        assert swept <= MOST_AT_ONCE
+        assert await room.database.read("PRAGMA foreign_key_check") == []
+
+    assert await room.inboxes() == [place(3, A)]
+    for table in (
+        "projects",
+        "subscriptions",
+        "type_sets",
+        "account_buckets",
+        "daily_figures",
+        "notifications",
+    ):
+        assert await room.database.read(f"SELECT count(*) FROM {table}") == [(1,)]

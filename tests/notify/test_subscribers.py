@@ -1,0 +1,127 @@
+"""Who is subscribed: some looked up by their own spelling, or all of them in order."""
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.projects.models import Project
+from bridge_server.storage.notify_store import SqlNotifyStore
+from tests.support.project import NEWS, OFFERS, App, accounts
+
+A, B, C = accounts(3)
+
+
+async def test_types_come_in_the_order_of_the_project(app: App) -> None:
+    await app.operator.projects.add_type(app.project_id, "First by name", "aaa")
+    await app.subscribe(A, types=["aaa", OFFERS, NEWS])
+    await app.subscribe(B, types=["aaa", NEWS])
+
+    assert (await app.lookup([B, A])).json == {
+        B: {"notification_types": [NEWS, "aaa"]},
+        A: {"notification_types": [NEWS, OFFERS, "aaa"]},
+    }
+
+
+async def test_a_subscriber_without_types_is_one(app: App) -> None:
+    await app.subscribe(A, types=[])
+
+    assert (await app.lookup([A])).json == {A: {"notification_types": []}}
+    assert (await app.listing()).json == [A]
+
+
+async def test_a_removed_type_is_taken_from_subscribers_and_a_new_one_is_not_given_to_them(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.subscribe(B, types=[OFFERS])
+
+    await app.operator.projects.remove_type(app.project_id, NEWS)
+    await app.operator.projects.add_type(app.project_id, "More", "more")
+
+    assert (await app.lookup([A, B])).json == {
+        A: {"notification_types": [OFFERS]},
+        B: {"notification_types": [OFFERS]},
+    }
+
+
+async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> None:
+    await app.subscribe(A)
+    await app.operator.projects.remove_type(app.project_id, NEWS)
+    await app.operator.projects.add_type(app.project_id, "News again", NEWS)
+
+    assert (await app.lookup([A])).json == {A: {"notification_types": [OFFERS]}}
+    assert (await app.notify([A])).json["failed"] == [{"account": A, "reason": "type_not_subscribed"}]
+    await app.subscribe(A)
+    assert (await app.notify([A])).json["sent"] == [A]
+
+
+async def test_who_is_not_subscribed_is_left_out(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.unsubscribe(B)
+
+    assert list((await app.lookup([C, B, A])).json) == [A]
+    assert (await app.lookup([B, C])).body == b"{}"
+
+
+async def test_the_listing_is_everybody_who_is_subscribed_now_in_order(app: App) -> None:
+    everybody = accounts(2_345)
+    for start in range(0, 2_345, 500):
+        await app.subscribe(*reversed(everybody[start : start + 500]))
+    await app.unsubscribe(*everybody[::7])
+
+    listed = (await app.listing()).json
+
+    assert listed == sorted(set(everybody) - set(everybody[::7]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 999, 1_000, 1_001, 2_000])
+async def test_no_page_of_the_listing_is_lost_or_repeated(app: App, count: int) -> None:
+    everybody = accounts(count)
+    for start in range(0, count, 500):
+        await app.subscribe(*everybody[start : start + 500])
+
+    answer = await app.listing()
+
+    assert answer.json == everybody
+    assert answer.body == orjson.dumps(everybody)
+
+
+async def test_the_listing_spells_accounts_with_their_checksum_and_the_latest_chain(app: App) -> None:
+    lower = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
+    await app.subscribe(f"eip155:001:{lower}", "cosmos:cosmoshub-3:Xy", "abc:a:b")
+    await app.subscribe(f"eip155:137:{lower}")
+
+    assert (await app.listing()).json == [
+        "abc:a:b",
+        "cosmos:cosmoshub-3:Xy",
+        "eip155:137:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+    ]
+
+
+async def test_subscribing_and_leaving_show_at_the_very_next_request(app: App) -> None:
+    for spelled in accounts(20):
+        await app.subscribe(spelled)
+        assert list((await app.lookup([spelled])).json) == [spelled]
+        await app.unsubscribe(spelled)
+        assert (await app.lookup([spelled])).json == {}
+
+
+async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole_one(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in range(1, 1_501, 500):
+        await app.subscribe(*accounts(500, first=start))
+    read_page = SqlNotifyStore.listing_page
+
+    async def break_down(
+        store: SqlNotifyStore, project: Project, after: str, limit: int
+    ) -> tuple[bytes, str | None]:
+        if after:
+            raise UnavailableError("The database is locked.")
+        return await read_page(store, project, after, limit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlNotifyStore, "listing_page", break_down)
+        with pytest.raises(aiohttp.ClientError):
+            await app.listing()
+
+    assert (await app.listing()).json == accounts(1_500)

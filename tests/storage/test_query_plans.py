@@ -1,0 +1,90 @@
+"""No statement of a store walks through a table that grows with what others do: SQLite tells its plans."""
+
+import importlib
+import pkgutil
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bridge_server import storage
+from bridge_server.storage.migrate import migrate, packaged_migrations
+
+_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+
+# The list of projects is short, and an operator asks for it.
+_SHORT_TABLES = {"projects"}
+# Statements that mean all rows of one project, or as many as they say.
+_ALL_OF_A_PROJECT = {
+    "bridge_server.storage.project_sql.COUNT_SUBSCRIBERS",
+    "bridge_server.storage.project_sql.SWEEP_DELETED[6]",
+}
+
+
+def statements() -> Iterator[tuple[str, str]]:
+    """Every statement of the modules that hold nothing else, by name."""
+    for module in pkgutil.iter_modules(storage.__path__):
+        if not module.name.endswith("_sql"):
+            continue
+        name = f"{storage.__name__}.{module.name}"
+        for constant, value in vars(importlib.import_module(name)).items():
+            several = isinstance(value, tuple)
+            for number, sql in enumerate(value if isinstance(value, tuple) else (value,)):
+                if isinstance(sql, str) and sql.lstrip().startswith(_VERBS):
+                    yield f"{name}.{constant}" + (f"[{number}]" if several else ""), sql
+
+
+STATEMENTS = dict(statements())
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The schema. Without statistics, which nothing here gathers, plans do not depend on what it holds."""
+    file = tmp_path_factory.mktemp("plans") / "bridge.sqlite3"
+    migrate(file, packaged_migrations())
+    return file
+
+
+def plan(file: Path, sql: str) -> list[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))
+        return [row[3] for row in rows]
+
+
+def tables(file: Path) -> set[str]:
+    with closing(sqlite3.connect(file)) as connection:
+        return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_no_table_is_walked_through(file: Path, name: str) -> None:
+    sql = STATEMENTS[name]
+    stands_for = {alias: table for table, alias in re.findall(r"(\w+) AS (\w+)", sql)}
+
+    walked = {step.split()[1] for step in plan(file, sql) if step.startswith("SCAN ")}
+
+    assert {stands_for.get(each, each) for each in walked} & tables(file) <= _SHORT_TABLES
+
+
+@pytest.mark.parametrize("name", STATEMENTS.keys() - _ALL_OF_A_PROJECT)
+def test_accounts_are_looked_up_and_not_looked_for_among_all_of_a_project(file: Path, name: str) -> None:
+    steps = plan(file, STATEMENTS[name])
+
+    for table in ("subscriptions", "account_buckets"):
+        whole = [step for step in steps if step.startswith(f"SEARCH {table} ") and "(project=?)" in step]
+        assert whole == [] or "SWEEP_DELETED" in name
+
+
+def test_what_is_said_to_mean_a_whole_project_does(file: Path) -> None:
+    assert STATEMENTS.keys() >= _ALL_OF_A_PROJECT
+    for name in _ALL_OF_A_PROJECT:
+        assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
+
+
+def test_the_planner_is_asked_about_every_room() -> None:
+    modules = {name.rsplit(".", 1)[0].rsplit(".", 1)[1] for name in STATEMENTS}
+
+    assert modules >= {"notify_sql", "project_sql", "relay_sql", "subscription_sql"}

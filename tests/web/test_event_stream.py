@@ -1,0 +1,92 @@
+"""Server-sent events to clients that do not read them."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from bridge_server.web.event_stream import MOST_BUFFERED_BYTES, EventStream, Outlet, piece
+
+
+class Flood:
+    """A source that pushes until the client is cut off."""
+
+    def __init__(self) -> None:
+        self.pushed_bytes = 0
+        self.is_left = asyncio.Event()
+
+    async def flow(self, outlet: Outlet) -> None:
+        events = piece(b":" + b"x" * 65_536 + b"\n\n")
+        while True:
+            outlet.push(events)
+            self.pushed_bytes += len(events.plain)
+            await asyncio.sleep(0)
+
+    def leave(self) -> None:
+        self.is_left.set()
+
+
+class Stuck(Flood):
+    """A source that waits for its client, until it is told to hurry."""
+
+    async def flow(self, outlet: Outlet) -> None:
+        asyncio.get_running_loop().call_later(0.2, outlet.hurry)
+        while True:
+            await outlet.write(b":" + b"x" * 65_536 + b"\n\n")
+
+
+@asynccontextmanager
+async def streaming(source: Flood) -> AsyncIterator[int]:
+    """The port of a server that streams this."""
+
+    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+        return EventStream(source)
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None, handler_cancellation=True))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def connect_without_reading(port: int) -> socket.socket:
+    """A client that asks for a stream and then does nothing."""
+    client = socket.create_connection(("127.0.0.1", port))
+    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    return client
+
+
+@pytest.mark.parametrize("source_of", [Flood, Stuck])
+async def test_a_client_that_does_not_read_is_cut_off(source_of: type[Flood]) -> None:
+    source = source_of()
+    async with streaming(source) as port, AsyncExitStack() as stack:
+        stack.callback(connect_without_reading(port).close)
+
+        await asyncio.wait_for(source.is_left.wait(), 20)
+
+
+async def test_what_piles_up_for_a_client_is_bounded() -> None:
+    source = Flood()
+    async with streaming(source) as port, AsyncExitStack() as stack:
+        client = connect_without_reading(port)
+        stack.callback(client.close)
+        await asyncio.wait_for(source.is_left.wait(), 20)
+        received = await asyncio.to_thread(read_all, client)
+
+    assert source.pushed_bytes - received < MOST_BUFFERED_BYTES + 1_000_000
+
+
+def read_all(client: socket.socket) -> int:
+    """How many bytes came before the connection broke."""
+    received = 0
+    try:
+        while data := client.recv(1 << 20):
+            received += len(data)
+    except ConnectionError:
+        pass
+    return received
