@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -94,10 +94,10 @@ class Written:
 class Hub:
     """Streams over an inbox that the test fills."""
 
-    def __init__(self, keep_alive_seconds: float = 3600.0) -> None:
+    def __init__(self, keep_alive_seconds: float = 3600.0, most: int = 3) -> None:
         self.inbox, self.signals, self.clock = Inbox(), Signals(), ManualClock()
         arrivals = Arrivals(self.signals, "deliveries")
-        self.streams = Streams(self.inbox, arrivals, self.signals, self.clock, 3, keep_alive_seconds)
+        self.streams = Streams(self.inbox, arrivals, self.signals, self.clock, most, keep_alive_seconds)
 
     def come(self, count: int = 1, *, announced: bool = True) -> None:
         """Something comes into the inbox."""
@@ -253,6 +253,17 @@ async def test_announcements_that_come_together_are_read_together() -> None:
 
         await until_told(written, *range(1, 52))
         assert hub.inbox.reads - before <= 3
+
+
+async def test_a_crowd_is_told_to_the_last() -> None:
+    hub = Hub(most=600)
+    async with hub.opened(), AsyncExitStack() as stack:
+        crowd = [(await stack.enter_async_context(hub.flowing()))[0] for _ in range(600)]
+        hub.come()
+        hub.come()
+
+        for written in crowd:
+            await until_told(written, 1, 2)
 
 
 async def test_what_comes_for_accounts_without_streams_is_not_read() -> None:

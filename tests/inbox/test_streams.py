@@ -18,10 +18,10 @@ from tests.support.server import RunningServer
 async def until_open(server: RunningServer, streams: int) -> None:
     """Return once exactly so many streams are open."""
 
-    async def reached() -> bool:
+    async def as_many() -> bool:
         return await figure(server, "inbox_streams") == streams
 
-    await eventually(reached)
+    await eventually(as_many)
 
 
 async def test_what_comes_is_told_as_it_is_listed(app: App, subscriber: InboxClient) -> None:

@@ -21,10 +21,10 @@ from tests.support.server import RunningServer, running_server, server_process
 async def until_open(server: RunningServer, streams: int) -> None:
     """Return once exactly so many streams are open."""
 
-    async def reached() -> bool:
+    async def as_many() -> bool:
         return await figure(server, "inbox_streams") == streams
 
-    await eventually(reached)
+    await eventually(as_many)
 
 
 async def test_a_client_that_leaves_is_forgotten(app: App, subscriber: InboxClient) -> None:

@@ -39,10 +39,12 @@ class Stuck(Flood):
 
 
 @asynccontextmanager
-async def streaming(source: Flood) -> AsyncIterator[int]:
-    """The port of a server that streams this."""
+async def streaming(source: Flood, *, leaving: bool = False) -> AsyncIterator[int]:
+    """The port of a server that streams this; with `leaving`, to clients that are gone before it begins."""
 
-    async def handle(_: web.BaseRequest) -> web.StreamResponse:
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if leaving and request.transport is not None:
+            request.transport.abort()
         return EventStream(source)
 
     runner = web.ServerRunner(web.Server(handle, access_log=None, handler_cancellation=True))
@@ -90,3 +92,13 @@ def read_all(client: socket.socket) -> int:
     except ConnectionError:
         pass
     return received
+
+
+async def test_a_client_that_left_before_it_began_is_forgotten() -> None:
+    source = Flood()
+    async with streaming(source, leaving=True) as port, AsyncExitStack() as stack:
+        stack.callback(connect_without_reading(port).close)
+
+        await asyncio.wait_for(source.is_left.wait(), 20)
+
+    assert source.pushed_bytes == 0
