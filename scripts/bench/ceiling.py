@@ -44,6 +44,34 @@ def streaming(headers: dict[str, str], pieces: Sequence[bytes]) -> Handler:
     return handle
 
 
+class Broadcast:
+    """Streams that stay open, and a POST that writes the same to all of them."""
+
+    def __init__(self, event: bytes) -> None:
+        self._chunk = b"%x\r\n%b\r\n" % (len(event), event)
+        self._transports: set[asyncio.Transport] = set()
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Stay open until the client leaves."""
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"retry: 2000\n\n")
+        assert request.transport is not None
+        self._transports.add(request.transport)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._transports.discard(request.transport)
+        return response
+
+    async def send(self, request: web.Request) -> web.Response:
+        """Write the event to every stream."""
+        await request.read()
+        for transport in self._transports:
+            transport.write(self._chunk)
+        return web.Response(body=b"{}")
+
+
 async def wait_for_ever(_request: web.Request) -> web.Response:
     """What a long poll costs at least: a request that waits on an event."""
     await asyncio.Event().wait()
@@ -64,6 +92,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--ready-file", type=Path, required=True)
     parser.add_argument("--method", default="GET")
     parser.add_argument("--route", required=True)
+    parser.add_argument("--broadcast", help="what a POST writes to all that have GET the route")
     parser.add_argument("--wait", action="store_true")
     parser.add_argument("--status", type=int, default=200)
     parser.add_argument("--content-type")
@@ -78,7 +107,12 @@ def build(options: argparse.Namespace) -> web.Application:
     body = options.body_file.read_bytes() if options.body_file else None
     app = web.Application()
     app.router.add_get("/livez", answering(200, {}, None))
-    app.router.add_route(options.method, options.route, _handler(options, headers, body))
+    if options.broadcast:
+        broadcast = Broadcast(options.broadcast.encode())
+        app.router.add_get(options.route, broadcast.stream)
+        app.router.add_post(options.route, broadcast.send)
+    else:
+        app.router.add_route(options.method, options.route, _handler(options, headers, body))
     return app
 
 

@@ -73,6 +73,9 @@ def _rates(ceilings: list[_Listing], servers: list[_Listing]) -> Figures:
         ),
         "ceiling_cpu_ms": median(one.cpu_ms for one in ceilings),
         "server_cpu_ms": median(one.cpu_ms for one in servers),
+        "cpu_ratio": median(
+            ceiling.cpu_ms / server.cpu_ms for ceiling, server in zip(ceilings, servers, strict=True)
+        ),
     }
 
 

@@ -17,7 +17,8 @@ latencies depend on what else the machine does. A ratio is the ceiling's cost di
 in neighbouring rounds; given are the median, the least and the greatest. The ceiling is a bare aiohttp
 handler on the same event loop, which reads the body and answers the same bytes with the same content
 type. The cost of a write includes its commit and its share of the checkpoint; written_bytes is what the
-server sent to the disk for it. Every answer is checked for its status: a wrong one fails the row."""
+server sent to the disk for it. Where the server is compared with a bare SQL statement, `times` is its cost
+divided by the statement's. Every answer is checked for its status: a wrong one fails the row."""
 
 
 def header(directory: Path, generator: str) -> str:

@@ -2,18 +2,17 @@
 
 import select
 import socket
-import struct
 import time
 from collections.abc import Sequence
 
 from processes import MeasurementError
 from raw_http import address, encode
+from waiters import RESET_ON_CLOSE
 
 _OPENING_AT_ONCE = 100
 _READ_BYTES = 65_536
 _OPENED = b"retry:"
 _EVENT = b"data:"
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class StreamClients:
@@ -38,7 +37,7 @@ class StreamClients:
     def close(self) -> None:
         """Leave without keeping the ports."""
         for opened in self._sockets.values():
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             opened.close()
         self._sockets.clear()
         self._poll.close()

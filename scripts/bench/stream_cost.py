@@ -2,12 +2,13 @@
 
 The time to reach one is from the POST until its event is there, when only one account with a single stream is
 sent to, while the others are open; the time to reach the last is from the POST to all 500 accounts, with ten
-streams each. The first of those waits for 500 rows and not for one: hence also the time from the first to the
-last.
+streams each. The first of those waits for 500 rows and not for one, and 5,000 sockets take their time whoever
+writes to them: hence also the first, and a bare handler that writes as many bytes to as many clients.
 """
 
 import gc
 import http.client
+import socket
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -19,9 +20,9 @@ from cores import keep_on_first_core, on_last_core_meanwhile
 from load import PLACEHOLDER
 from notify_load import notification
 from plan import Plan
-from processes import MeasurementError, Running, started_server
+from processes import MeasurementError, Running, started_ceiling, started_server
 from project_seed import SeededProject, fill_projects, sign_in
-from raw_http import address
+from raw_http import address, encode
 from report import Result, Target, spread
 from seed import database_file
 from stream_clients import StreamClients
@@ -34,6 +35,8 @@ _WARM_UP_STREAMS = 200
 _SINGLE = 12  # together no more than a project may send at once
 _TO_ALL = 5
 _PATIENCE_SECONDS = 10.0
+_PATH = "/inbox/stream"
+_EVENT = f"id: 1234\ndata: {'x' * 360}\n\n"  # as long as the server's
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class _Round:
     kib: float = 0.0
     one_ms: list[float] = field(default_factory=list)
     first_ms: list[float] = field(default_factory=list)
+    bare_ms: list[float] = field(default_factory=list)
+    bare_cpu_ms: list[float] = field(default_factory=list)
     last_ms: list[float] = field(default_factory=list)
     cpu_ms: list[float] = field(default_factory=list)
     missed: int = 0
@@ -52,9 +57,9 @@ def measure_streams(plan: Plan) -> list[Result]:
     """A new server each time."""
     rounds = [_round(plan) for _ in range(min(plan.rounds, 3))]
     kib = [one.kib for one in rounds]
-    one, first, last = (
+    one, first, last, bare = (
         [median(getattr(one_round, name)) for one_round in rounds]
-        for name in ("one_ms", "first_ms", "last_ms")
+        for name in ("one_ms", "first_ms", "last_ms", "bare_ms")
     )
     return [
         Result(
@@ -74,6 +79,15 @@ def measure_streams(plan: Plan) -> list[Result]:
             Target("ratio", 5),
         ),
         Result(
+            "the last by a bare handler's",
+            {
+                "bare_last_ms": median(bare),
+                "last_ms": median(last),
+                "bare_cpu_ms": median(cpu_ms for one_round in rounds for cpu_ms in one_round.bare_cpu_ms),
+                **spread([last_ms / bare_ms for last_ms, bare_ms in zip(last, bare, strict=True)]),
+            },
+        ),
+        Result(
             "the last by the first",
             spread([last_ms / first_ms for last_ms, first_ms in zip(last, first, strict=True)]),
         ),
@@ -91,7 +105,12 @@ def _round(plan: Plan) -> _Round:
         with started_server(folder) as server:
             keep_on_first_core(server.pid)
             with many_descriptors(), on_last_core_meanwhile():
-                return _measure(server, project, tokens, single_token)
+                measured = _measure(server, project, tokens, single_token)
+        with started_ceiling(folder, "--route", _PATH, "--broadcast", _EVENT) as ceiling:
+            keep_on_first_core(ceiling.pid)
+            with many_descriptors(), on_last_core_meanwhile():
+                _measure_bare(ceiling, tokens, measured)
+    return measured
 
 
 def _measure(server: Running, project: SeededProject, tokens: list[str], single_token: str) -> _Round:
@@ -117,6 +136,18 @@ def _measure(server: Running, project: SeededProject, tokens: list[str], single_
             measured.first_ms.append(took[0])
             measured.last_ms.append(took[-1])
     return measured
+
+
+def _measure_bare(ceiling: Running, tokens: list[str], measured: _Round) -> None:
+    with closing(StreamClients(ceiling.url, tokens, _PATIENCE_SECONDS)) as crowd:
+        for _ in range(_TO_ALL):
+            ceiling.wait_until_idle()
+            cpu, started = ceiling.cpu_ns(), time.perf_counter()
+            with closing(socket.create_connection(address(ceiling.url))) as backend:
+                backend.sendall(encode(ceiling.url, "POST", _PATH, b"{}"))
+                times = crowd.event_times(_STREAMS)
+            measured.bare_ms.append((max(times) - started) * 1e3)
+            measured.bare_cpu_ms.append((ceiling.cpu_ns() - cpu) / 1e6)
 
 
 class _Backend:

@@ -13,7 +13,7 @@ from event_loop import new_event_loop
 from raw_http import Asker, Connection, address, encode
 
 _OPENING_AT_ONCE = 100
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 Value = TypeVar("Value")
 Client = TypeVar("Client", bound=Connection)
@@ -78,7 +78,7 @@ def close_clients(clients: Iterable[Connection]) -> None:
     """Leave, without keeping the port for the minute that TIME_WAIT lasts: there are not so many."""
     for client in clients:
         client.transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
+            socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE
         )
         client.transport.abort()
 
