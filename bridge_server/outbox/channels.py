@@ -22,7 +22,7 @@ class LogSender:
     """Writes messages to the log, for development: no device is needed to see what one would get."""
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        log.info("device_notified", message_id=message.message_id, body=message.body.decode())
+        log.info("device_notified", message_id=message.message_id, notice=message.body.decode())
         return Outcome(Verdict.DELIVERED)
 
 
