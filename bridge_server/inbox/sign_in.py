@@ -13,7 +13,7 @@ from bridge_server.kernel.caip10 import ethereum_account
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.projects.secrets import digest, new_secret
+from bridge_server.kernel.secrets import digest, new_secret
 
 CLOCK_SLACK_MS = 300_000
 """How far the clock of the machine on which a message was written may be off."""

@@ -1,16 +1,16 @@
 """Moments as text (RFC 3339, UTC) and as days."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
+
+from bridge_server.ethereum.rfc3339 import date_time_of
 
 DAY_MS = 86_400_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_DAY = _EPOCH.date()
+_FIRST_DAY = date(1970, 1, 1)
 
 
 def rfc3339(moment_ms: int) -> str:
     """Milliseconds since the Unix epoch as `2026-01-31T12:00:00.000Z`."""
-    moment = _EPOCH + timedelta(milliseconds=moment_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return date_time_of(moment_ms)
 
 
 def day_of(moment_ms: int) -> int:

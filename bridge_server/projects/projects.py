@@ -6,6 +6,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
 from bridge_server.projects.models import (
@@ -19,7 +20,6 @@ from bridge_server.projects.models import (
     Webhook,
 )
 from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
-from bridge_server.projects.secrets import digest, is_one_of, new_secret
 from bridge_server.projects.store import ProjectStore
 
 LIVE_SECRETS = 2

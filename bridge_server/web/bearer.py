@@ -1,12 +1,11 @@
 """Bearer tokens (RFC 6750)."""
 
-import hmac
 from collections.abc import Callable
-from hashlib import sha256
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import NotAuthenticatedError
+from bridge_server.kernel.secrets import digest, is_one_of
 from bridge_server.web.routes import Identify
 
 _DETAIL = "Send a valid token as «Authorization: Bearer TOKEN»."
@@ -28,19 +27,10 @@ async def require_caller(request: web.Request, identify: Identify) -> str:
     return key
 
 
-def token_digest(token: str) -> bytes:
-    """What is stored of a token: its SHA-256."""
-    return sha256(token.encode(errors="surrogateescape")).digest()
-
-
 def one_token(expected: str) -> Callable[[str], bool]:
     """Passes exactly one token, compared in constant time."""
-    digest = token_digest(expected)
-
-    def may_pass(token: str) -> bool:
-        return hmac.compare_digest(token_digest(token), digest)
-
-    return may_pass
+    digests = [digest(expected)]
+    return lambda token: is_one_of(token, digests)
 
 
 def _token(request: web.Request) -> str | None:

@@ -19,7 +19,7 @@ from plan import Plan
 from seed import database_file, insert_many, sync
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.projects.secrets import digest
+from bridge_server.kernel.secrets import digest
 from bridge_server.storage.migrate import migrate, packaged_migrations
 
 MILLION = 1_000_000
