@@ -27,11 +27,17 @@ class Operations:
 
 
 @asynccontextmanager
-async def operations(settings: Settings) -> AsyncIterator[Operations]:
+async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIterator[Operations]:
     """Open the database beside a running server, or bring it up to date when none runs.
+
+    One that is not there is made only if that `may_create`.
 
     Raises DataDirectoryError, NewerSchemaError, sqlite3.Error.
     """
+    if not may_create and not settings.database_file.exists():
+        raise DataDirectoryError(
+            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
+        )
     _bring_up_to_date(settings)
     database = SqliteDatabase(settings.database_file, Signals())
     clock, ids = SystemClock(), IdMaker()

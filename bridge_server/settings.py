@@ -67,9 +67,10 @@ def _url(value: str) -> str:
 
 
 def _not_empty(value: SecretStr) -> SecretStr:
-    if not value.get_secret_value():
+    text = value.get_secret_value().strip()
+    if not text:
         raise ValueError("must not be empty: anybody could send that")
-    return value
+    return SecretStr(text)
 
 
 def _signing_secret(value: SecretStr) -> SecretStr:
@@ -91,6 +92,9 @@ Url = Annotated[str, AfterValidator(_url)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
 Seconds = Annotated[int, Field(gt=0, le=10 * 365 * _DAY)]
+Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
+Burst = Annotated[int, Field(ge=1, le=1_000_000)]
+Duration = Annotated[float, Field(gt=0, le=10 * 365 * _DAY)]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -115,7 +119,7 @@ class Settings(BaseSettings):
         "auto", description="auto: console on a terminal, JSON otherwise."
     )
     access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
-    slow_request_seconds: float = Field(1.0, gt=0, description="A request that takes longer is logged.")
+    slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
     metrics_port: Port | None = Field(
         None, description="Serve /metrics on a port of its own, on the same host."
     )
@@ -127,12 +131,10 @@ class Settings(BaseSettings):
     quota_exempt: Networks = Field(
         _networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
     )
-    requests_per_second: float = Field(100, gt=0, description="Requests per client address, in the long run.")
-    requests_burst: PositiveInt = Field(1000, description="Requests per client address, at once.")
-    sessions_per_minute: float = Field(
-        60, gt=0, description="New sessions per client address, in the long run."
-    )
-    sessions_burst: PositiveInt = Field(120, description="New sessions per client address, at once.")
+    requests_per_second: Rate = Field(100, description="Requests per client address, in the long run.")
+    requests_burst: Burst = Field(1000, description="Requests per client address, at once.")
+    sessions_per_minute: Rate = Field(60, description="New sessions per client address, in the long run.")
+    sessions_burst: Burst = Field(120, description="New sessions per client address, at once.")
 
     relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
     session_ttl: Seconds = Field(
@@ -147,7 +149,7 @@ class Settings(BaseSettings):
     max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
     max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
     cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
-    sweep_interval: float = Field(60, gt=0, description="How often expired things are deleted.")
+    sweep_interval: Duration = Field(60, description="How often expired things are deleted.")
 
     account_rate_per_hour: float = Field(
         2,
@@ -155,9 +157,7 @@ class Settings(BaseSettings):
         le=1_000_000,
         description="Notifications to one account from one project, in the long run.",
     )
-    account_burst: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        50, description="Notifications to one account from one project, at once."
-    )
+    account_burst: Burst = Field(50, description="Notifications to one account from one project, at once.")
     notify_body_limit: PositiveInt = Field(
         512 * 1024, description="The largest body that the notification service accepts."
     )
@@ -180,7 +180,7 @@ class Settings(BaseSettings):
     max_devices: PositiveInt = Field(16, description="Devices per account.")
     max_streams: PositiveInt = Field(32, description="Open streams per account.")
 
-    webhook_timeout: float = Field(10, gt=0, description="How long a webhook may take to answer.")
+    webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
     webhook_secret: SigningSecret | None = Field(
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )

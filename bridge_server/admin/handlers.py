@@ -100,7 +100,8 @@ class AdminHandlers:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         account = wire.read_account(request.match_info["account"])
-        types = wire.read_wanted_types((await json_object(request)).values)
+        values = (await json_object(request)).values if await request.read() else {}
+        types = wire.read_wanted_types(values)
         subscription, _ = await self._subscriptions.subscribe(
             _project_id(request), NewSubscription(account, types)
         )

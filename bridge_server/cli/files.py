@@ -3,9 +3,10 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import NamedTemporaryFile
+from typing import BinaryIO, cast
 
 import click
 
@@ -37,15 +38,16 @@ def replacing(file: Path) -> Iterator[BinaryIO]:
     target, name = file.resolve(), click.format_filename(file)
     if target.exists() and not target.is_file():
         raise CommandError(f"{name} is not a file: name one, or - for standard output")
-    partial = target.with_name(f"{target.name}.partial")
+    partial: Path | None = None
     try:
-        with partial.open("wb") as stream:
-            yield stream
+        with NamedTemporaryFile(prefix=f"{target.name}.", dir=target.parent, delete=False) as stream:
+            partial = Path(stream.name)
+            yield cast(BinaryIO, stream.file)
             stream.flush()
             os.fsync(stream.fileno())
         partial.replace(target)
     except OSError as error:
         raise CommandError(f"{name} cannot be written: {error.strerror}") from error
     finally:
-        with suppress(OSError):
-            partial.unlink()
+        if partial is not None:
+            partial.unlink(missing_ok=True)

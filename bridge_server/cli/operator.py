@@ -38,11 +38,14 @@ class Operator:
     settings: Settings
     as_json: bool
 
-    def run(self, work: Callable[[Operations], Awaitable[Result]]) -> Result:
-        """Do the work on the database. Raises CommandError, with one line that says what is wrong."""
+    def run(self, work: Callable[[Operations], Awaitable[Result]], *, may_create: bool = False) -> Result:
+        """Do the work on the database, which is made if it `may_create` one.
+
+        Raises CommandError, with one line that says what is wrong.
+        """
         database = self.settings.database_file
         try:
-            return asyncio.run(self._run(work))
+            return asyncio.run(self._run(work, may_create))
         except BridgeError as error:
             raise CommandError(one_line(error)) from error
         except (DataDirectoryError, NewerSchemaError) as error:
@@ -65,8 +68,8 @@ class Operator:
         for line in lines:
             click.echo(line)
 
-    async def _run(self, work: Callable[[Operations], Awaitable[Result]]) -> Result:
-        async with operations(self.settings) as opened:
+    async def _run(self, work: Callable[[Operations], Awaitable[Result]], may_create: bool) -> Result:
+        async with operations(self.settings, may_create=may_create) as opened:
             return await work(opened)
 
 

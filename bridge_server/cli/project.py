@@ -38,7 +38,7 @@ project_group.add_command(type_group)
 @for_operator
 def create_command(operator: Operator, name: str, project_id: str | None) -> None:
     """Make a project called NAME and its first secret, which is shown this once."""
-    project, secret = operator.run(lambda opened: opened.projects.create(name, project_id))
+    project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
     operator.tell(wire.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE])
 

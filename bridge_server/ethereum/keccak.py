@@ -11,6 +11,7 @@ _DIGEST_BYTES = 32
 _CAPACITY_BYTES = 64
 _ROUNDS = 24
 _PADDING = 0x01
+_DIGEST_OF_NOTHING = bytes.fromhex("c5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470")
 
 
 def fastest_hash(library: Any = keccak) -> Hash:
@@ -18,12 +19,16 @@ def fastest_hash(library: Any = keccak) -> Hash:
 
     With a short message most of a hash object's time passes outside of C. The one-shot function that the
     library keeps for its SHA-3 takes a third of it, but is not public: of a release without it, or without
-    one of the names that make its arguments (see `_one_shot`), the hash object is used.
+    one of the names that make its arguments (see `_one_shot`), or in which it does something else, the
+    hash object is used.
     """
     try:
-        return _one_shot(library)
-    except AttributeError:
-        return lambda data: library.new(digest_bits=8 * _DIGEST_BYTES, data=data).digest()
+        one_shot = _one_shot(library)
+        if one_shot(b"") == _DIGEST_OF_NOTHING:
+            return one_shot
+    except (AttributeError, TypeError, RuntimeError):
+        pass
+    return lambda data: library.new(digest_bits=8 * _DIGEST_BYTES, data=data).digest()
 
 
 def _one_shot(library: Any) -> Hash:

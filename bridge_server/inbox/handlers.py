@@ -81,6 +81,8 @@ class InboxHandlers:
         question = notification_wire.read_question(request.query)
         wait = wanted_wait(request, self._longest_wait_seconds)
         page = await self._services.reading.page(request[_READER], question, wait.seconds)
+        if wait.seconds:
+            await self._services.sign_in.confirm(request[_READER])
         return polled(notification_wire.write_page(page), wait)
 
     async def mark_read(self, request: web.Request) -> web.StreamResponse:

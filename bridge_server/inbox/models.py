@@ -5,7 +5,7 @@ grows: a later one has a higher number in every inbox.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType
 
@@ -37,7 +37,7 @@ class SignInAttempt:
 class NewToken:
     """A token at the one moment at which it is known."""
 
-    token: str
+    token: str = field(repr=False)
     account: str
     expires_at_ms: int
 

@@ -11,7 +11,7 @@ from bridge_server.inbox.origins import POINTER, origin_faults
 from bridge_server.inbox.store import SignInStore
 from bridge_server.kernel.caip10 import ethereum_account
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import digest, new_secret
 
@@ -73,6 +73,11 @@ class SignIn:
     async def identify(self, token: str) -> Reader | None:
         """Whose token it is; None for one that is unknown, expired or ended."""
         return await self._store.reader(digest(token), self._clock.now_ms())
+
+    async def confirm(self, reader: Reader) -> None:
+        """Raise NotAuthenticatedError if the reader's token has expired or was ended since they came."""
+        if await self._store.reader(reader.digest, self._clock.now_ms()) is None:
+            raise NotAuthenticatedError("The token has expired or was ended. Sign in again.")
 
     async def sign_out(self, reader: Reader) -> None:
         """End the token, and the streams that were opened with it."""

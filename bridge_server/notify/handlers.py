@@ -1,18 +1,19 @@
 """HTTP to the notification service and back: read, one service call, write."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from aiohttp import web
 
 from bridge_server.notify import wire
 from bridge_server.notify.service import Publishing
-from bridge_server.projects.models import Project
+from bridge_server.projects.models import Publisher
 from bridge_server.projects.projects import Projects
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.streamed_answer import StreamedAnswer
 
-_PROJECT = web.RequestKey("project", Project)
+_PUBLISHER = web.RequestKey("publisher", Publisher)
 
 
 class NotifyHandlers:
@@ -24,32 +25,33 @@ class NotifyHandlers:
 
     async def identify(self, request: web.Request, secret: str) -> str | None:
         """Find the project whose secret this is; returns the key of its buckets."""
-        project = await self._projects.authenticate(request.match_info["project_id"], secret)
-        if project is None:
+        publisher = await self._projects.authenticate(request.match_info["project_id"], secret)
+        if publisher is None:
             return None
-        request[_PROJECT] = project
-        return f"project:{project.number}"
+        request[_PUBLISHER] = publisher
+        return f"project:{publisher.project.number}"
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
         wanted = wire.read_notify_request(await json_object(request))
-        failures = await self._publishing.notify(request[_PROJECT], wanted)
+        failures = await self._publishing.notify(request[_PUBLISHER], wanted)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
         keys = wire.read_lookup(await json_object(request))
-        return json_answer(b"{%b}" % await self._publishing.lookup(request[_PROJECT], keys))
+        return json_answer(b"{%b}" % await self._publishing.lookup(request[_PUBLISHER].project, keys))
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
-        return StreamedAnswer(_array(self._publishing.listing(request[_PROJECT])))
+        return StreamedAnswer(_array(self._publishing.listing(request[_PUBLISHER].project)))
 
     async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
-        return json_answer(wire.write_marked(await self._publishing.mark_all_as_read(request[_PROJECT])))
+        return json_answer(wire.write_marked(await self._publishing.mark_all_as_read(request[_PUBLISHER])))
 
 
-async def _array(pages: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     """Pages of strings without their outer quotation marks as one JSON array."""
     opening = b'["'
-    async for page in pages:
-        yield opening + page
-        opening = b'","'
+    async with aclosing(pages):
+        async for page in pages:
+            yield opening + page
+            opening = b'","'
     yield b"[]" if opening == b'["' else b'"]'

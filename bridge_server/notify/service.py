@@ -1,7 +1,7 @@
 """What an app's backend does: send, look subscribers up, mark as read (decisions, section 1)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit
@@ -9,7 +9,7 @@ from bridge_server.notify.device_notices import write_notice
 from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.models import Project
+from bridge_server.projects.models import Project, Publisher
 
 _LISTING_PAGE = 1_000
 
@@ -34,23 +34,30 @@ class Publishing:
         self._read_kept_ms = read_kept_ms
         self._unread_kept_ms = unread_kept_ms
 
-    async def notify(self, project: Project, request: NotifyRequest) -> Failures:
-        """Send a notification; returns those that it was not sent to. Raises UnknownTypeError."""
-        limit = project.account_limit or self._account_limit
-        return await self._store.send(project, request, limit, self._clock.now_us(), _messages)
+    async def notify(self, publisher: Publisher, request: NotifyRequest) -> Failures:
+        """Send a notification; returns those that it was not sent to.
 
-    async def mark_all_as_read(self, project: Project) -> int:
-        """Mark all that the project has sent so far; returns how many notifications were unread."""
-        return await self._store.mark_all_as_read(project)
+        Raises UnknownTypeError, and NotAuthenticatedError when the secret was revoked meanwhile.
+        """
+        return await self._store.send(
+            publisher, request, self._account_limit, self._clock.now_us(), _messages
+        )
+
+    async def mark_all_as_read(self, publisher: Publisher) -> int:
+        """Mark all that the project has sent so far; returns how many notifications were unread.
+
+        Raises NotAuthenticatedError when the secret was revoked meanwhile.
+        """
+        return await self._store.mark_all_as_read(publisher)
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
         """The subscribers among the accounts, as the members of a JSON object."""
         return await self._store.lookup(project, keys)
 
-    async def listing(self, project: Project) -> AsyncIterator[bytes]:
+    async def listing(self, project: Project) -> AsyncGenerator[bytes]:
         """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
 
-        The next page is read while one is sent.
+        The next page is read while one is sent. Raises ProjectNotFoundError when the project is deleted.
         """
         after: str | None = ""
         reading = self._read_page(project, "")

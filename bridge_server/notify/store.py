@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.models import Project
+from bridge_server.projects.models import Project, Publisher
 
 MessagesTo: TypeAlias = Callable[[Sent, Devices], Sequence[OutgoingMessage]]
 """Writes what the devices of those who are sent to are told."""
@@ -17,7 +17,7 @@ class NotifyStore(Protocol):
 
     async def send(
         self,
-        project: Project,
+        publisher: Publisher,
         request: NotifyRequest,
         limit: Limit,
         now_us: int,
@@ -25,13 +25,19 @@ class NotifyStore(Protocol):
     ) -> Failures:
         """Deliver to every account that may be sent to, charge each, queue its devices: all or nothing.
 
+        `limit` applies to each account unless the project has its own.
+
         A `notification_id` that is known stands for what it was first sent with; accounts that it has
-        reached count as sent to and are charged nothing. Raises UnknownTypeError.
+        reached count as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
+        when the project or the secret is there no more.
         """
         ...
 
-    async def mark_all_as_read(self, project: Project) -> int:
-        """Mark every notification that the project has sent so far; returns how many were unread."""
+    async def mark_all_as_read(self, publisher: Publisher) -> int:
+        """Mark every notification that the project has sent so far; returns how many were unread.
+
+        Raises NotAuthenticatedError when the project or the secret is there no more.
+        """
         ...
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
@@ -40,7 +46,7 @@ class NotifyStore(Protocol):
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         """Up to `limit` subscribed accounts that follow `after`, as JSON strings without the outer
-        quotation marks; and the last of them, or None when no others follow.
+        quotation marks; and the last of them, or None when no others follow. Raises ProjectNotFoundError.
         """
         ...
 

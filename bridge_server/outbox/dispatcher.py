@@ -92,10 +92,12 @@ class Dispatcher:
         return {name: max(0, figure) for name, figure in asdict(self._delivery.figures).items()}
 
     def _on_touch(self, key: Key) -> None:
-        kind, destination = key
+        kind, text = key
         if kind == "outbox" and self._running:
             self._delivery.figures.due += 1
-            self._attend(destination)
+            self._attend(text)
+        elif kind == "outbox-more":  # for destinations that were named already
+            self._delivery.figures.due += int(text)
 
     def _attend(self, destination: str) -> None:
         lane = self._lanes.get(destination)

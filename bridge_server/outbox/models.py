@@ -1,6 +1,6 @@
 """What is sent, where it goes, and what comes of an attempt."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from yarl import URL
@@ -23,7 +23,7 @@ class OutgoingMessage:
     message_id: str
     url: str
     body: bytes
-    signing_secret: str | None = None
+    signing_secret: str | None = field(default=None, repr=False)
 
     @property
     def destination(self) -> str:

@@ -6,14 +6,15 @@ from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import SubscriptionEvent
 
 
-def write_event(event: SubscriptionEvent, now_ms: int) -> bytes:
+def write_event(event: SubscriptionEvent) -> bytes:
     """A change of a subscription, with the types that are subscribed to from now on."""
     return orjson.dumps(
         {
             "event": event.change.value,
+            "number": event.number,
             "project_id": event.project_id,
             "account": event.subscription.account,
             "notification_types": event.subscription.types,
-            "at": rfc3339(now_ms),
+            "at": rfc3339(event.at_ms),
         }
     )

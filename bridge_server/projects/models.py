@@ -4,7 +4,7 @@ Times are milliseconds since the Unix epoch, days are whole days since then.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType
 
@@ -20,7 +20,7 @@ class Webhook:
     """Where a project's backend hears of its subscriptions, and the secret that signs what it hears."""
 
     url: str
-    signing_secret: str
+    signing_secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,14 @@ class Project:
     created_at_ms: int
     account_limit: Limit | None
     webhook: Webhook | None
+
+
+@dataclass(frozen=True, slots=True)
+class Publisher:
+    """A project whose backend has sent a secret, and the SHA-256 of that: it may be revoked any moment."""
+
+    project: Project
+    digest: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class NewSecret:
     """A secret at the one moment at which it is known."""
 
     number: int
-    secret: str
+    secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +105,16 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionEvent:
-    """A change of a subscription, for the project's backend."""
+    """A change of a subscription, for the project's backend.
+
+    `number` counts the project's events: they may arrive in another order than they happened in.
+    """
 
     change: Change
     project_id: ProjectId
     subscription: Subscription
+    number: int
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

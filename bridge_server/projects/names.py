@@ -34,7 +34,7 @@ def checked_name(text: str) -> str:
     """A name for people: 1 to 64 characters, none of them a control character. Raises InvalidInputError."""
     if not 1 <= len(text) <= NAME_MAX_CHARACTERS:
         raise _invalid("name", f"must have 1 to {NAME_MAX_CHARACTERS} characters")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):
         raise _invalid("name", "must not contain control characters")
     return text
 

@@ -16,6 +16,7 @@ from bridge_server.projects.models import (
     Project,
     ProjectDetails,
     ProjectId,
+    Publisher,
     TypeId,
     Webhook,
 )
@@ -67,11 +68,12 @@ class Projects:
         """Delete the project with its subscriptions, its notifications and its figures."""
         await self._store.delete(ProjectId(project_id))
 
-    async def authenticate(self, project_id: str, secret: str) -> Project | None:
-        """The project, if the secret is one of its live ones."""
+    async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
+        """Who publishes, if the secret is one of the project's live ones."""
         found = await self._store.credentials(ProjectId(project_id))
         project, digests = found if found is not None else (None, [digest("")])
-        return project if is_one_of(secret, digests) else None
+        is_valid = is_one_of(secret, digests)
+        return Publisher(project, digest(secret)) if project is not None and is_valid else None
 
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Make a second secret beside the one in use. Raises TooManySecretsError."""

@@ -117,10 +117,6 @@ class SubscriptionStore(Protocol):
         """Remove those that are subscribed, and queue what the webhook is told; returns how many."""
         ...
 
-    async def subscription(self, project_id: ProjectId, account_key: str) -> Subscription:
-        """One subscription. Raises SubscriptionNotFoundError."""
-        ...
-
     async def page(self, project_id: ProjectId, after: str, limit: int) -> list[Subscription]:
         """The subscriptions that follow the account `after`, in the order of their spelling."""
         ...

@@ -44,14 +44,10 @@ class Subscriptions:
             ProjectId(project_id), account_keys, self._clock.now_ms(), self._message_of
         )
 
-    async def of_account(self, project_id: str, account_key: str) -> Subscription:
-        """One subscription. Raises SubscriptionNotFoundError."""
-        return await self._store.subscription(ProjectId(project_id), account_key)
-
     async def page(self, project_id: str, after: str, limit: int) -> list[Subscription]:
         """Up to `limit` subscriptions that follow the account `after`, in the order of their spelling."""
         return await self._store.page(ProjectId(project_id), after, limit)
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
-        body = write_event(event, self._clock.now_ms())
-        return OutgoingMessage(self._ids.random_uuid(), webhook.url, body, webhook.signing_secret)
+        message_id = self._ids.random_uuid()
+        return OutgoingMessage(message_id, webhook.url, write_event(event), webhook.signing_secret)

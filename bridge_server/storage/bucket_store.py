@@ -27,7 +27,8 @@ def saving(buckets: list[tuple[tuple[str, str], int]]) -> Callable[[], Transacti
     def work() -> Transaction[None]:
         for bucket, full_at_us in buckets:
             yield Statement(_SAVE, (*bucket, full_at_us))
-        yield Announcement(BUCKETS_SAVED)
+        if buckets:
+            yield Announcement(BUCKETS_SAVED)
 
     return work
 

@@ -19,25 +19,38 @@ INSERT_SENDING = """
 INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, ?) RETURNING id
 """
 
-# Sorts the account keys that were asked for: the accounts to send to, and as [key, obstacle, bucket] those
-# not to. Who is covered is in neither. A bucket that is full later than the last parameter has no token.
-SORT = """
-SELECT json_group_array(account) FILTER (WHERE obstacle = 'none'),
-       json_group_array(json_array(account_key, obstacle, full_at_us)) FILTER (WHERE obstacle <> 'none')
-FROM (
-    SELECT asked.value AS account_key, subscriptions.account, account_buckets.full_at_us,
-           CASE WHEN subscriptions.account IS NULL THEN 'not_subscribed'
-                WHEN type_set_members.type IS NULL THEN 'type_not_subscribed'
-                WHEN account_buckets.full_at_us > ? THEN 'rate_limited'
-                ELSE 'none' END AS obstacle
-    FROM json_each(?) AS asked
-    LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
-    LEFT JOIN type_set_members
-        ON type_set_members.type = ? AND type_set_members.type_set = subscriptions.type_set
-    LEFT JOIN account_buckets
-        ON account_buckets.project = ? AND account_buckets.account = subscriptions.account
-)
+# What a bucket owes, in microseconds until it is full, as of the limit that is in force now: one that was
+# filled at another rate owes as many tokens as it did, and a part of one counts whole.
+_OWED = """
+CASE WHEN account_buckets.full_at_us <= {now} THEN 0
+     WHEN account_buckets.interval_us = {interval} THEN account_buckets.full_at_us - {now}
+     ELSE (account_buckets.full_at_us - {now} + account_buckets.interval_us - 1)
+          / account_buckets.interval_us * {interval} END
 """
+
+# Sorts the account keys that were asked for: the accounts to send to, and as [key, obstacle, owed] those
+# not to. Who is covered is in neither. A bucket that owes more than ?3 has no token.
+SORT = f"""
+SELECT json_group_array(account) FILTER (WHERE obstacle = 'none'),
+       json_group_array(json_array(account_key, obstacle, owed_us)) FILTER (WHERE obstacle <> 'none')
+FROM (
+    SELECT account_key, account, owed_us,
+           CASE WHEN account IS NULL THEN 'not_subscribed'
+                WHEN type IS NULL THEN 'type_not_subscribed'
+                WHEN owed_us > ?3 THEN 'rate_limited'
+                ELSE 'none' END AS obstacle
+    FROM (
+        SELECT asked.value AS account_key, subscriptions.account, type_set_members.type,
+               {_OWED.format(now="?1", interval="?2")} AS owed_us
+        FROM json_each(?4) AS asked
+        LEFT JOIN subscriptions ON subscriptions.project = ?5 AND subscriptions.account_key = asked.value
+        LEFT JOIN type_set_members
+            ON type_set_members.type = ?6 AND type_set_members.type_set = subscriptions.type_set
+        LEFT JOIN account_buckets
+            ON account_buckets.project = ?5 AND account_buckets.account = subscriptions.account
+    )
+)
+"""  # noqa: S608 - only the constant above
 # Of the account keys that were asked for, those that the notification has not reached.
 NOT_COVERED = """
 SELECT json_group_array(asked.value) FROM json_each(?) AS asked
@@ -52,18 +65,21 @@ INSERT_DELIVERIES = "INSERT INTO deliveries (account, sending) SELECT value, ? F
 INSERT_COVERED = "INSERT INTO covered_accounts (notification, account) SELECT ?, value FROM json_each(?)"
 
 # One token from each bucket: it is full one interval later than it was, or than now.
-SPEND = """
-INSERT INTO account_buckets (project, account, full_at_us, sweep_at_us)
-SELECT ?, value, ?, ? FROM json_each(?) WHERE true
-ON CONFLICT (project, account) DO UPDATE SET full_at_us = excluded.full_at_us
-    + CASE WHEN account_buckets.full_at_us > ? THEN account_buckets.full_at_us - ? ELSE 0 END
-"""
-# After the clock was set back: no bucket counts as emptier than empty.
-CLAMP = """
-UPDATE account_buckets SET full_at_us = ?, sweep_at_us = ? WHERE project = ? AND full_at_us > ?
-    AND account IN (SELECT subscriptions.account FROM json_each(?) AS asked CROSS JOIN subscriptions
-        ON subscriptions.project = ? AND subscriptions.account_key = asked.value)
-"""
+SPEND = f"""
+INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
+SELECT ?3, value, ?1 + ?2, ?2, ?1 + ?2 FROM json_each(?4) WHERE true
+ON CONFLICT (project, account) DO UPDATE
+SET full_at_us = ?1 + ?2 + {_OWED.format(now="?1", interval="?2")}, interval_us = ?2
+"""  # noqa: S608 - only the constant above
+# Of those without a token: after the clock was set back, none counts as emptier than empty.
+CLAMP = f"""
+UPDATE account_buckets SET interval_us = ?2,
+    full_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")}),
+    sweep_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")})
+WHERE project = ?4 AND (full_at_us > ?1 + ?3 OR interval_us <> ?2)
+    AND account IN (SELECT subscriptions.account FROM json_each(?5) AS asked CROSS JOIN subscriptions
+        ON subscriptions.project = ?4 AND subscriptions.account_key = asked.value)
+"""  # noqa: S608 - only the constant above
 COUNT_SENT = """
 INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
 ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
@@ -98,7 +114,8 @@ CROSS JOIN type_sets ON type_sets.id = subscriptions.type_set
 # it is read is twice as fast as a subquery with a LIMIT. Account ids hold nothing that JSON would escape,
 # and no character from ~ on.
 LISTING_PAGE = """
-SELECT CAST(group_concat(subscriptions.account_id, '","') AS BLOB), page.last
+SELECT CAST(group_concat(subscriptions.account_id, '","') AS BLOB), page.last,
+    EXISTS (SELECT 1 FROM projects WHERE projects.id = ? AND projects.project_id IS NOT NULL)
 FROM (SELECT (SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ?
               ORDER BY account_id LIMIT 1 OFFSET ?) AS last) AS page
 CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_id > ?
@@ -124,28 +141,16 @@ DELETE FROM deliveries WHERE (account, sending) IN
         (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
      ORDER BY deliveries.sending LIMIT ?)
 """
-OLD_SENDING = """
-SELECT id, project, type, notification, sent_at_ms, id <= (
-    SELECT read_through FROM projects WHERE projects.id = sendings.project
-) FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT 1
+OLD_SENDINGS = """
+SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?)
 """
-BULK_MARKED_SENDING = """
-SELECT sendings.id, sendings.project, sendings.type, sendings.notification, sendings.sent_at_ms, 1
-FROM projects CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
-    AND sendings.sent_at_ms <= ? AND sendings.id <= coalesce(
-        (SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
-WHERE projects.read_through > 0 LIMIT 1
-"""
-DELETE_READ = "DELETE FROM deliveries WHERE sending = ? AND read_at_ms IS NOT NULL"
-SWEEP_DELIVERIES = """
-DELETE FROM deliveries WHERE (account, sending) IN
-    (SELECT account, sending FROM deliveries WHERE sending = ? LIMIT ?)
-"""
-COUNT_LAPSED = """
-UPDATE daily_figures SET lapsed = lapsed + ? WHERE project = ? AND type = ? AND day = ?
-"""
-DELETE_SENDING = "DELETE FROM sendings WHERE id = ?"
-DELETE_NOTIFICATION = """
-DELETE FROM notifications WHERE id = ? AND idempotency_key IS NULL
-    AND NOT EXISTS (SELECT 1 FROM sendings WHERE sendings.notification = notifications.id)
+BULK_MARKED_SENDINGS = """
+SELECT json_group_array(id) FROM (
+    SELECT sendings.id FROM projects
+    CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
+        AND sendings.sent_at_ms <= ? AND sendings.id <= coalesce((
+            SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1
+        ), 0)
+    WHERE projects.read_through > 0 LIMIT ?
+)
 """

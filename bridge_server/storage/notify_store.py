@@ -21,10 +21,13 @@ from bridge_server.notify.models import (
     Sent,
 )
 from bridge_server.notify.store import MessagesTo
-from bridge_server.projects.models import Project, TypeId
+from bridge_server.projects.errors import ProjectNotFoundError
+from bridge_server.projects.models import Project, Publisher, TypeId
 from bridge_server.storage import notify_sql as sql
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Step, Transaction
-from bridge_server.storage.outbox_store import enqueue
+from bridge_server.storage.deleting import delete_sendings
+from bridge_server.storage.outbox_store import enqueue_all
+from bridge_server.storage.project_store import find_publishing
 
 DELIVERIES = "deliveries"
 """The kind of key that is touched when something arrived in inboxes; its id is a JSON array of the
@@ -43,7 +46,7 @@ class SqlNotifyStore:
 
     async def send(
         self,
-        project: Project,
+        publisher: Publisher,
         request: NotifyRequest,
         limit: Limit,
         now_us: int,
@@ -52,13 +55,14 @@ class SqlNotifyStore:
         asked = _json_array(list(dict.fromkeys(request.keys.values())))
 
         def work() -> Transaction[Failures]:
+            project = yield from find_publishing(publisher)
+            charged = project.account_limit or limit
             stored, left = yield from _stored(project, request, asked)
-            accounts, failures = yield from _sort(project, stored.type, left, limit, now_us)
+            accounts, failures = yield from _sort(project, stored.type, left, charged, now_us)
             if accounts != _NOBODY:
                 stored = stored if stored.number else (yield from _store(project, stored, None))
                 number = yield from _deliver(project, stored, accounts, now_us // 1000)
-                full_at_us = now_us + limit.interval_us
-                yield Statement(sql.SPEND, (project.number, full_at_us, full_at_us, accounts, now_us, now_us))
+                yield _spend(project, accounts, charged, now_us)
                 sent = Sent(project.project_id, project.name, stored.notification, number, now_us // 1000)
                 yield from _queue_devices(project, sent, accounts, messages_to)
                 yield Announcement((DELIVERIES, accounts))
@@ -66,8 +70,9 @@ class SqlNotifyStore:
 
         return await self._database.transaction(work)
 
-    async def mark_all_as_read(self, project: Project) -> int:
+    async def mark_all_as_read(self, publisher: Publisher) -> int:
         def work() -> Transaction[int]:
+            project = yield from find_publishing(publisher)
             ((unread,),) = yield Statement(sql.COUNT_UNREAD, (project.number,))
             if unread:
                 yield Statement(sql.MARK_FIGURES, (project.number,))
@@ -83,7 +88,11 @@ class SqlNotifyStore:
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         begin = (project.number, after)
-        ((accounts, last),) = await self._database.read(sql.LISTING_PAGE, (*begin, limit - 1, *begin))
+        ((accounts, last, is_there),) = await self._database.read(
+            sql.LISTING_PAGE, (project.number, *begin, limit - 1, *begin)
+        )
+        if not is_there:
+            raise ProjectNotFoundError
         return cast(bytes, accounts or b""), cast(str | None, last)
 
     async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
@@ -96,10 +105,13 @@ class SqlNotifyStore:
             )
             if read:
                 return cast(int, read)
-            old = yield Statement(sql.OLD_SENDING, (unread_sent_before_ms,))
-            if not old:
-                old = yield Statement(sql.BULK_MARKED_SENDING, (read_sent_before_ms, read_sent_before_ms))
-            return (yield from _sweep_sending(old[0])) if old else 0
+            ((old,),) = yield Statement(sql.OLD_SENDINGS, (unread_sent_before_ms, _SWEEP_SLICE))
+            deleted = yield from delete_sendings(old, _SWEEP_SLICE)
+            if deleted:
+                return deleted
+            marked_before_ms = (read_sent_before_ms, read_sent_before_ms)
+            ((marked,),) = yield Statement(sql.BULK_MARKED_SENDINGS, (*marked_before_ms, _SWEEP_SLICE))
+            return (yield from delete_sendings(marked, _SWEEP_SLICE))
 
         return await self._database.transaction(work)
 
@@ -146,21 +158,29 @@ def _sort(
     project: Project, type_number: int, asked: str, limit: Limit, now_us: int
 ) -> Generator[Step, list[Row], tuple[str, Failures]]:
     """The accounts that can be sent to, as a JSON array of numbers, and why others cannot."""
-    full_us = now_us + limit.window_us
-    rows = yield Statement(
-        sql.SORT, (full_us - limit.interval_us, asked, project.number, type_number, project.number)
-    )
+    most_owed_us = limit.window_us - limit.interval_us
+    clock = (now_us, limit.interval_us)
+    rows = yield Statement(sql.SORT, (*clock, most_owed_us, asked, project.number, type_number))
     accounts, others = rows[0]
-    failures = {}
-    for key, obstacle, full_at_us in orjson.loads(cast(str, others)):
-        retry_after_us = 0
-        if obstacle == Obstacle.RATE_LIMITED.value:
-            retry_after_us = spend(limit, full_at_us, now_us).retry_after_us
-        failures[key] = Failure(Obstacle(obstacle), retry_after_us)
-    if any(failure.obstacle is Obstacle.RATE_LIMITED for failure in failures.values()):
-        limited = _json_array(list(failures))
-        yield Statement(sql.CLAMP, (full_us, full_us, project.number, full_us, limited, project.number))
+    failures = {
+        key: _failure(Obstacle(obstacle), owed_us, limit, now_us)
+        for key, obstacle, owed_us in orjson.loads(cast(str, others))
+    }
+    limited = [key for key, failure in failures.items() if failure.obstacle is Obstacle.RATE_LIMITED]
+    if limited:
+        yield Statement(sql.CLAMP, (*clock, limit.window_us, project.number, _json_array(limited)))
     return cast(str, accounts), failures
+
+
+def _failure(obstacle: Obstacle, owed_us: int, limit: Limit, now_us: int) -> Failure:
+    if obstacle is not Obstacle.RATE_LIMITED:
+        return Failure(obstacle)
+    return Failure(obstacle, spend(limit, now_us + owed_us, now_us).retry_after_us)
+
+
+def _spend(project: Project, accounts: str, limit: Limit, now_us: int) -> Statement:
+    """Take a token from the bucket of each of these accounts, which have one."""
+    return Statement(sql.SPEND, (now_us, limit.interval_us, project.number, accounts))
 
 
 def _deliver(
@@ -179,28 +199,13 @@ def _deliver(
 def _queue_devices(project: Project, sent: Sent, accounts: str, messages_to: MessagesTo) -> Transaction[None]:
     rows = yield Statement(sql.DEVICES, (accounts, project.number))
     devices = [DeviceOfRecipient(*cast(tuple[str, str, str, str], row)) for row in rows]
-    for message in messages_to(sent, devices):
-        yield from enqueue(message, sent.sent_at_ms)
+    yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
 
 
 def _sweep_buckets(now_us: int) -> Transaction[int]:
     ((full,),) = yield Statement(sql.SWEEP_FULL_BUCKETS, (now_us, now_us, _SWEEP_SLICE))
     ((others,),) = yield Statement(sql.PUT_OFF_BUCKETS, (now_us, _SWEEP_SLICE))
     return cast(int, full) + cast(int, others)
-
-
-def _sweep_sending(row: Row) -> Transaction[int]:
-    sending, project, type_number, notification, sent_at_ms, bulk_marked = row
-    yield Statement(sql.DELETE_READ, (sending,))  # few if any: they have been swept before
-    ((deleted,),) = yield Statement(sql.SWEEP_DELIVERIES, (sending, _SWEEP_SLICE))
-    if deleted:
-        if not bulk_marked:
-            day = day_of(cast(int, sent_at_ms))
-            yield Statement(sql.COUNT_LAPSED, (deleted, project, type_number, day))
-        return cast(int, deleted)
-    yield Statement(sql.DELETE_SENDING, (sending,))
-    yield Statement(sql.DELETE_NOTIFICATION, (notification,))
-    return 1
 
 
 def _first_call(row: Row) -> _Stored:

@@ -21,11 +21,16 @@ DIGESTS = f"""
 SELECT project_secrets.digest, {", ".join("projects." + column.strip() for column in _PROJECT.split(","))}
 FROM projects LEFT JOIN project_secrets ON project_secrets.project = projects.id WHERE projects.project_id = ?
 """  # noqa: S608 - columns, no input
+PUBLISHING_PROJECT = f"""
+SELECT {", ".join("projects." + column.strip() for column in _PROJECT.split(","))}
+FROM project_secrets CROSS JOIN projects ON projects.id = project_secrets.project
+WHERE project_secrets.project = ? AND project_secrets.digest = ? AND projects.project_id IS NOT NULL
+"""  # noqa: S608 - columns, no input
 DELETE_SECRET = "DELETE FROM project_secrets WHERE project = ? AND id = ?"  # noqa: S105 - same
 DELETE_SECRETS = "DELETE FROM project_secrets WHERE project = ?"
 
 TYPES = """
-SELECT type_id, name, created_at_ms, id FROM notification_types
+SELECT id, type_id, name, created_at_ms FROM notification_types
 WHERE project = ? AND removed_at_ms IS NULL ORDER BY id
 """
 UPSERT_TYPE = """
@@ -42,7 +47,7 @@ JOIN type_sets ON type_sets.id = type_set_members.type_set WHERE type_set_member
 REWRITE_TYPE_SET = "UPDATE type_sets SET types = ? WHERE id = ?"
 DELETE_TYPE_MEMBERSHIPS = "DELETE FROM type_set_members WHERE type = ?"
 
-COUNT_SUBSCRIBERS = "SELECT count(*) FROM subscriptions WHERE project = ?"
+COUNT_SUBSCRIBERS = "SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE project = ?"
 FIGURES = """
 SELECT notification_types.type_id, daily_figures.day, daily_figures.sent, daily_figures.read,
        daily_figures.bulk_marked, daily_figures.lapsed
@@ -52,42 +57,3 @@ ORDER BY daily_figures.day, notification_types.id
 """
 
 DELETED_PROJECT = "SELECT id FROM projects WHERE project_id IS NULL ORDER BY id LIMIT 1"
-
-# What a deleted project leaves behind, in slices; a row goes before what it refers to.
-SWEEP_DELETED = (
-    """
-    DELETE FROM deliveries WHERE (account, sending) IN
-        (SELECT deliveries.account, deliveries.sending FROM sendings
-         JOIN deliveries ON deliveries.sending = sendings.id WHERE sendings.project = ? LIMIT ?)
-    """,
-    "DELETE FROM sendings WHERE id IN (SELECT id FROM sendings WHERE project = ? LIMIT ?)",
-    """
-    DELETE FROM covered_accounts WHERE (notification, account) IN
-        (SELECT covered_accounts.notification, covered_accounts.account FROM notifications
-         JOIN covered_accounts ON covered_accounts.notification = notifications.id
-         WHERE notifications.project = ? AND notifications.idempotency_key IS NOT NULL LIMIT ?)
-    """,
-    """
-    DELETE FROM notifications WHERE id IN
-        (SELECT id FROM notifications WHERE project = ? AND idempotency_key IS NOT NULL LIMIT ?)
-    """,
-    """
-    DELETE FROM notifications WHERE id IN
-        (SELECT id FROM notifications WHERE project = ? AND idempotency_key IS NULL LIMIT ?)
-    """,
-    """
-    DELETE FROM account_buckets WHERE (project, account) IN
-        (SELECT project, account FROM account_buckets WHERE project = ? LIMIT ?)
-    """,
-    # SQLite would walk through all that the project has for a list of pairs; two lists find each by its key.
-    """
-    DELETE FROM subscriptions WHERE project IN (SELECT id FROM projects WHERE project_id IS NULL)
-        AND account_key IN (SELECT account_key FROM subscriptions WHERE project = ? LIMIT ?)
-    """,
-    """
-    DELETE FROM daily_figures WHERE (project, type, day) IN
-        (SELECT project, type, day FROM daily_figures WHERE project = ? LIMIT ?)
-    """,
-    "DELETE FROM type_sets WHERE id IN (SELECT id FROM type_sets WHERE project = ? LIMIT ?)",
-    "DELETE FROM projects WHERE id IN (SELECT id FROM projects WHERE id = ? LIMIT ?)",
-)

@@ -7,6 +7,7 @@ from typing import cast
 
 import orjson
 
+from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.errors import (
     ProjectExistsError,
@@ -24,6 +25,7 @@ from bridge_server.projects.models import (
     Project,
     ProjectDetails,
     ProjectId,
+    Publisher,
     SecretInfo,
     TypeId,
     Webhook,
@@ -31,6 +33,7 @@ from bridge_server.projects.models import (
 from bridge_server.projects.projects import ACCOUNT_LIMIT
 from bridge_server.storage import project_sql as sql
 from bridge_server.storage.database import Database, Result, Row, Statement, Step, Transaction
+from bridge_server.storage.deleting import delete_project
 from bridge_server.storage.reading import read_through
 
 _SWEEP_SLICE = 500
@@ -60,12 +63,12 @@ class SqlProjectStore:
 
     async def details(self, project_id: ProjectId) -> ProjectDetails:
         def work(project: Project) -> Transaction[ProjectDetails]:
-            types = yield Statement(sql.TYPES, (project.number,))
+            types = yield from find_types(project)
             secrets = yield Statement(sql.SECRETS, (project.number,))
             ((subscribers,),) = yield Statement(sql.COUNT_SUBSCRIBERS, (project.number,))
             return ProjectDetails(
                 project,
-                [_type(row) for row in types],
+                [known for _, known in types],
                 [SecretInfo(cast(int, number), cast(int, created)) for number, created in secrets],
                 cast(int, subscribers),
             )
@@ -113,7 +116,7 @@ class SqlProjectStore:
 
     async def types(self, project_id: ProjectId) -> list[NotificationType]:
         def work(project: Project) -> Transaction[list[NotificationType]]:
-            return [_type(row) for row in (yield Statement(sql.TYPES, (project.number,)))]
+            return [known for _, known in (yield from find_types(project))]
 
         return await self._read_project(project_id, work)
 
@@ -121,8 +124,8 @@ class SqlProjectStore:
         self, project_id: ProjectId, type_id: TypeId, name: str, now_ms: int, limit: int
     ) -> NotificationType:
         def work(project: Project) -> Transaction[NotificationType]:
-            known = yield Statement(sql.TYPES, (project.number,))
-            if any(row[0] == type_id for row in known):
+            known = yield from find_types(project)
+            if any(kind.type_id == type_id for _, kind in known):
                 raise TypeExistsError
             if len(known) >= limit:
                 raise TooManyTypesError(limit)
@@ -159,12 +162,8 @@ class SqlProjectStore:
 
     async def sweep(self, now_ms: int) -> int:
         def work() -> Transaction[int]:
-            for (project,) in (yield Statement(sql.DELETED_PROJECT)):
-                for statement in sql.SWEEP_DELETED:
-                    ((deleted,),) = yield Statement(statement, (project, _SWEEP_SLICE))
-                    if deleted:
-                        return cast(int, deleted)
-            return 0
+            deleted = yield Statement(sql.DELETED_PROJECT)
+            return (yield from delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
 
         return await self._database.transaction(work)
 
@@ -199,16 +198,30 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
     return _project(rows[0])
 
 
+def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
+    """The publisher's project as it is now, within a transaction: a request's body may have taken a while.
+
+    Raises NotAuthenticatedError when the project was deleted or the secret was revoked meanwhile.
+    """
+    rows = yield Statement(sql.PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
+    if not rows:
+        raise NotAuthenticatedError("The secret is not valid any more.")
+    return _project(rows[0])
+
+
+def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
+    """The project's types and their numbers, oldest first, within a transaction."""
+    return [
+        (cast(int, number), NotificationType(TypeId(cast(str, type_id)), cast(str, name), cast(int, created)))
+        for number, type_id, name, created in (yield Statement(sql.TYPES, (project.number,)))
+    ]
+
+
 def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
-    for row in (yield Statement(sql.TYPES, (project.number,))):
-        if row[0] == type_id:
-            return cast(int, row[3]), _type(row)
+    for number, known in (yield from find_types(project)):
+        if known.type_id == type_id:
+            return number, known
     raise TypeNotFoundError
-
-
-def _type(row: Row) -> NotificationType:
-    type_id, name, created_at_ms, _ = row
-    return NotificationType(TypeId(cast(str, type_id)), cast(str, name), cast(int, created_at_ms))
 
 
 def _daily_figures(row: Row) -> DailyFigures:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations  # those of inner functions would be evaluated at every call
 
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from typing import cast
 
 import orjson
 
-from bridge_server.projects.errors import SubscriptionNotFoundError, UnknownTypesError
+from bridge_server.projects.errors import UnknownTypesError
 from bridge_server.projects.models import (
     Change,
     NewSubscription,
@@ -21,7 +22,7 @@ from bridge_server.projects.store import MessageOf
 from bridge_server.storage import subscription_sql as sql
 from bridge_server.storage.database import Database, Row, Statement, Step, Transaction
 from bridge_server.storage.outbox_store import enqueue
-from bridge_server.storage.project_store import find_project
+from bridge_server.storage.project_store import find_project, find_types
 from bridge_server.storage.reading import read_through
 
 
@@ -40,16 +41,18 @@ class SqlSubscriptionStore:
     ) -> list[tuple[Subscription, Change | None]]:
         def work() -> Transaction[list[tuple[Subscription, Change | None]]]:
             project = yield from find_project(project_id)
-            types = yield from _known_types(project)
+            types = {known.type_id: number for number, known in (yield from find_types(project))}
             sets: dict[tuple[TypeId, ...], int] = {}
+            moved = Counter[int]()
             outcomes = []
             for new in wanted:
                 chosen = _chosen(new, types)
                 if chosen not in sets:
                     sets[chosen] = yield from _type_set(project, chosen, types)
-                outcome = yield from _subscribe(project, new, chosen, sets[chosen], now_ms)
+                outcome = yield from _subscribe(project, new, chosen, sets[chosen], moved, now_ms)
                 yield from _tell(project, *outcome, now_ms, message_of)
                 outcomes.append(outcome)
+            yield from _count(moved)
             return outcomes
 
         return await self._database.transaction(work)
@@ -59,27 +62,17 @@ class SqlSubscriptionStore:
     ) -> int:
         def work() -> Transaction[int]:
             project = yield from find_project(project_id)
-            removed = 0
+            moved = Counter[int]()
             for key in account_keys:
-                known = yield from _subscription(project, key)
-                if known is not None:
+                for known, type_set in (yield from _subscription(project, key)):
                     yield Statement(sql.DELETE_SUBSCRIPTION, (project.number, key))
+                    moved[type_set] -= 1
                     left = Subscription(known.account, (), known.subscribed_at_ms)
                     yield from _tell(project, left, Change.UNSUBSCRIBED, now_ms, message_of)
-                    removed += 1
-            return removed
+            yield from _count(moved)
+            return -moved.total()
 
         return await self._database.transaction(work)
-
-    async def subscription(self, project_id: ProjectId, account_key: str) -> Subscription:
-        def work() -> Transaction[Subscription]:
-            project = yield from find_project(project_id)
-            known = yield from _subscription(project, account_key)
-            if known is None:
-                raise SubscriptionNotFoundError
-            return known
-
-        return await read_through(self._database, work)
 
     async def page(self, project_id: ProjectId, after: str, limit: int) -> list[Subscription]:
         def work() -> Transaction[list[Subscription]]:
@@ -100,30 +93,35 @@ def account_number(key: str) -> Generator[Step, list[Row], int]:
 
 
 def _subscribe(
-    project: Project, new: NewSubscription, chosen: tuple[TypeId, ...], type_set: int, now_ms: int
+    project: Project,
+    new: NewSubscription,
+    chosen: tuple[TypeId, ...],
+    type_set: int,
+    moved: Counter[int],
+    now_ms: int,
 ) -> Generator[Step, list[Row], tuple[Subscription, Change | None]]:
+    """Store it; `moved` is told which choice has a subscriber more and which one less."""
+    moved[type_set] += 1
     key, spelled = new.account.key, new.account.spelled
-    known = yield from _subscription(project, key)
-    if known is None:
+    stored = yield from _subscription(project, key)
+    if not stored:
         account = yield from account_number(key)
         yield Statement(sql.INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
         return Subscription(spelled, chosen, now_ms), Change.SUBSCRIBED
-    yield Statement(sql.UPDATE_SUBSCRIPTION, (spelled, type_set, project.number, key))
+    ((known, left),) = stored
+    moved[left] -= 1
+    yield Statement(sql.UPDATE_SUBSCRIPTION, (type_set, project.number, key))
     changed = None if set(known.types) == set(chosen) else Change.UPDATED
-    return Subscription(spelled, chosen, known.subscribed_at_ms), changed
+    return Subscription(known.account, chosen, known.subscribed_at_ms), changed
 
 
 def _tell(
     project: Project, subscription: Subscription, change: Change | None, now_ms: int, message_of: MessageOf
 ) -> Transaction[None]:
     if change is not None and project.webhook is not None:
-        event = SubscriptionEvent(change, project.project_id, subscription)
+        ((number,),) = yield Statement(sql.COUNT_EVENT, (project.number,))
+        event = SubscriptionEvent(change, project.project_id, subscription, cast(int, number), now_ms)
         yield from enqueue(message_of(event, project.webhook), now_ms)
-
-
-def _known_types(project: Project) -> Generator[Step, list[Row], Mapping[TypeId, int]]:
-    rows = yield Statement(sql.TYPES, (project.number,))
-    return {TypeId(cast(str, type_id)): cast(int, number) for number, type_id in rows}
 
 
 def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, ...]:
@@ -151,9 +149,19 @@ def _type_set(
     return number
 
 
-def _subscription(project: Project, key: str) -> Generator[Step, list[Row], Subscription | None]:
+def _count(moved: Mapping[int, int]) -> Transaction[None]:
+    """Count who came to each choice or left it; one that nobody makes any more goes."""
+    for type_set, more in moved.items():
+        if more:
+            yield Statement(sql.COUNT_SUBSCRIBERS, (more, type_set))
+        if more <= 0:
+            yield Statement(sql.DELETE_UNUSED_TYPE_SET, (type_set,))
+
+
+def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
+    """An account's subscription, if there is one, and the number of its choice."""
     rows = yield Statement(sql.SUBSCRIPTION, (project.number, key))
-    return _read_subscription(rows[0]) if rows else None
+    return [(_read_subscription(row[:3]), cast(int, row[3])) for row in rows]
 
 
 def _read_subscription(row: Row) -> Subscription:

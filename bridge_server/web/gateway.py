@@ -6,6 +6,7 @@ A wrapper per route and no aiohttp middleware: those cost every request more tha
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -18,7 +19,7 @@ from bridge_server.web.body import receive_body
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
-from bridge_server.web.quotas import Charge, QuotaError, Quotas, declare
+from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.routes import Handler, Route
@@ -70,12 +71,12 @@ class Gateway:
             started = perf_counter()
             request_id = name(request)
             caller: str | None = None
-            charges: list[Charge] = []
+            charged = NOTHING_CHARGED
             try:
                 if admit is not None:
                     caller = await admit(request)
                 if charge is not None:
-                    charges = charge(request, caller)
+                    charged = charge(request, caller)
                 if body_limit_bytes:
                     await receive_body(request, body_limit_bytes)
                 response = await handler(request)
@@ -84,12 +85,12 @@ class Gateway:
                 raise
             except Exception as error:
                 response = _answer_to(error, request, request_id)
-            if caller is not None and not self._quotas.is_kept(caller, charges):
-                response = await self._once_kept(response, request_id)
+            if not self._quotas.is_kept(charged):
+                await self._keep_charges()
             headers = response.headers
             headers[HEADER] = request_id
-            if charges:
-                declare(charges, headers)
+            if charged.charges:
+                declare(charged.charges, headers)
             share(request, headers)
             seconds = perf_counter() - started
             count(response.status, seconds)
@@ -99,25 +100,27 @@ class Gateway:
 
         return pass_through
 
-    async def _once_kept(self, response: web.StreamResponse, request_id: str) -> web.StreamResponse:
-        """The response, once what was charged is on disk: a restart must not give it back."""
-        try:
+    async def _keep_charges(self) -> None:
+        """Wait until what was charged is on disk: a restart must not give it back. The answer stands."""
+        with suppress(UnavailableError):
             await self._save_quotas()
-        except UnavailableError as error:
-            return problem_of_error(error, request_id)
-        return response
 
-    def _charging(self, row: Route) -> Callable[[web.Request, str | None], list[Charge]] | None:
-        """Charges a request to its caller's buckets and to its address's, as far as the row has limits."""
+    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged] | None:
+        """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
         limits, caller_limits = row.limits, row.caller_limits
         charge, bucket_key = self._quotas.charge, self._addresses.bucket_key
 
-        def charge_request(request: web.Request, caller: str | None) -> list[Charge]:
-            charges = [] if caller is None or not caller_limits else charge(caller, caller_limits)
-            address = bucket_key(request) if limits else None
-            return charges if address is None else charges + charge(address, limits)
+        def charge_address(request: web.Request, _: str | None) -> Charged:
+            address = bucket_key(request)
+            return NOTHING_CHARGED if address is None else Charged(charge(address, limits).charges)
 
-        return charge_request if limits or caller_limits else None
+        def charge_caller(_: web.Request, caller: str | None) -> Charged:
+            return NOTHING_CHARGED if caller is None else charge(caller, caller_limits)
+
+        assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
+        if caller_limits:
+            return charge_caller
+        return charge_address if limits else None
 
     def _patience(self, row: Route) -> float:
         if self._reporting.every_request:

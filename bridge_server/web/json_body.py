@@ -17,6 +17,8 @@ from aiohttp import web
 from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 
 MAX_DEPTH = 64
+MAX_VALUES = 4_096
+"""Members and elements in all. The contract's largest body has some 500."""
 
 _SPACE = r"[ \t\n\r]*"
 _OPENING = re.compile(_SPACE + "{" + _SPACE)
@@ -63,8 +65,8 @@ def parse_object(body: bytes) -> JsonObject:
         raise InvalidInputError(detail) from error
     if not isinstance(values, dict):
         raise InvalidInputError(f"The body must be a JSON object, not {_kind(values)}.")
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and _depth(values) > MAX_DEPTH:
-        raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH or body.count(b",") >= MAX_VALUES:
+        _check_size(values)
     if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
         return JsonObject(values, None)
     try:
@@ -87,16 +89,19 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _depth(value: object) -> int:
-    depth = 0
-    level: list[Any] = [value]
+def _check_size(values: dict[str, Any]) -> None:
+    """Refuse what is too deep, and what would keep others waiting while it is looked through."""
+    depth = count = 0
+    level: list[Any] = [values]
     while level:
         depth += 1
-        inner: list[Any] = []
-        for item in level:
-            inner.extend(item.values() if isinstance(item, dict) else item)
-        level = [item for item in inner if isinstance(item, dict | list)]
-    return depth
+        count += sum(map(len, level))
+        if depth > MAX_DEPTH:
+            raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        if count > MAX_VALUES:
+            raise InvalidInputError(f"The body has more than {MAX_VALUES} values.")
+        inner = [value for item in level for value in (item.values() if isinstance(item, dict) else item)]
+        level = [value for value in inner if isinstance(value, dict | list)]
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

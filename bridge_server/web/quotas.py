@@ -28,6 +28,17 @@ class Charge:
     spending: Spending
 
 
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """What a request was charged, and by which count of charges that is on disk: 0 needs no disk."""
+
+    charges: list[Charge]
+    kept_at: int = 0
+
+
+NOTHING_CHARGED = Charged([])
+
+
 class QuotaError(LimitError):
     """A caller has used up one of its limits."""
 
@@ -51,8 +62,11 @@ class Quotas:
         self._unsaved: set[BucketId] = set()
         self._being_saved: set[BucketId] = set()
         self._prune_above = _BUCKETS_BEFORE_PRUNING
+        self._charged = 0
+        self._taken = 0
+        self._kept = 0
 
-    def charge(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
+    def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         """Spend one token of each limit, and say what was spent.
 
         Raises QuotaError, and then has spent none.
@@ -73,22 +87,24 @@ class Quotas:
             self._keep((charge.limit.name, key), charge.spending)
         if len(full_at_us) > self._prune_above:
             self._prune(now_us)
-        return charges
+        self._charged += 1
+        is_worth_saving = any(charge.spending.reset_us > WORTH_SAVING_US for charge in charges)
+        return Charged(charges, self._charged if is_worth_saving else 0)
 
     @property
     def has_unsaved(self) -> bool:
         """Whether a bucket that is worth saving has changed."""
         return bool(self._unsaved or self._being_saved)
 
-    def is_kept(self, key: str, charges: list[Charge]) -> bool:
-        """Whether what the caller was charged is on disk, as far as it is worth saving."""
-        buckets = {(charge.limit.name, key) for charge in charges}
-        return buckets.isdisjoint(self._unsaved) and buckets.isdisjoint(self._being_saved)
+    def is_kept(self, charged: Charged) -> bool:
+        """Whether the charge is on disk, as far as it is worth saving."""
+        return charged.kept_at <= self._kept
 
     def take_unsaved(self) -> list[tuple[BucketId, int]]:
         """The buckets that changed since they were last saved, with the moments at which they are full."""
         self._being_saved |= self._unsaved & self._full_at_us.keys()
         self._unsaved.clear()
+        self._taken = self._charged
         return [(bucket, self._full_at_us[bucket]) for bucket in self._being_saved]
 
     def forget_nothing(self) -> None:
@@ -99,6 +115,7 @@ class Quotas:
     def saved(self) -> None:
         """What was taken last is on disk. Until this is said, it is taken again."""
         self._being_saved.clear()
+        self._kept = self._taken
 
     def restore(self, buckets: Iterable[tuple[BucketId, int]]) -> None:
         """Take over buckets that were saved before a restart."""

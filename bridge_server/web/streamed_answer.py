@@ -1,11 +1,12 @@
 """A response that is too long to be made before it is sent."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import structlog
 from aiohttp import hdrs, web
 
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.answers import ready_made
 
 _JSON = ready_made({"Content-Type": "application/json"})
@@ -18,7 +19,7 @@ class StreamedAnswer(web.StreamResponse):
     takes a part for the whole.
     """
 
-    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+    def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         super().__init__(headers=_JSON)
         self._pieces = pieces
 
@@ -26,9 +27,10 @@ class StreamedAnswer(web.StreamResponse):
         request = self._req
         if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
             try:
-                async for piece in self._pieces:
-                    await self.write(piece)
-            except UnavailableError as error:
+                async with aclosing(self._pieces) as pieces:
+                    async for piece in pieces:
+                        await self.write(piece)
+            except BridgeError as error:
                 log.warning("answer_broken_off", reason=error.detail)
                 if request.transport is not None:
                     request.transport.abort()

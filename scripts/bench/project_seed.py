@@ -33,8 +33,8 @@ INSERT INTO deliveries (account, sending) SELECT subscriptions.account, sendings
 FROM subscriptions JOIN sendings ON sendings.project = subscriptions.project ORDER BY 1, 2
 """
 _CHARGE_ALL = """
-INSERT INTO account_buckets (project, account, full_at_us, sweep_at_us)
-SELECT project, account, :full_at_us, :full_at_us FROM subscriptions ORDER BY 1, 2
+INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
+SELECT project, account, :full_at_us, 1800000000, :full_at_us FROM subscriptions ORDER BY 1, 2
 """
 _COUNT_ALL = """
 INSERT INTO daily_figures (project, type, day, sent) SELECT sendings.project, sendings.type, ?, count(*)
@@ -176,7 +176,8 @@ def _insert_project(connection: sqlite3.Connection, project: SeededProject, now_
         (number, number, TYPE_ID, "Alerts", now_ms),
     )
     connection.execute(
-        "INSERT INTO type_sets (id, project, types) VALUES (?, ?, ?)", (number, number, f'["{TYPE_ID}"]')
+        "INSERT INTO type_sets (id, project, types, subscribers) VALUES (?, ?, ?, ?)",
+        (number, number, f'["{TYPE_ID}"]', len(project.accounts)),
     )
     connection.execute("INSERT INTO type_set_members (type, type_set) VALUES (?, ?)", (number, number))
     subscribers = sorted(

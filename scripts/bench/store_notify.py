@@ -19,7 +19,7 @@ from worker import serve
 from bridge_server.kernel.caip10 import account_key
 from bridge_server.kernel.signals import Signals
 from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.projects.models import Project, ProjectId, TypeId
+from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.projects.projects import account_limit
 from bridge_server.storage.notify_store import SqlNotifyStore
 from bridge_server.storage.project_store import SqlProjectStore
@@ -31,7 +31,7 @@ _CONTENT = Notification(
     TypeId(TYPE_ID), "Order filled", "Your order was filled.", "https://app.example/orders"
 )
 
-Sending = tuple[Project, NotifyRequest]
+Sending = tuple[Publisher, NotifyRequest]
 
 
 def _request(line: str) -> tuple[str, NotifyRequest]:
@@ -41,8 +41,15 @@ def _request(line: str) -> tuple[str, NotifyRequest]:
 
 
 async def _sendings(database: SqliteDatabase, lines: Sequence[str]) -> list[Sending]:
-    projects = {project.project_id: project for project in await SqlProjectStore(database).projects()}
-    return [(projects[ProjectId(project_id)], request) for project_id, request in map(_request, lines)]
+    store = SqlProjectStore(database)
+    publishers = {project.project_id: await _publisher(store, project) for project in await store.projects()}
+    return [(publishers[ProjectId(project_id)], request) for project_id, request in map(_request, lines)]
+
+
+async def _publisher(store: SqlProjectStore, project: Project) -> Publisher:
+    found = await store.credentials(project.project_id)
+    assert found is not None
+    return Publisher(project, found[1][0])
 
 
 async def _send(store: SqlNotifyStore, sendings: Iterator[Sending], count: int, at_once: int) -> None:
@@ -50,9 +57,9 @@ async def _send(store: SqlNotifyStore, sendings: Iterator[Sending], count: int, 
     due = itertools.islice(sendings, count)
 
     async def send_in_turn() -> None:
-        for project, request in due:
+        for publisher, request in due:
             now_us = time.time_ns() // 1000
-            failures = await store.send(project, request, _LIMIT, now_us, lambda _sent, _devices: [])
+            failures = await store.send(publisher, request, _LIMIT, now_us, lambda _sent, _devices: [])
             assert not failures
 
     await asyncio.gather(*(send_in_turn() for _ in range(at_once)))

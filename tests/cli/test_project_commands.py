@@ -82,7 +82,10 @@ def test_list_as_json_has_every_project(app: Operating) -> None:
     assert project == {"project_id": "app", "name": "My app", "account_limit": limit, "webhook": None}
 
 
-def test_nothing_is_listed_where_nothing_is(operate: Operating) -> None:
+def test_nothing_is_listed_where_nothing_is(app: Operating) -> None:
+    operate = app
+    operate.text("project", "delete", "app", "--yes")
+
     assert operate.text("project", "list") == "project  name  created\n"
     assert operate.json("project", "list") == {"projects": []}
 
@@ -344,9 +347,16 @@ def test_a_database_that_cannot_be_used_is_one_line(operate: Operating, spoil: A
 def test_a_data_directory_that_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
 
-    refusal = Operating(invoke, tmp_path / "file" / "data").refusal("project", "list")
+    refusal = Operating(invoke, tmp_path / "file" / "data").refusal("project", "create", "App")
 
     assert "cannot be used" in refusal
+
+
+def test_a_mistyped_data_directory_is_said_to_hold_no_database(invoke: Invoke, tmp_path: Path) -> None:
+    refusal = Operating(invoke, tmp_path / "elsewhere").refusal("project", "list")
+
+    assert "there is no database" in refusal
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_a_setting_that_cannot_be_used_is_one_line(

@@ -99,3 +99,23 @@ def test_a_webhook_secret_of_24_bytes_is_accepted(config_file: ConfigFile) -> No
 
     assert loaded.settings.webhook_secret is not None
     assert _WEBHOOK_KEY not in repr(loaded)
+
+
+@pytest.mark.parametrize("name", ["admin_token", "metrics_token"])
+def test_a_token_is_taken_without_the_space_around_it(name: str) -> None:
+    token = getattr(load_settings({name: " of the operator\n"}, None).settings, name)
+
+    assert token.get_secret_value() == "of the operator"
+    with pytest.raises(SettingsError, match="must not be empty"):
+        load_settings({name: " \n"}, None)
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "0", "-1"])
+@pytest.mark.parametrize("name", ["requests_per_second", "account_rate_per_hour", "sweep_interval"])
+def test_a_rate_or_a_time_beyond_measure_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(f"BRIDGE_{name.upper()}", value)
+
+    with pytest.raises(SettingsError, match=name):
+        load_settings({}, None)

@@ -146,3 +146,25 @@ async def test_a_server_that_stops_answers_whoever_waits(tmp_path: Path) -> None
 
             assert (await waiting).json["notifications"] == []
     assert exit_code == 0
+
+
+async def test_whoever_signs_out_is_told_nothing_more(app: App, subscriber: InboxClient) -> None:
+    waiting = begin(subscriber, "?wait=20")
+    await until_waiting(app.server, 1)
+
+    assert (await subscriber.ask("POST", "/logout")).status == 200
+    await app.notify([subscriber.account])
+
+    (await waiting).problem(401)
+
+
+async def test_a_token_that_expires_during_the_wait_is_told_nothing_more(
+    app: App, subscriber: InboxClient
+) -> None:
+    waiting = begin(subscriber, "?wait=20")
+    await until_waiting(app.server, 1)
+
+    app.server.clock.advance(app.server.settings.inbox_token_ttl)
+    await app.notify([subscriber.account])
+
+    (await waiting).problem(401)

@@ -147,11 +147,11 @@ async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -
     (await subscriber.subscribe(app.project_id)).problem(404)
 
 
-async def test_the_spelling_that_signed_in_last_is_the_one_that_is_listed(
+async def test_the_spelling_that_subscribed_first_stays_the_one_that_is_listed(
     app: App, inbox: InboxClient
 ) -> None:
     await app.subscribe(inbox.account.lower().replace("eip155:1:", "eip155:10:"))
 
     await inbox.subscribe(app.project_id)
 
-    assert (await app.listing()).json == [inbox.account]
+    assert (await app.listing()).json == [inbox.account.replace("eip155:1:", "eip155:10:")]

@@ -1,13 +1,15 @@
 """Who may publish for a project: the bearer of one of its live secrets, and for no other project."""
 
+import asyncio
 from collections.abc import Sequence
 
+import orjson
 import pytest
 from multidict import CIMultiDict
 
 from tests.support.asking import Answer, ask
-from tests.support.project import METHODS, App, account, create_app, paths_of
-from tests.support.raw_http import ask_raw, spell
+from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
+from tests.support.raw_http import ask_raw, raw_connection, spell
 
 A = account(1)
 every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
@@ -155,3 +157,25 @@ async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) ->
     assert list((await own.lookup([A])).json) == [A]
     assert (await own.listing()).json == [A]
     assert (await own.mark_all()).json == {"marked": 1}
+
+
+@pytest.mark.parametrize("ending", ["the secret is revoked", "the project is deleted"])
+async def test_what_ends_while_a_body_is_on_its_way_ends_the_request(app: App, ending: str) -> None:
+    await app.subscribe(A)
+    body = orjson.dumps({"notification": a_notification(), "accounts": [A]})
+    request = spell("POST", app.paths["notify"], body, f"Authorization: {bearer(app)}".encode())
+    projects = app.operator.projects
+    (secret,) = (await projects.show(app.project_id)).secrets
+
+    async with raw_connection(app.server) as connection:
+        await connection.send(request[:-1])
+        await asyncio.sleep(0.2)  # let it be authenticated; if it is not yet, the test passes all the same
+        if ending == "the project is deleted":
+            await projects.delete(app.project_id)
+        else:
+            await projects.revoke_secret(app.project_id, secret.number)
+        await connection.send(request[-1:])
+        answer = await connection.answer()
+
+    answer.problem(401)
+    assert look(app.server, "SELECT count(*) FROM sendings") == [(0,)]

@@ -292,3 +292,28 @@ async def test_a_bucket_is_forgotten_once_it_is_full_and_not_before(tmp_path: Pa
             counts.append(await buckets_after_sweeping(server))
 
         assert counts == [2, 1, 1, 0]
+
+
+async def test_granting_more_keeps_the_tokens_that_were_left(app: App) -> None:
+    projects = app.operator.projects
+    await projects.limit_accounts(app.project_id, per_hour=2, burst=10)
+    await app.subscribe(A)
+    assert retry_after(await app.notify([A])) is None
+
+    await projects.limit_accounts(app.project_id, per_hour=1_000, burst=10)
+
+    assert [retry_after(await app.notify([A])) for _ in range(10)] == [None] * 9 + [4]
+
+
+async def test_granting_less_gives_nothing_back(app: App) -> None:
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=3_600, burst=5)
+    await app.subscribe(A)
+    for _ in range(5):
+        assert retry_after(await app.notify([A])) is None
+
+    await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=5)
+
+    assert retry_after(await app.notify([A])) == HOUR
+    app.server.clock.advance(HOUR)
+    assert retry_after(await app.notify([A])) is None
+    assert retry_after(await app.notify([A])) == HOUR

@@ -155,7 +155,7 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
         raise sqlite3.IntegrityError("the disk is no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(notify_store, "enqueue", break_down)
+        patch.setattr(notify_store, "enqueue_all", break_down)
         failed = await app.notify([A, B], "x")
 
     failed.problem(500)

@@ -1,29 +1,32 @@
 """How long notifications are kept: 90 days once read, a year unread, counted from when they were sent."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from bridge_server.kernel.caip10 import parse_account
 from bridge_server.kernel.instants import day_of
+from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.service import Publishing
 from bridge_server.operations import Operations
-from bridge_server.projects.models import NO_FIGURES, Figures, Project, TypeId
+from bridge_server.projects.models import NO_FIGURES, Figures, Project, Publisher, TypeId
 from bridge_server.storage.database import Row, Statement, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.notify_store import SqlNotifyStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
-from tests.support.project import NEWS, accounts, operator_beside, subscribe
+from tests.support.project import NEWS, OFFERS, accounts, operator_beside, subscribe
 
 MS = 0.001
 DAY = 86_400
-MOST_AT_ONCE = 1_000
+MOST_AT_ONCE = 1_600
 READ_KEPT, UNREAD_KEPT = 90 * DAY, 365 * DAY
 TABLES = ("deliveries", "sendings", "notifications", "covered_accounts")
 ORPHANS = """
@@ -33,6 +36,12 @@ UNION ALL SELECT 'notification' FROM notifications
     WHERE idempotency_key IS NULL AND id NOT IN (SELECT notification FROM sendings)
 UNION ALL SELECT 'cover' FROM covered_accounts WHERE notification NOT IN (SELECT id FROM notifications)
 """
+EMPTIED = """
+SELECT 'sending' FROM sendings WHERE id NOT IN (SELECT sending FROM deliveries)
+UNION ALL SELECT 'notification' FROM notifications WHERE idempotency_key IS NOT NULL
+    AND id NOT IN (SELECT notification FROM covered_accounts)
+"""
+"""What has lost its last row, and would be walked past again by every slice that follows."""
 A, B, C = accounts(3)
 
 
@@ -44,15 +53,29 @@ class Room:
     database: SqliteDatabase
     publishing: Publishing
     operator: Operations
-    project: Project
+    publisher: Publisher
+
+    @property
+    def project(self) -> Project:
+        return self.publisher.project
 
     async def send(
-        self, *wanted: str, notification_id: str | None = None, project: Project | None = None
+        self,
+        *wanted: str,
+        notification_id: str | None = None,
+        publisher: Publisher | None = None,
+        type_id: str = NEWS,
     ) -> None:
-        content = Notification(TypeId(NEWS), "Title", "Body", None)
+        content = Notification(TypeId(type_id), "Title", "Body", None)
         keys = {spelled: parse_account(spelled).key for spelled in wanted}
         request = NotifyRequest(content, notification_id, keys)
-        assert await self.publishing.notify(project or self.project, request) == {}
+        assert await self.publishing.notify(publisher or self.publisher, request) == {}
+
+    async def another_publisher(self, *subscribed: str) -> Publisher:
+        """Another project, to which these accounts are subscribed."""
+        publisher = await create(self.operator, "Other")
+        await subscribe(self.operator, publisher.project.project_id, subscribed)
+        return publisher
 
     async def read_by_user(self, spelled: str, sending: int) -> None:
         """As an inbox does: the delivery and the figures."""
@@ -78,9 +101,22 @@ class Room:
 
     async def sweep(self) -> None:
         """Slice after slice until nothing is left to do; no slice is large or leaves anything half."""
-        while swept := await self.publishing.sweep(self.clock.now_ms()):
-            assert swept <= MOST_AT_ONCE
+        async for _ in self.slices(self.publishing.sweep):
             assert await self.database.read(ORPHANS) == []
+
+    async def slices(self, sweep: Sweep) -> AsyncIterator[int]:
+        """How many rows of the database go in each, until nothing is left to do."""
+        before = await self.rows()
+        while swept := await sweep(self.clock.now_ms()):
+            gone, before = before - await self.rows(), await self.rows()
+            assert max(swept, gone) <= MOST_AT_ONCE
+            yield gone
+
+    async def rows(self) -> int:
+        """How many there are in all tables."""
+        tables = await self.database.read("SELECT name FROM sqlite_master WHERE type = 'table'")
+        counts = [await self.database.read(f"SELECT count(*) FROM {name!s}") for (name,) in tables]
+        return sum(cast(int, count) for ((count,),) in counts)
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -112,10 +148,15 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     limit = Limit("account", 50, 1_800_000_000)
     publishing = Publishing(SqlNotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
     async with operator_beside(file, clock) as operator, database.opened():
-        project, _ = await operator.projects.create("App")
-        await operator.projects.add_type(project.project_id, "News", NEWS)
-        await subscribe(operator, project.project_id, [A, B, C])
-        yield Room(clock, database, publishing, operator, project)
+        publisher = await create(operator, "App")
+        await subscribe(operator, publisher.project.project_id, [A, B, C])
+        yield Room(clock, database, publishing, operator, publisher)
+
+
+async def create(operator: Operations, name: str) -> Publisher:
+    project, secret = await operator.projects.create(name)
+    await operator.projects.add_type(project.project_id, "News", NEWS)
+    return Publisher(project, digest(secret.secret))
 
 
 def place(sending: int, spelled: str) -> Row:
@@ -149,7 +190,7 @@ async def test_what_is_read_late_goes_at_once(room: Room) -> None:
 
 async def test_what_was_marked_in_bulk_goes_90_days_after_it_was_sent(room: Room) -> None:
     await room.send(A, B)
-    assert await room.publishing.mark_all_as_read(room.project) == 2
+    assert await room.publishing.mark_all_as_read(room.publisher) == 2
 
     await room.pass_time(READ_KEPT - MS)
     before = await room.inboxes()
@@ -171,7 +212,7 @@ async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(roo
     assert before == [place(1, B)]
     assert await room.counts() == dict.fromkeys(TABLES, 0)
     assert await room.figures() == Figures(sent=2, read=1, bulk_marked=0, lapsed=1)
-    assert await room.publishing.mark_all_as_read(room.project) == 0
+    assert await room.publishing.mark_all_as_read(room.publisher) == 0
 
 
 async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
@@ -179,13 +220,13 @@ async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
     await room.pass_time(UNREAD_KEPT)
     await room.send(A)
 
-    assert await room.publishing.mark_all_as_read(room.project) == 1
+    assert await room.publishing.mark_all_as_read(room.publisher) == 1
     assert await room.figures() == Figures(sent=3, read=0, bulk_marked=1, lapsed=2)
 
 
 async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
     await room.send(A, B)
-    await room.publishing.mark_all_as_read(room.project)
+    await room.publishing.mark_all_as_read(room.publisher)
     room.clock.advance(UNREAD_KEPT)
     await room.sweep()
 
@@ -209,13 +250,11 @@ async def test_what_is_of_another_age_stays(room: Room) -> None:
 
 
 async def test_what_is_of_another_project_stays_though_one_marks_its_own(room: Room) -> None:
-    other, _ = await room.operator.projects.create("Other")
-    await room.operator.projects.add_type(other.project_id, "News", NEWS)
-    await subscribe(room.operator, other.project_id, [A])
-    await room.send(A, project=other)
+    other = await room.another_publisher(A)
+    await room.send(A, publisher=other)
     await room.send(A)
-    await room.send(A, project=other)
-    await room.publishing.mark_all_as_read(room.project)
+    await room.send(A, publisher=other)
+    await room.publishing.mark_all_as_read(room.publisher)
 
     await room.pass_time(READ_KEPT)
 
@@ -224,7 +263,7 @@ async def test_what_is_of_another_project_stays_though_one_marks_its_own(room: R
 
 async def test_what_came_after_the_marking_stays_a_year(room: Room) -> None:
     await room.send(A)
-    await room.publishing.mark_all_as_read(room.project)
+    await room.publishing.mark_all_as_read(room.publisher)
     await room.send(A)
 
     await room.pass_time(READ_KEPT)
@@ -248,7 +287,7 @@ async def test_keys_and_whom_they_reached_stay_for_ever(room: Room) -> None:
 async def test_a_key_that_reached_nobody_stays_too(room: Room) -> None:
     content = Notification(TypeId(NEWS), "Title", "Body", None)
     request = NotifyRequest(content, "x", {"abc:x:nobody": "abc:x:nobody"})
-    await room.publishing.notify(room.project, request)
+    await room.publishing.notify(room.publisher, request)
 
     await room.pass_time(20 * UNREAD_KEPT)
 
@@ -271,6 +310,54 @@ async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Roo
         "deliveries": 1, "sendings": 1, "notifications": 1, "covered_accounts": 0
     }  # fmt: skip
     assert await room.figures() == Figures(sent=1_702, read=0, bulk_marked=0, lapsed=1_701)
+
+
+async def test_hundreds_of_small_sendings_go_in_one_slice(room: Room) -> None:
+    everybody = accounts(400)
+    await subscribe(room.operator, room.project.project_id, everybody)
+    for spelled in everybody:
+        await room.send(spelled)
+    await room.send(A)
+    await room.pass_time(DAY)
+    room.clock.advance(UNREAD_KEPT)
+
+    slices = [gone async for gone in room.slices(room.publishing.sweep)]
+
+    assert slices == [1_203]
+    assert await room.figures() == Figures(sent=401, read=0, bulk_marked=0, lapsed=401)
+
+
+async def test_what_goes_in_one_slice_lapses_each_in_its_project_type_and_day(room: Room) -> None:
+    await room.operator.projects.add_type(room.project.project_id, "Offers", OFFERS)
+    await subscribe(room.operator, room.project.project_id, [A, B, C])
+    other, today = await room.another_publisher(A, B, C), day_of(room.clock.now_ms())
+    await room.send(A, B, C, publisher=other)
+    await room.publishing.mark_all_as_read(other)
+    await room.send(C, publisher=other)
+    for _ in range(2):
+        await room.send(A, B, C)
+        await room.send(A, B, type_id=OFFERS)
+        room.clock.advance(DAY)
+    await room.read_by_user(A, 3)
+
+    def sweep(now_ms: int) -> Awaitable[int]:
+        return SqlNotifyStore(room.database).sweep(now_ms, 0, now_ms)
+
+    slices = [gone async for gone in room.slices(sweep)]
+
+    assert await room.inboxes() == []
+    assert slices[-1] == 14 + 6 + 6
+    assert await room.database.read(
+        """
+        SELECT projects.name, type_id, day, lapsed FROM daily_figures
+        JOIN projects ON projects.id = daily_figures.project
+        JOIN notification_types ON notification_types.id = daily_figures.type ORDER BY 1, 2, 3
+        """
+    ) == [
+        ("App", NEWS, today, 2), ("App", NEWS, today + 1, 3),
+        ("App", OFFERS, today, 2), ("App", OFFERS, today + 1, 2),
+        ("Other", NEWS, today, 1),
+    ]  # fmt: skip
 
 
 async def test_what_was_read_never_lapses_though_the_clock_was_wrong_when_it_was_sent(room: Room) -> None:
@@ -307,19 +394,18 @@ async def test_no_notification_goes_before_its_time_though_the_clock_was_wrong_w
 async def test_a_deleted_project_leaves_nothing_behind(room: Room) -> None:
     everybody = accounts(1_100)
     await subscribe(room.operator, room.project.project_id, everybody)
+    await room.send(A, notification_id="first")
     await room.send(*everybody[:600], notification_id="x")
     await room.send(*everybody[600:])
-    other, _ = await room.operator.projects.create("Other")
-    await room.operator.projects.add_type(other.project_id, "News", NEWS)
-    await subscribe(room.operator, other.project_id, [A])
-    await room.send(A, project=other)
+    other = await room.another_publisher(A)
+    await room.send(A, publisher=other)
 
     await room.operator.projects.delete(room.project.project_id)
-    while swept := await room.operator.projects.sweep(room.clock.now_ms()):
-        assert swept <= MOST_AT_ONCE
+    async for _ in room.slices(room.operator.projects.sweep):
         assert await room.database.read("PRAGMA foreign_key_check") == []
+        assert await room.database.read(EMPTIED) == []
 
-    assert await room.inboxes() == [place(3, A)]
+    assert await room.inboxes() == [place(4, A)]
     for table in (
         "projects",
         "subscriptions",

@@ -85,7 +85,7 @@ async def test_no_page_of_the_listing_is_lost_or_repeated(app: App, count: int) 
     assert answer.body == orjson.dumps(everybody)
 
 
-async def test_the_listing_spells_accounts_with_their_checksum_and_the_latest_chain(app: App) -> None:
+async def test_the_listing_spells_accounts_with_their_checksum_and_their_first_chain(app: App) -> None:
     lower = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"
     await app.subscribe(f"eip155:001:{lower}", "cosmos:cosmoshub-3:Xy", "abc:a:b")
     await app.subscribe(f"eip155:137:{lower}")
@@ -93,7 +93,7 @@ async def test_the_listing_spells_accounts_with_their_checksum_and_the_latest_ch
     assert (await app.listing()).json == [
         "abc:a:b",
         "cosmos:cosmoshub-3:Xy",
-        "eip155:137:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+        "eip155:1:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
     ]
 
 
@@ -125,3 +125,23 @@ async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole
             await app.listing()
 
     assert (await app.listing()).json == accounts(1_500)
+
+
+async def test_a_listing_of_a_project_that_is_deleted_meanwhile_is_not_taken_for_a_whole_one(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for start in range(1, 1_501, 500):
+        await app.subscribe(*accounts(500, first=start))
+    read_page = SqlNotifyStore.listing_page
+
+    async def delete_in_between(
+        store: SqlNotifyStore, project: Project, after: str, limit: int
+    ) -> tuple[bytes, str | None]:
+        if after:
+            await app.operator.projects.delete(app.project_id)
+        return await read_page(store, project, after, limit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlNotifyStore, "listing_page", delete_in_between)
+        with pytest.raises(aiohttp.ClientError):
+            await app.listing()

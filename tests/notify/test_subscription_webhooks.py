@@ -39,11 +39,24 @@ async def test_every_change_is_told_with_the_types_from_now_on(app: App, receive
         {
             **about,
             "event": "subscribed",
+            "number": 1,
             "notification_types": [NEWS, OFFERS],
             "at": "2027-01-15T08:00:00.000Z",
         },
-        {**about, "event": "updated", "notification_types": [NEWS], "at": "2027-01-15T08:00:00.000Z"},
-        {**about, "event": "unsubscribed", "notification_types": [], "at": "2027-01-15T08:00:01.000Z"},
+        {
+            **about,
+            "event": "updated",
+            "number": 2,
+            "notification_types": [NEWS],
+            "at": "2027-01-15T08:00:00.000Z",
+        },
+        {
+            **about,
+            "event": "unsubscribed",
+            "number": 3,
+            "notification_types": [],
+            "at": "2027-01-15T08:00:01.000Z",
+        },
     ]
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 

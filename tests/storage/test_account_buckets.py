@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Failures, Notification, NotifyRequest, Obstacle
-from bridge_server.projects.models import Project, ProjectId, TypeId
+from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.notify_store import SqlNotifyStore
@@ -23,11 +23,12 @@ from bridge_server.storage.sqlite import SqliteDatabase
 
 NOW = 1_800_000_000_000_000
 ACCOUNTS = ["a:b:1", "a:b:2", "a:b:3", "a:b:4"]
-PROJECT = Project(1, ProjectId("p"), "App", 0, None, None)
+PUBLISHER = Publisher(Project(1, ProjectId("p"), "App", 0, None, None), b"digest")
 _SEED = """
 INSERT INTO projects (id, project_id, name, created_at_ms) VALUES (1, 'p', 'App', 0);
+INSERT INTO project_secrets (project, digest, created_at_ms) VALUES (1, CAST('digest' AS BLOB), 0);
 INSERT INTO notification_types (id, project, type_id, name, created_at_ms) VALUES (1, 1, 'news', 'News', 0);
-INSERT INTO type_sets (id, project, types) VALUES (1, 1, '["news"]');
+INSERT INTO type_sets (id, project, types, subscribers) VALUES (1, 1, '["news"]', 4);
 INSERT INTO type_set_members (type, type_set) VALUES (1, 1)
 """
 
@@ -91,7 +92,7 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, S
 async def send(store: SqlNotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
     content = Notification(TypeId("news"), "Title", "Body", None)
     request = NotifyRequest(content, None, {key: key for key in keys})
-    return await store.send(PROJECT, request, limit, now_us, lambda _, __: [])
+    return await store.send(PUBLISHER, request, limit, now_us, lambda _, __: [])
 
 
 async def empty(database: SqliteDatabase) -> None:
@@ -185,8 +186,8 @@ async def test_buckets_are_swept_in_slices_and_none_is_looked_at_for_ever(tmp_pa
             yield Statement(
                 """
                 WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 2300)
-                INSERT INTO account_buckets (project, account, full_at_us, sweep_at_us)
-                SELECT 1, n, 1000000 + (n % 2) * 1000000, 1000000 FROM numbers
+                INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
+                SELECT 1, n, 1000000 + (n % 2) * 1000000, 1000000, 1000000 FROM numbers
                 """
             )
 

@@ -19,8 +19,7 @@ _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 _SHORT_TABLES = {"projects"}
 # Statements that mean all rows of one project, or as many as they say.
 _ALL_OF_A_PROJECT = {
-    "bridge_server.storage.project_sql.COUNT_SUBSCRIBERS",
-    "bridge_server.storage.project_sql.SWEEP_DELETED[6]",
+    "bridge_server.storage.deleting_sql.SWEEP_DELETED[1]",
 }
 
 
@@ -50,13 +49,24 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plan(file: Path, sql: str) -> list[str]:
     with closing(sqlite3.connect(file)) as connection:
-        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * sql.count("?"))
+        numbers = [int(number) for number in re.findall(r"\?(\d+)", sql)]
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", (None,) * max(numbers, default=sql.count("?")))
         return [row[3] for row in rows]
 
 
 def tables(file: Path) -> set[str]:
     with closing(sqlite3.connect(file)) as connection:
         return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def references(file: Path) -> list[tuple[str, str]]:
+    """Each table and its column that refers to rows of another."""
+    with closing(sqlite3.connect(file)) as connection:
+        return [
+            (table, row[3])
+            for table in tables(file)
+            for row in connection.execute(f"PRAGMA foreign_key_list({table})")
+        ]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
@@ -84,7 +94,21 @@ def test_what_is_said_to_mean_a_whole_project_does(file: Path) -> None:
         assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
 
 
+def test_to_delete_a_row_no_table_is_walked_through_for_what_refers_to_it(file: Path) -> None:
+    known = references(file)
+    assert {("calls", "session"), ("sendings", "project"), ("type_set_members", "type")} <= set(known)
+
+    walked = [
+        f"{table}.{column}"
+        for table, column in known
+        for step in plan(file, f"SELECT 1 FROM {table} WHERE {column} = ?")
+        if step.startswith("SCAN ")
+    ]
+
+    assert walked == []
+
+
 def test_the_planner_is_asked_about_every_room() -> None:
     modules = {name.rsplit(".", 1)[0].rsplit(".", 1)[1] for name in STATEMENTS}
 
-    assert modules >= {"notify_sql", "project_sql", "relay_sql", "subscription_sql"}
+    assert modules >= {"deleting_sql", "notify_sql", "project_sql", "relay_sql", "subscription_sql"}

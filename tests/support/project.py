@@ -175,6 +175,7 @@ def subscribe_crowd(file: Path, count: int) -> None:
             """,
             (count,),
         )
+        database.execute("UPDATE type_sets SET subscribers = subscribers + ?", (count,))
 
 
 DELIVERED = """

@@ -85,6 +85,10 @@ REFUSED: dict[str, bytes] = {
     "objects too deep": nested(DEEPEST + 1, '{"a":', "}", "1"),
     "1,000 deep": nested(1_000, "[", "]"),
     "30,000 deep": nested(30_000, "[", "]"),
+    "20,000 arrays": b'{"encryptionPayload":"x","dappName":"D","more":[' + b"[]," * 20_000 + b"[]]}",
+    "5,000 members": b'{"encryptionPayload":"x","dappName":"D",'
+    + b",".join(b'"%d":1' % number for number in range(5_000))
+    + b"}",
     "65,000 open": b"[" * 65_000,
     "65,000 objects open": b'{"a":' * 13_000,
     "too deep in what is ignored": b'{"encryptionPayload":"a","x":' + b"[" * 64 + b"]" * 64 + b"}",

@@ -1,4 +1,6 @@
 -- Times are milliseconds since the Unix epoch, days are whole days since then (UTC).
+-- A column refers to another table's rows by a foreign key only where an index finds whatever refers to one:
+-- deleting that row would otherwise walk through the whole table.
 
 -- An app that publishes notifications.
 CREATE TABLE projects (
@@ -10,6 +12,7 @@ CREATE TABLE projects (
     account_interval_us INTEGER,
     webhook_url TEXT,                       -- told of every change of a subscription; both NULL: nobody is
     webhook_secret TEXT,
+    events INTEGER NOT NULL DEFAULT 0,      -- how many changes of subscriptions the webhook was told of
     read_through INTEGER NOT NULL DEFAULT 0 -- mark-all-as-read: every sending up to this one counts as read
 );
 
@@ -37,7 +40,8 @@ CREATE TABLE notification_types (
 CREATE TABLE type_sets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     project INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
-    types TEXT NOT NULL
+    types TEXT NOT NULL,
+    subscribers INTEGER NOT NULL DEFAULT 0  -- how many have made this choice; it goes with the last of them
 );
 CREATE INDEX type_sets_by_types ON type_sets (project, types);
 
@@ -55,31 +59,31 @@ CREATE TABLE accounts (
     account_key TEXT NOT NULL UNIQUE
 );
 
+-- Written only in transactions that count it in its choice of types, which stays until nobody makes it.
 CREATE TABLE subscriptions (
     project INTEGER NOT NULL REFERENCES projects (id),
     account_key TEXT NOT NULL,
     account INTEGER NOT NULL REFERENCES accounts (id),
     account_id TEXT NOT NULL,               -- the CAIP-10 spelling that is listed
-    type_set INTEGER NOT NULL REFERENCES type_sets (id),
+    type_set INTEGER NOT NULL,
     subscribed_at_ms INTEGER NOT NULL,
     PRIMARY KEY (project, account_key)
 ) WITHOUT ROWID;
 CREATE INDEX subscriptions_listed ON subscriptions (project, account_id);
 CREATE INDEX subscriptions_by_account ON subscriptions (account);
 
--- What a first call to notify said. One with an idempotency key is kept for ever.
+-- What a first call to notify said, written only once its type was found. One with an idempotency key is
+-- kept for ever.
 CREATE TABLE notifications (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     project INTEGER NOT NULL REFERENCES projects (id),
-    type INTEGER NOT NULL REFERENCES notification_types (id),
+    type INTEGER NOT NULL,
     idempotency_key TEXT,                   -- the caller's notification_id
     title TEXT NOT NULL,
     body TEXT NOT NULL,
-    url TEXT
+    url TEXT,
+    UNIQUE (project, idempotency_key)       -- any number without a key
 );
-CREATE UNIQUE INDEX notifications_by_key ON notifications (project, idempotency_key)
-    WHERE idempotency_key IS NOT NULL;
-CREATE INDEX notifications_without_key ON notifications (project) WHERE idempotency_key IS NULL;
 
 -- Which accounts a notification with an idempotency key has reached. Kept as long as the key.
 CREATE TABLE covered_accounts (
@@ -88,11 +92,12 @@ CREATE TABLE covered_accounts (
     PRIMARY KEY (notification, account)
 ) WITHOUT ROWID;
 
--- One call to notify that reached somebody. Its id is the place of its deliveries in every inbox.
+-- One call to notify that reached somebody, of the type of its notification. Its id is the place of its
+-- deliveries in every inbox.
 CREATE TABLE sendings (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     project INTEGER NOT NULL REFERENCES projects (id),
-    type INTEGER NOT NULL REFERENCES notification_types (id),
+    type INTEGER NOT NULL,
     notification INTEGER NOT NULL REFERENCES notifications (id),
     sent_at_ms INTEGER NOT NULL
 );
@@ -116,15 +121,16 @@ CREATE TABLE account_buckets (
     project INTEGER NOT NULL,
     account INTEGER NOT NULL,
     full_at_us INTEGER NOT NULL,
+    interval_us INTEGER NOT NULL,           -- per token, at which the former was reckoned: limits change
     sweep_at_us INTEGER NOT NULL,           -- when to see whether it is full: no later than that, rarely moved
     PRIMARY KEY (project, account)
 ) WITHOUT ROWID;
 CREATE INDEX account_buckets_to_sweep ON account_buckets (sweep_at_us);
 
--- Analytics, by the day on which things were sent. They outlive the notifications.
+-- Analytics, by the day on which things were sent. They outlive the notifications; a type outlives them.
 CREATE TABLE daily_figures (
     project INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
-    type INTEGER NOT NULL REFERENCES notification_types (id),
+    type INTEGER NOT NULL,
     day INTEGER NOT NULL,
     sent INTEGER NOT NULL DEFAULT 0,
     read INTEGER NOT NULL DEFAULT 0,        -- by their users
@@ -140,10 +146,10 @@ CREATE TABLE sign_in_nonces (
 ) WITHOUT ROWID;
 CREATE INDEX sign_in_nonces_by_expiry ON sign_in_nonces (expires_at_ms);
 
--- Who is signed in: the SHA-256 of each token.
+-- Who is signed in: the SHA-256 of each token. Written beside the account, which stays for ever.
 CREATE TABLE inbox_tokens (
     digest BLOB PRIMARY KEY,
-    account INTEGER NOT NULL REFERENCES accounts (id),
+    account INTEGER NOT NULL,
     account_id TEXT NOT NULL,               -- the CAIP-10 spelling that was signed in with
     expires_at_ms INTEGER NOT NULL
 ) WITHOUT ROWID;
