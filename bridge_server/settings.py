@@ -162,10 +162,10 @@ class Settings(BaseSettings):
         512 * 1024, description="The largest body that the notification service accepts."
     )
     read_notification_ttl: Seconds = Field(
-        90 * _DAY, description="A notification that was read is kept this long after it was sent."
+        90 * _DAY, description="A notification is kept this long after it was read."
     )
     unread_notification_ttl: Seconds = Field(
-        365 * _DAY, description="A notification that nobody read is kept this long after it was sent."
+        365 * _DAY, description="A notification is kept at most this long after it was sent."
     )
     admin_token: Token | None = Field(
         None, description="Serve the admin API to whoever sends this bearer token."

@@ -17,7 +17,8 @@ _LISTING_PAGE = 1_000
 class Publishing:
     """The rules of publishing. What changes something returns once the change is on disk.
 
-    `read_kept_ms` and `unread_kept_ms` are how long notifications are kept after they were sent.
+    Notifications are kept for `read_kept_ms` after they were read, and at most `unread_kept_ms` after they
+    were sent.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Publishing:
 
         Raises NotAuthenticatedError when the secret was revoked meanwhile.
         """
-        return await self._store.mark_all_as_read(publisher)
+        return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
         """The subscribers among the accounts, as the members of a JSON object."""

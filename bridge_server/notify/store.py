@@ -33,7 +33,7 @@ class NotifyStore(Protocol):
         """
         ...
 
-    async def mark_all_as_read(self, publisher: Publisher) -> int:
+    async def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> int:
         """Mark every notification that the project has sent so far; returns how many were unread.
 
         Raises NotAuthenticatedError when the project or the secret is there no more.
@@ -50,8 +50,8 @@ class NotifyStore(Protocol):
         """
         ...
 
-    async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
-        """Delete a slice of what need not be kept: notifications sent before these times, buckets that
-        are full. Returns how many rows.
+    async def sweep(self, now_ms: int, read_before_ms: int, sent_before_ms: int) -> int:
+        """Delete a slice of what need not be kept: notifications read or sent before these times, buckets
+        that are full. Returns how many rows.
         """
         ...

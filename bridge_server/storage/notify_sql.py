@@ -98,7 +98,7 @@ SELECT coalesce(sum(sent - read - bulk_marked - lapsed), 0) FROM daily_figures W
 """
 MARK_FIGURES = "UPDATE daily_figures SET bulk_marked = sent - read - lapsed WHERE project = ?"
 MARK_THROUGH = """
-UPDATE projects SET read_through =
+UPDATE projects SET marked_at_ms = ?, read_through =
     coalesce((SELECT max(id) FROM sendings WHERE sendings.project = projects.id), read_through)
 WHERE id = ?
 """
@@ -135,11 +135,7 @@ UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
 # Ids come in the order of time but for a clock that was set back: they narrow the search, times decide.
 SWEEP_READ = """
 DELETE FROM deliveries WHERE (account, sending) IN
-    (SELECT deliveries.account, deliveries.sending
-     FROM deliveries CROSS JOIN sendings ON sendings.id = deliveries.sending AND sendings.sent_at_ms <= ?
-     WHERE deliveries.read_at_ms IS NOT NULL AND deliveries.sending <= coalesce(
-        (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1), 0)
-     ORDER BY deliveries.sending LIMIT ?)
+    (SELECT account, sending FROM deliveries WHERE read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
 """
 OLD_SENDINGS = """
 SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?)
@@ -148,9 +144,6 @@ BULK_MARKED_SENDINGS = """
 SELECT json_group_array(id) FROM (
     SELECT sendings.id FROM projects
     CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
-        AND sendings.sent_at_ms <= ? AND sendings.id <= coalesce((
-            SELECT id FROM sendings AS old WHERE sent_at_ms <= ? ORDER BY sent_at_ms DESC, id DESC LIMIT 1
-        ), 0)
-    WHERE projects.read_through > 0 LIMIT ?
+    WHERE projects.marked_at_ms <= ? LIMIT ?
 )
 """

@@ -70,13 +70,13 @@ class SqlNotifyStore:
 
         return await self._database.transaction(work)
 
-    async def mark_all_as_read(self, publisher: Publisher) -> int:
+    async def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> int:
         def work() -> Transaction[int]:
             project = yield from find_publishing(publisher)
             ((unread,),) = yield Statement(sql.COUNT_UNREAD, (project.number,))
             if unread:
                 yield Statement(sql.MARK_FIGURES, (project.number,))
-            yield Statement(sql.MARK_THROUGH, (project.number,))
+            yield Statement(sql.MARK_THROUGH, (now_ms, project.number))
             return cast(int, unread)
 
         return await self._database.transaction(work)
@@ -95,22 +95,19 @@ class SqlNotifyStore:
             raise ProjectNotFoundError
         return cast(bytes, accounts or b""), cast(str | None, last)
 
-    async def sweep(self, now_ms: int, read_sent_before_ms: int, unread_sent_before_ms: int) -> int:
+    async def sweep(self, now_ms: int, read_before_ms: int, sent_before_ms: int) -> int:
         def work() -> Transaction[int]:
             buckets = yield from _sweep_buckets(now_ms * 1000)
             if buckets:
                 return buckets
-            ((read,),) = yield Statement(
-                sql.SWEEP_READ, (read_sent_before_ms, read_sent_before_ms, _SWEEP_SLICE)
-            )
+            ((read,),) = yield Statement(sql.SWEEP_READ, (read_before_ms, _SWEEP_SLICE))
             if read:
                 return cast(int, read)
-            ((old,),) = yield Statement(sql.OLD_SENDINGS, (unread_sent_before_ms, _SWEEP_SLICE))
+            ((old,),) = yield Statement(sql.OLD_SENDINGS, (sent_before_ms, _SWEEP_SLICE))
             deleted = yield from delete_sendings(old, _SWEEP_SLICE)
             if deleted:
                 return deleted
-            marked_before_ms = (read_sent_before_ms, read_sent_before_ms)
-            ((marked,),) = yield Statement(sql.BULK_MARKED_SENDINGS, (*marked_before_ms, _SWEEP_SLICE))
+            ((marked,),) = yield Statement(sql.BULK_MARKED_SENDINGS, (read_before_ms, _SWEEP_SLICE))
             return (yield from delete_sendings(marked, _SWEEP_SLICE))
 
         return await self._database.transaction(work)

@@ -13,7 +13,8 @@ CREATE TABLE projects (
     webhook_url TEXT,                       -- told of every change of a subscription; both NULL: nobody is
     webhook_secret TEXT,
     events INTEGER NOT NULL DEFAULT 0,      -- how many changes of subscriptions the webhook was told of
-    read_through INTEGER NOT NULL DEFAULT 0 -- mark-all-as-read: every sending up to this one counts as read
+    read_through INTEGER NOT NULL DEFAULT 0, -- mark-all-as-read: every sending up to this one counts as read
+    marked_at_ms INTEGER                    -- when that was last said; NULL: never
 );
 
 -- What may publish for a project: the SHA-256 of each live secret.
@@ -113,7 +114,7 @@ CREATE TABLE deliveries (
     PRIMARY KEY (account, sending)
 ) WITHOUT ROWID;
 CREATE INDEX deliveries_by_sending ON deliveries (sending);
-CREATE INDEX deliveries_read ON deliveries (sending) WHERE read_at_ms IS NOT NULL;
+CREATE INDEX deliveries_read ON deliveries (read_at_ms) WHERE read_at_ms IS NOT NULL;
 
 -- The limit on notifications to one account from one project: token buckets that are not full, as the
 -- moment at which each will be full again, in microseconds.
