@@ -1,0 +1,57 @@
+"""Pushes and registrations as the rules see them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NewType
+
+Topic = NewType("Topic", str)
+
+
+@dataclass(frozen=True, slots=True)
+class PushNotice:
+    """What a device is to show. `message_id` is the same at every attempt, so that a repeat can be dropped.
+
+    `data` is for the app that receives it, beside the text; names and values are short strings.
+    """
+
+    message_id: str
+    title: str
+    body: str
+    url: str | None = None
+    data: Mapping[str, str] = field(default_factory=dict)
+    ttl_seconds: int = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a device is reached, in the outbox's terms: a URL whose scheme is a channel, or a webhook's.
+
+    `lane` is what its messages wait in: one for a service as a whole. None: that of the URL's host.
+    """
+
+    url: str = field(repr=False)
+    lane: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What a client says of itself when it registers."""
+
+    bridge: str
+    topic: Topic
+    channel: str
+    token: str = field(repr=False)
+    peer_name: str
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A client that is told of a topic by a push."""
+
+    topic: Topic
+    bridge: str
+    channel: str
+    address: Address
+    peer_name: str
+    language: str

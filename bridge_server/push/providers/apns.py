@@ -1,0 +1,120 @@
+"""The Apple Push Notification service: HTTP/2, with a provider token of this server's own making.
+
+https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
+"""
+
+import asyncio
+import re
+from traceback import format_tb
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.outbox.failure_text import failure
+from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.answer import ServiceAnswer, service_answer
+from bridge_server.push.providers.apns_answer import judge, says_expired
+from bridge_server.push.providers.apns_notice import PAYLOAD_LIMIT_BYTES, headers, payload
+from bridge_server.push.providers.apns_settings import ApnsSettings
+from bridge_server.push.providers.http2 import Http2Client, client_tls
+from bridge_server.push.providers.http2_connection import Headers
+from bridge_server.push.providers.http2_exchange import Http2Error
+from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens, signing_key
+
+# Apple says only that the size may change; today's tokens have 32 bytes, and some kinds more.
+_TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,128}")
+
+log = structlog.get_logger()
+
+
+class ApnsProvider:
+    """Pushes to one app; use it as an async context manager."""
+
+    def __init__(self, settings: ApnsSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tokens = ProviderTokens(signing_key(settings.key), settings.key_id, settings.team_id, clock)
+        self._client: Http2Client | None = None
+        self._proven = False
+
+    async def __aenter__(self) -> Self:
+        url = self._settings.url
+        tls = client_tls(self._settings.ca_file)
+        self._client = Http2Client(url.host or "", url.port or 443, tls, self._settings.timeout_seconds)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._client is not None:
+            await self._client.__aexit__(kind, error, traceback)
+            self._client = None
+
+    def checked_token(self, token: str) -> str:
+        """The device token with its letters in lower case. Raises ValueError."""
+        if not _TOKEN.fullmatch(token):
+            raise ValueError("an APNs device token is its bytes in hexadecimal: 32 to 256 digits, usually 64")
+        return token.lower()
+
+    async def push(self, token: str, notice: PushNotice) -> Outcome:
+        """Attempt to deliver once; a provider token that was called expired is replaced and tried again."""
+        try:
+            body = payload(notice)
+            if len(body) > PAYLOAD_LIMIT_BYTES:
+                return Outcome(
+                    Verdict.REFUSED,
+                    f"the payload has {len(body)} bytes, and APNs takes {PAYLOAD_LIMIT_BYTES}",
+                )
+            if not _TOKEN.fullmatch(token):
+                return Outcome(Verdict.GONE, "it is no APNs device token")
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                outcome = await self._attempt(f"/3/device/{token}", notice, body)
+        except Exception as error:  # nothing that a service does may stop the sending
+            return _judge_error(error)
+        self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
+        return outcome
+
+    async def _attempt(self, path: str, notice: PushNotice, body: bytes) -> Outcome:
+        fields = headers(notice, self._settings.topic, self._clock.now_ms())
+        provider_token = self._tokens.current()
+        answer = await self._send(path, fields, body, provider_token)
+        if says_expired(answer):
+            fresh = self._tokens.replaced(provider_token)
+            if fresh is not None:
+                answer = await self._send(path, fields, body, fresh)
+        return judge(answer, proven=self._proven)
+
+    async def _send(
+        self, path: str, fields: Headers, body: bytes, provider_token: ProviderToken
+    ) -> ServiceAnswer:
+        assert self._client is not None, "the provider is not open"
+        answer = await self._client.request(
+            [
+                (":method", "POST"),
+                (":scheme", "https"),
+                (":authority", self._settings.url.authority),
+                (":path", path),
+                ("authorization", f"bearer {provider_token.text}"),
+                ("content-type", "application/json"),
+                ("content-length", str(len(body))),
+                *fields,
+            ],
+            body,
+        )
+        retry_after = answer.headers.get("retry-after")
+        return service_answer(answer.status, retry_after, answer.body, self._clock.now_ms())
+
+
+def _judge_error(error: Exception) -> Outcome:
+    if isinstance(error, Http2Error):
+        return Outcome(Verdict.FAILED, str(error))
+    if not isinstance(error, OSError):
+        # Where, and not what it says: that may quote the token.
+        log.error("apns_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
+    return Outcome(Verdict.FAILED, failure(error))

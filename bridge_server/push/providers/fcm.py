@@ -1,0 +1,131 @@
+"""Firebase Cloud Messaging, HTTP v1.
+
+https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+from traceback import format_tb
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import orjson
+import structlog
+from aiohttp import hdrs
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.outbox.failure_text import failure
+from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.answer import ServiceAnswer, read_answer
+from bridge_server.push.providers.fcm_answer import is_unauthenticated, judge
+from bridge_server.push.providers.fcm_message import message
+from bridge_server.push.providers.oauth import AccessToken, AccessTokens
+from bridge_server.push.providers.service_account import ServiceAccount
+
+ENDPOINT = "https://fcm.googleapis.com"
+
+_TOKEN = re.compile(r"[!-~]{1,4096}")
+_IDLE_SECONDS = 60.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class FcmSettings:
+    """How FCM is reached. `token_endpoint` is the account's own `token_uri` when left out.
+
+    `timeout_seconds` covers an attempt as a whole, with the access token that it may have to wait for.
+    """
+
+    credentials: ServiceAccount
+    endpoint: str = ENDPOINT
+    token_endpoint: str | None = None
+    timeout_seconds: float = 10.0
+
+
+class FcmProvider:
+    """Pushes to the apps of one Firebase project; use it as an async context manager."""
+
+    def __init__(self, settings: FcmSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        account = settings.credentials
+        self._url = f"{settings.endpoint.rstrip('/')}/v1/projects/{account.project_id}/messages:send"
+        self._session: aiohttp.ClientSession | None = None
+        self._access_tokens: AccessTokens | None = None
+        self._proven = False
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(keepalive_timeout=_IDLE_SECONDS, limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds),
+            trust_env=False,
+        )
+        account = self._settings.credentials
+        endpoint = self._settings.token_endpoint or account.token_uri
+        self._access_tokens = AccessTokens(account, endpoint, self._session, self._clock)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._access_tokens is not None:
+            await self._access_tokens.close()
+            self._access_tokens = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def checked_token(self, token: str) -> str:
+        """The token, if it can be an FCM registration token; Google promises no form. Raises ValueError."""
+        if not _TOKEN.fullmatch(token):
+            raise ValueError(
+                "an FCM registration token has 1 to 4096 printable ASCII characters, and no space"
+            )
+        return token
+
+    async def push(self, token: str, notice: PushNotice) -> Outcome:
+        """Attempt to deliver once; an access token that was refused is replaced and tried a second time."""
+        try:
+            body = orjson.dumps(message(token, notice, self._clock.now_ms()))
+            async with asyncio.timeout(self._settings.timeout_seconds):
+                outcome = await self._attempt(body)
+        except Exception as error:  # nothing that a service does may stop the sending
+            return _judge_error(error)
+        self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
+        return outcome
+
+    async def _attempt(self, body: bytes) -> Outcome:
+        assert self._access_tokens is not None, "the provider is not open"
+        access = await self._access_tokens.current()
+        if isinstance(access, Outcome):
+            return access
+        answer = await self._send(body, access)
+        if is_unauthenticated(answer):
+            access = await self._access_tokens.replaced(access)
+            if isinstance(access, Outcome):
+                return access
+            answer = await self._send(body, access)
+        return judge(answer, proven=self._proven)
+
+    async def _send(self, body: bytes, access: AccessToken) -> ServiceAnswer:
+        assert self._session is not None, "the provider is not open"
+        headers = {hdrs.AUTHORIZATION: f"Bearer {access.text}", hdrs.CONTENT_TYPE: "application/json"}
+        async with self._session.post(
+            self._url, data=body, headers=headers, allow_redirects=False
+        ) as response:
+            return await read_answer(response, self._clock.now_ms())
+
+
+def _judge_error(error: Exception) -> Outcome:
+    if not isinstance(error, aiohttp.ClientError | OSError):
+        # Where, and not what it says: that may quote the token.
+        log.error("fcm_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
+    return Outcome(Verdict.FAILED, failure(error))

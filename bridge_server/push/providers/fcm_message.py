@@ -1,0 +1,56 @@
+"""The message that FCM is asked to send.
+
+https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
+"""
+
+from typing import Any
+
+from bridge_server.push.models import PushNotice
+from bridge_server.push.providers.apns_notice import collapse_id, expiration
+
+_LONGEST_TTL_SECONDS = 2_419_200  # 4 weeks
+
+
+def message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
+    """The body of `messages:send`: a text for every platform, with what makes a repeat replace the first.
+
+    On Android the `tag` does that. A collapse key would not: FCM keeps four of them for a device, and an id
+    of its own for each message would use them up.
+    """
+    ttl_seconds = min(max(notice.ttl_seconds, 0), _LONGEST_TTL_SECONDS)
+    return {
+        "message": {
+            "token": token,
+            "notification": {"title": notice.title, "body": notice.body},
+            "data": _data(notice),
+            "android": {
+                "priority": "HIGH",
+                "ttl": f"{ttl_seconds}s",
+                "notification": {"tag": notice.message_id, "default_sound": True},
+            },
+            "apns": {
+                "headers": {
+                    "apns-priority": "10",
+                    "apns-expiration": expiration(ttl_seconds, now_ms),
+                    "apns-collapse-id": collapse_id(notice.message_id),
+                },
+                "payload": {"aps": {"sound": "default"}},
+            },
+            "webpush": _web_push(notice, ttl_seconds),
+        }
+    }
+
+
+def _data(notice: PushNotice) -> dict[str, str]:
+    url = {} if notice.url is None else {"url": notice.url}
+    return {**notice.data, "id": notice.message_id, **url}
+
+
+def _web_push(notice: PushNotice, ttl_seconds: int) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "headers": {"TTL": str(ttl_seconds), "Urgency": "high"},
+        "notification": {"tag": notice.message_id},
+    }
+    if notice.url is not None and notice.url.startswith("https://"):  # FCM refuses other links
+        part["fcm_options"] = {"link": notice.url}
+    return part

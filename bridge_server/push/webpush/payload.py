@@ -1,0 +1,52 @@
+"""What a page's service worker is handed: `{title, body, url, id, data}`, in the space that there is."""
+
+from bisect import bisect_right
+
+import orjson
+
+from bridge_server.push.models import PushNotice
+from bridge_server.push.webpush.encryption import LARGEST_PLAINTEXT_BYTES
+
+_ELLIPSIS = "…"
+_STEP_BYTES = 256
+
+
+def write_payload(notice: PushNotice) -> bytes | None:
+    """The notice as JSON of at most 3993 bytes, or None when it cannot be made to fit, or is not text.
+
+    When it is too long, the body is cut at a character and ends with an ellipsis: it is what can be read in
+    full elsewhere. Title, url, id and data are what the page works with, and are never cut.
+    """
+    try:
+        whole = _json(notice, notice.body)
+        if len(whole) <= LARGEST_PLAINTEXT_BYTES:
+            return whole
+        return _with_short_body(notice)
+    except orjson.JSONEncodeError:  # half of a surrogate pair
+        return None
+
+
+def padding_for(payload: bytes) -> int:
+    """Bytes that round the size up to a step, so that it tells little (RFC 8291, section 4)."""
+    room = LARGEST_PLAINTEXT_BYTES - len(payload)
+    return min(-len(payload) % _STEP_BYTES, room)
+
+
+def _with_short_body(notice: PushNotice) -> bytes | None:
+    def size(kept: int) -> int:
+        return len(_json(notice, notice.body[:kept] + _ELLIPSIS))
+
+    kept = bisect_right(range(len(notice.body)), LARGEST_PLAINTEXT_BYTES, key=size) - 1
+    return None if kept < 0 else _json(notice, notice.body[:kept] + _ELLIPSIS)
+
+
+def _json(notice: PushNotice, body: str) -> bytes:
+    return orjson.dumps(
+        {
+            "title": notice.title,
+            "body": body,
+            "url": notice.url,
+            "id": notice.message_id,
+            "data": dict(notice.data),
+        }
+    )

@@ -1,0 +1,241 @@
+"""Firebase Cloud Messaging on this machine: Google's token endpoint and `messages:send`, with its manners.
+
+It verifies the assertion with the account's public key, issues access tokens that expire, takes no message
+without one, and answers as it is told to: the next messages (`script`), those for one registration token
+(`by_token`), or all others (`otherwise`).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from aiohttp import web
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.testing.fcm_messages import FCM_ERROR, error_document, fault_of, message_of
+from bridge_server.testing.jwt_check import verified
+
+SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
+GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+
+
+# What the real service says: HTTP status, general status, text.
+_REFUSALS = {
+    "UNREGISTERED": (404, "NOT_FOUND", "Requested entity was not found."),
+    "INVALID_ARGUMENT": (400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
+    "SENDER_ID_MISMATCH": (403, "PERMISSION_DENIED", "SenderId mismatch"),
+    "QUOTA_EXCEEDED": (429, "RESOURCE_EXHAUSTED", "Quota exceeded for quota metric 'Messages'."),
+    "UNAVAILABLE": (503, "UNAVAILABLE", "The service is currently unavailable."),
+    "INTERNAL": (500, "INTERNAL", "Internal error encountered."),
+    "THIRD_PARTY_AUTH_ERROR": (401, "UNAUTHENTICATED", "Auth error from APNS or Web Push Service"),
+}
+
+
+class FcmService:
+    """What it got and what it will say. Use `running_fcm_service`."""
+
+    def __init__(self, clock: Clock, project_id: str, token_lifetime_seconds: int) -> None:
+        self.project_id = project_id
+        self.token_lifetime_seconds = token_lifetime_seconds
+        self.received: list[ReceivedMessage] = []
+        self.script: deque[FcmAnswer] = deque()
+        self.otherwise: FcmAnswer = taken
+        self.by_token: dict[str, FcmAnswer] = {}
+        self.token_script: deque[FcmAnswer] = deque()
+        self.token_requests = 0
+        self.tokens_issued = 0
+        self.unauthenticated_sends = 0
+        self.released = asyncio.Event()
+        self.port = 0
+        self._clock = clock
+        self._key = _account_key()
+        self._live: dict[str, int] = {}
+
+    @property
+    def endpoint(self) -> str:
+        """Where messages are sent to."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def token_endpoint(self) -> str:
+        """Where access tokens are fetched."""
+        return f"{self.endpoint}/token"
+
+    def service_account(self, **changes: str) -> dict[str, str]:
+        """The key file of an account that it knows, as the Firebase console would hand it out."""
+        return {
+            "type": "service_account",
+            "project_id": self.project_id,
+            "private_key_id": "0123456789abcdef0123456789abcdef01234567",
+            "private_key": self._pem(),
+            "client_email": f"pusher@{self.project_id}.iam.gserviceaccount.com",
+            "client_id": "100000000000000000001",
+            "token_uri": self.token_endpoint,
+            **changes,
+        }
+
+    def revoke_tokens(self) -> None:
+        """Take back every access token that was issued, before its time."""
+        self._live.clear()
+
+    async def grant(self, request: web.Request) -> web.StreamResponse:
+        """The token endpoint."""
+        form = await request.post()
+        self.token_requests += 1
+        if self.token_script:
+            return await self.token_script.popleft()(self, request)
+        if form.get("grant_type") != GRANT_TYPE:
+            return _grant_refusal("unsupported_grant_type", "Invalid grant_type")
+        try:
+            self._verify(str(form.get("assertion")))
+        except ValueError as error:
+            return _grant_refusal("invalid_grant", str(error))
+        self.tokens_issued += 1
+        token = f"ya29.local-{self.tokens_issued}"
+        self._live[token] = self._clock.now_ms() + self.token_lifetime_seconds * 1_000
+        return web.json_response(
+            {"access_token": token, "expires_in": self.token_lifetime_seconds, "token_type": "Bearer"}
+        )
+
+    async def send(self, request: web.Request) -> web.StreamResponse:
+        """`messages:send`."""
+        body = await request.read()
+        bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._live.get(bearer, 0) <= self._clock.now_ms():
+            self.unauthenticated_sends += 1
+            return unauthenticated()
+        message = message_of(body)
+        self.received.append(ReceivedMessage(bearer, message))
+        if self.script:
+            return await self.script.popleft()(self, request)
+        if request.match_info["project_id"] != self.project_id:
+            return _permission_denied(request.match_info["project_id"])
+        fault = fault_of(message)
+        if fault is not None:
+            return fault
+        return await self.by_token.get(message["token"], self.otherwise)(self, request)
+
+    def _verify(self, assertion: str) -> None:
+        header, claims = verified(assertion, self._key.public_key())
+        now = self._clock.now_ms() // 1_000
+        expected = {
+            "iss": self.service_account()["client_email"],
+            "scope": SCOPE,
+            "aud": self.token_endpoint,
+        }
+        for name, value in expected.items():
+            if claims.get(name) != value:
+                raise ValueError(f"Invalid JWT: {name} must be {value}")
+        if not (claims["exp"] - 3_600 <= claims["iat"] <= now + 60 and now < claims["exp"]):
+            raise ValueError("Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")
+        if header.get("kid") != self.service_account()["private_key_id"]:
+            raise ValueError("Invalid JWT: unknown key")
+
+    def _pem(self) -> str:
+        return self._key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message that came with a live access token."""
+
+    access_token: str
+    message: dict[str, Any]
+
+
+FcmAnswer = Callable[[FcmService, web.Request], Awaitable[web.StreamResponse]]
+
+
+async def taken(service: FcmService, _: web.Request) -> web.Response:
+    """Take the message."""
+    number = len(service.received)
+    return web.json_response({"name": f"projects/{service.project_id}/messages/0:{number}"})
+
+
+async def hang(service: FcmService, _: web.Request) -> web.Response:
+    """Say nothing until the service is released or closed."""
+    await service.released.wait()
+    return web.Response(status=503)
+
+
+async def reset(_: FcmService, request: web.Request) -> web.Response:
+    """Break the connection off without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def refusal(code: str, **headers: str) -> FcmAnswer:
+    """Refuse with one of FCM's error codes; underscores in the names of headers become hyphens."""
+    status, general, text = _REFUSALS[code]
+    detail = {"@type": FCM_ERROR, "errorCode": code}
+    return _always(status, error_document(status, general, text, detail), **headers)
+
+
+def invalid_token() -> FcmAnswer:
+    """Refuse the registration token as malformed."""
+    detail = {"@type": FCM_ERROR, "errorCode": "INVALID_ARGUMENT"}
+    text = "The registration token is not a valid FCM registration token"
+    return _always(400, error_document(400, "INVALID_ARGUMENT", text, detail))
+
+
+def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
+    """Answer with this status and JSON."""
+    return _always(status, document, **headers)
+
+
+def unauthenticated() -> web.Response:
+    """What an access token that does not serve gets."""
+    text = "Request had invalid authentication credentials. Expected OAuth 2 access token."
+    return web.json_response(error_document(401, "UNAUTHENTICATED", text), status=401)
+
+
+@lru_cache(maxsize=1)
+def _account_key() -> rsa.RSAPrivateKey:
+    """Made once in a process: it takes a while."""
+    return rsa.generate_private_key(65_537, 2_048)
+
+
+@asynccontextmanager
+async def running_fcm_service(
+    clock: Clock | None = None, *, project_id: str = "demo-wallet", token_lifetime_seconds: int = 3_600
+) -> AsyncIterator[FcmService]:
+    """The service on a free port of loopback, until the block is left."""
+    service = FcmService(clock or SystemClock(), project_id, token_lifetime_seconds)
+    app = web.Application()
+    app.router.add_post("/token", service.grant)
+    app.router.add_post("/v1/projects/{project_id}/messages:send", service.send)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        service.port = runner.addresses[0][1]
+        yield service
+    finally:
+        service.released.set()
+        await runner.cleanup()
+
+
+def _always(status: int, document: object, **headers: str) -> FcmAnswer:
+    async def answer(_: FcmService, __: web.Request) -> web.Response:
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.json_response(document, status=status, headers=fields)
+
+    return answer
+
+
+def _grant_refusal(error: str, description: str) -> web.Response:
+    return web.json_response({"error": error, "error_description": description}, status=400)
+
+
+def _permission_denied(project_id: str) -> web.Response:
+    text = f"Permission 'cloudmessaging.messages.create' denied on resource '{project_id}'."
+    return web.json_response(error_document(403, "PERMISSION_DENIED", text), status=403)

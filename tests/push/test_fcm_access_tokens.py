@@ -1,0 +1,310 @@
+import asyncio
+
+import pytest
+import structlog
+from aiohttp import web
+
+from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.testing.fcm_service import (
+    FcmService,
+    answered,
+    hang,
+    refusal,
+    reset,
+    taken,
+    unauthenticated,
+)
+from tests.push.fcm import TOKEN, Fcm, opened_fcm
+from tests.support.eventually import eventually
+
+HOUR = 3_600
+
+
+async def push_many(fcm: Fcm, count: int) -> set[Verdict]:
+    outcomes = await asyncio.gather(*(fcm.push(f"{TOKEN}-{number}") for number in range(count)))
+    return {outcome.verdict for outcome in outcomes}
+
+
+async def until_issued(fcm: Fcm, count: int) -> None:
+    async def issued() -> bool:
+        return fcm.service.tokens_issued == count
+
+    await eventually(issued)
+
+
+async def test_one_access_token_serves_many_messages() -> None:
+    async with opened_fcm() as fcm:
+        for _ in range(5):
+            await fcm.push()
+
+        assert fcm.service.token_requests == 1
+
+
+async def test_a_hundred_first_messages_fetch_one_access_token() -> None:
+    async with opened_fcm() as fcm:
+        assert await push_many(fcm, 100) == {Verdict.DELIVERED}
+        assert fcm.service.token_requests == 1
+
+
+async def test_a_hundred_messages_after_it_expired_fetch_one_more() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.clock.advance(HOUR)
+
+        assert await push_many(fcm, 100) == {Verdict.DELIVERED}
+        assert (fcm.service.token_requests, fcm.service.unauthenticated_sends) == (2, 0)
+
+
+async def test_a_hundred_messages_whose_token_is_revoked_in_mid_flight_fetch_one_more() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.service.revoke_tokens()
+
+        assert await push_many(fcm, 100) == {Verdict.DELIVERED}
+        assert fcm.service.token_requests == 2
+
+
+async def test_messages_that_are_refused_late_use_the_token_that_others_have_fetched() -> None:
+    async with opened_fcm() as fcm:
+        release = asyncio.Event()
+
+        async def refused_late(_: FcmService, __: web.Request) -> web.StreamResponse:
+            await release.wait()
+            return unauthenticated()
+
+        fcm.service.script.append(refused_late)
+        late = asyncio.create_task(fcm.push())
+        await until_issued(fcm, 1)
+        await asyncio.sleep(0.05)
+        fcm.service.revoke_tokens()
+        await fcm.push()
+        release.set()
+
+        assert (await late).verdict is Verdict.DELIVERED
+        assert fcm.service.token_requests == 2
+
+
+async def test_a_token_is_renewed_in_its_last_five_minutes_and_nobody_waits_for_it() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.clock.advance(HOUR - 301)
+        await fcm.push()
+        assert fcm.service.token_requests == 1
+        fcm.clock.advance(1)
+        fcm.service.token_script.append(hang)
+
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.DELIVERED
+        assert fcm.service.received[-1].access_token == "ya29.local-1"
+
+
+async def test_the_renewed_token_is_used_from_then_on() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.clock.advance(HOUR - 300)
+        await fcm.push()
+        await until_issued(fcm, 2)
+        await asyncio.sleep(0.05)
+
+        await fcm.push()
+
+        assert fcm.service.received[-1].access_token == "ya29.local-2"
+        assert fcm.service.token_requests == 2
+
+
+async def test_a_renewal_that_fails_early_harms_nothing_and_is_tried_again_after_a_pause() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.clock.advance(HOUR - 300)
+        fcm.service.token_script.append(answered(503))
+        await fcm.push()
+        await asyncio.sleep(0.05)
+
+        for _ in range(5):
+            assert (await fcm.push()).verdict is Verdict.DELIVERED
+        assert fcm.service.token_requests == 2
+        fcm.clock.advance(10)
+        await fcm.push()
+        await until_issued(fcm, 2)
+
+
+async def test_a_token_that_lives_shortly_is_renewed_half_way() -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_lifetime_seconds = 60
+        await fcm.push()
+        fcm.clock.advance(29)
+        await fcm.push()
+        await asyncio.sleep(0.05)
+        assert fcm.service.token_requests == 1
+        fcm.clock.advance(1)
+
+        await fcm.push()
+
+        await until_issued(fcm, 2)
+
+
+@pytest.mark.parametrize("lifetime", [None, "3600", -5, 10**12])
+async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) -> None:
+    async with opened_fcm() as fcm:
+        document = {"access_token": "ya29.unknown", "expires_in": lifetime}
+        fcm.service.token_script.append(answered(200, document))
+        fcm.service.script.append(taken)
+        tokens = fcm.provider._access_tokens
+        assert tokens is not None
+
+        token = await tokens.current()
+
+        assert not isinstance(token, Outcome)
+        assert token.expires_at_ms - fcm.clock.now_ms() == HOUR * 1_000
+
+
+async def test_an_access_token_that_is_refused_twice_blocks() -> None:
+    async with opened_fcm() as fcm:
+        document = {"access_token": "ya29.not-known", "expires_in": 3_600}
+        fcm.service.token_script.extend([answered(200, document), answered(200, document)])
+
+        outcome = await fcm.push()
+
+        assert outcome == Outcome(Verdict.BLOCKED, "FCM answered 401 UNAUTHENTICATED", 401)
+        assert fcm.service.token_requests == 2
+
+
+async def test_an_access_token_that_cannot_be_replaced_is_told_as_such() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.service.revoke_tokens()
+        fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
+
+        assert (await fcm.push()).verdict is Verdict.BLOCKED
+
+
+async def test_another_services_key_that_fcm_complains_of_costs_no_access_token() -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.otherwise = refusal("THIRD_PARTY_AUTH_ERROR")
+
+        await fcm.push()
+
+        assert (fcm.service.token_requests, len(fcm.service.received)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "error", ["invalid_grant", "invalid_client", "unauthorized_client", "access_denied", "deleted_client"]
+)
+async def test_credentials_that_google_refuses_block(error: str) -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_script.append(answered(400, {"error": error, "error_description": "hush"}))
+
+        outcome = await fcm.push()
+
+        assert (outcome.verdict, outcome.status) == (Verdict.BLOCKED, 400)
+        assert outcome.reason.startswith(f"Google refuses the service account: {error}")
+        assert "hush" not in outcome.reason
+        assert fcm.service.received == []
+
+
+async def test_a_key_that_google_does_not_know_blocks() -> None:
+    async with opened_fcm() as fcm, opened_fcm() as other:
+        fcm.provider._access_tokens = other.provider._access_tokens
+        assert fcm.provider._access_tokens is not None
+        fcm.provider._access_tokens._endpoint = fcm.service.token_endpoint
+
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.BLOCKED
+        assert "invalid_grant (the key was deleted" in outcome.reason
+
+
+async def test_a_clock_that_is_wrong_blocks_and_says_so() -> None:
+    async with opened_fcm() as fcm:
+        tokens = fcm.provider._access_tokens
+        assert tokens is not None
+        tokens._clock = type(fcm.clock)(start_ms=1_900_000_000_000)
+
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.BLOCKED
+        assert "this machine's clock is wrong" in outcome.reason
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 404, 500])
+async def test_a_token_endpoint_that_makes_no_sense_is_a_failure(status: int) -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_script.append(answered(status, {"error": "what", "access_token": "ä\n"}))
+
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.FAILED
+        assert outcome.reason == f"no access token: the token endpoint answered {status}"
+        assert (await fcm.push()).verdict is Verdict.DELIVERED
+
+
+async def test_a_token_endpoint_may_ask_for_time() -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_script.append(answered(429, {}, Retry_After="77"))
+
+        outcome = await fcm.push()
+        assert (outcome.retry_after_seconds, outcome.about_lane) == (77.0, True)
+
+
+async def test_a_token_endpoint_that_breaks_off_is_a_failure() -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_script.append(reset)
+
+        outcome = await fcm.push()
+
+        assert outcome.verdict is Verdict.FAILED
+        assert outcome.reason.startswith("no access token: ")
+
+
+async def test_a_token_endpoint_that_hangs_is_given_up_in_time_for_all_who_wait() -> None:
+    async with opened_fcm(timeout_seconds=0.3) as fcm:
+        fcm.service.token_script.append(hang)
+
+        assert await push_many(fcm, 20) == {Verdict.FAILED}
+        assert fcm.service.token_requests == 1
+
+
+async def test_one_who_gives_up_does_not_take_the_renewal_away_from_others() -> None:
+    async with opened_fcm() as fcm:
+        release = asyncio.Event()
+
+        async def slow(service: FcmService, request: web.Request) -> web.StreamResponse:
+            await release.wait()
+            return await service.grant(request)
+
+        fcm.service.token_script.append(slow)
+        impatient, patient = (asyncio.create_task(fcm.push()) for _ in range(2))
+        await asyncio.sleep(0.05)
+        impatient.cancel()
+        release.set()
+
+        assert (await patient).verdict is Verdict.DELIVERED
+        with pytest.raises(asyncio.CancelledError):
+            await impatient
+
+
+async def test_closing_gives_up_a_renewal_that_is_under_way() -> None:
+    async with opened_fcm() as fcm:
+        fcm.service.token_script.append(hang)
+        waiting = asyncio.create_task(fcm.push())
+        await asyncio.sleep(0.05)
+
+        await fcm.provider.__aexit__(None, None, None)
+
+        assert await waiting == Outcome(Verdict.FAILED, "the provider was closed")
+
+
+async def test_no_credential_shows_in_logs_reprs_or_outcomes() -> None:
+    with structlog.testing.capture_logs() as logs:
+        async with opened_fcm() as fcm:
+            fcm.service.token_script.append(answered(400, {"error": "invalid_grant"}))
+            blocked = await fcm.push()
+            await fcm.push()
+            tokens = fcm.provider._access_tokens
+            assert tokens is not None
+            shown = f"{logs} {blocked} {tokens._token!r} {fcm.provider._settings!r} {fcm.provider!r}"
+
+    assert [entry["event"] for entry in logs] == ["access_token_refused"]
+    for secret in ("ya29.", "PRIVATE KEY", TOKEN):
+        assert secret not in shown
