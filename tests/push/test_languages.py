@@ -1,0 +1,301 @@
+"""The text of a push: every language's sentence, what tags find it, and names that would spoil it."""
+
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bridge_server.push.languages import match_language, request_text, shown_name
+from bridge_server.push.texts import NAME, RIGHT_TO_LEFT, TEXTS
+
+FSI, PDI = "\u2068", "\u2069"
+ALIF_BA = "\u0627\u0628"
+SCRIPTS = """
+    ARABIC ar ckb fa ps ur | HEBREW he yi | CYRILLIC be bg kk ky mk mn ru sr tg uk | DEVANAGARI hi mr ne
+    BENGALI as bn | CJK zh-Hans zh-Hant | ETHIOPIC am | GREEK el | GUJARATI gu | ARMENIAN hy | HIRAGANA ja
+    GEORGIAN ka | KHMER km | KANNADA kn | HANGUL ko | LAO lo | MALAYALAM ml | MYANMAR my | ORIYA or
+    GURMUKHI pa | SINHALA si | TAMIL ta | TELUGU te | THAI th
+"""
+MATCHES = """
+    en en | EN_us en | en-GB en | EN en | en-x-pirate en | en-US-u-hc-h12 en
+    de de | de-CH-1996 de | de_DE.UTF-8@euro de | de-DE-u-co-phonebk de | de-Latn-DE de | deu de | ger de
+    de-t-sr-latn de | DE-de de
+    pt pt | pt-PT pt | pt-AO pt | pt-BR pt-BR | PT_br pt-BR | pt_BR.UTF-8 pt-BR | pt-Latn-BR pt-BR
+    zh zh-Hans | zh-CN zh-Hans | zh-SG zh-Hans | zh-Hans-TW zh-Hans | zh_CN.GB18030 zh-Hans | cmn zh-Hans
+    zh-cmn-Hans-CN zh-Hans | zh-CHS zh-Hans | zho zh-Hans | yue-Hans zh-Hans
+    zh-Hant zh-Hant | zh-Hant-TW zh-Hant | zh-TW zh-Hant | zh-HK zh-Hant | zh_MO zh-Hant | ZH-HANT-CN zh-Hant
+    zh_TW_#Hant zh-Hant | zh__#Hant zh-Hant | zh-yue-HK zh-Hant | zh-min-nan zh-Hant | zh-CHT zh-Hant
+    yue zh-Hant | zh-hakka zh-Hant | zh-hak zh-Hant | nan-TW zh-Hant | wuu zh-Hans | pt_BR_AO pt-BR
+    sr sr | sr-RS sr | sr-BA sr | sr-Cyrl-ME sr | sr_RS@cyrillic sr | sr-Latn sr-Latn | sr-Latn-RS sr-Latn
+    sr_RS.UTF-8@latin sr-Latn | sr_RS_#Latn sr-Latn | sr-ME sr-Latn | sh sr-Latn | sh-Cyrl sr | srp sr
+    no nb | nb-NO nb | no_NO nb | no-bok nb | nn nn | nn_NO nn | no-nyn nn | nor nb
+    id id | in id | in_ID id | he he | iw he | iw-IL he | yi yi | ji yi | jv jv | jw jv | ro-MD ro | mo ro
+    fil fil | fil-PH fil | tl fil | tl_PH fil | tgl fil
+    ku ku | ku-Arab ckb | ku-IQ ckb | ku-IR ckb | ckb-IQ ckb | kmr-TR ku | fa-AF fa | prs fa | ar-001 ar
+    es-419 es | ca-valencia ca | fr_CA fr | eng en | cnr-Latn cnr | gsw-CH de
+"""
+UNKNOWN = """
+    tlh x-de i-klingon C POSIX C.UTF-8 * - -- _de @ @latin .UTF-8 ; , ,, q=1 123 Deutsch d\u00e9 \uff44\uff45
+    \ud800 de\u0000 und mul zz-Hant
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    return [row.split() for row in table.replace("\n", "|").split("|") if row.strip()]
+
+
+NOT_LATIN = {tag: script for script, *tags in rows(SCRIPTS) for tag in tags}
+
+
+def sample(tag: str) -> str:
+    return TEXTS[tag].with_name.replace(NAME, "")
+
+
+def first_strong(text: str) -> str:
+    """The first strong character outside isolates: rule P2 of UAX #9."""
+    depth = 0
+    for character in text:
+        depth += (character == FSI) - (character == PDI)
+        if not depth and unicodedata.bidirectional(character) in ("L", "R", "AL"):
+            return character
+    raise AssertionError(f"nothing strong in {text!r}")
+
+
+def is_right_to_left(text: str) -> bool:
+    return unicodedata.bidirectional(first_strong(text)) in ("R", "AL")
+
+
+def languages_that_fail(holds: Callable[[str], bool]) -> list[str]:
+    return [tag for tag in TEXTS if not holds(tag)]
+
+
+def test_every_language_says_the_name_once_and_more_than_the_name() -> None:
+    def says_it_once(tag: str) -> bool:
+        with_name, whole = TEXTS[tag].with_name, sample(tag) + TEXTS[tag].anonymous
+        is_once = with_name.count(NAME) == request_text(tag, "Uniswap").count("Uniswap") == 1
+        return is_once and not any(each in whole for each in "{}%\n")
+
+    assert languages_that_fail(says_it_once) == []
+
+
+def test_every_language_has_an_anonymous_form_that_is_whole_by_itself() -> None:
+    def is_whole(tag: str) -> bool:
+        text = request_text(tag, "")
+        is_a_sentence = text == TEXTS[tag].anonymous == text.strip() and text[0] == text[0].title()
+        return is_a_sentence and text.casefold() in sample(tag).casefold()
+
+    assert languages_that_fail(is_whole) == []
+
+
+def test_every_language_is_found_under_its_own_tag_however_that_is_written() -> None:
+    def is_found(tag: str) -> bool:
+        spellings = (tag, tag.upper().replace("-", "_"), f" {tag}-u-nu-latn ")
+        return all(match_language(spelled) == tag for spelled in spellings)
+
+    assert languages_that_fail(is_found) == []
+
+
+def test_every_language_is_written_in_its_script_and_runs_in_its_direction() -> None:
+    def is_in_its_script(tag: str) -> bool:
+        script = NOT_LATIN.get(tag, "LATIN")
+        scripts = ("HIRAGANA", "KATAKANA", "CJK") if tag == "ja" else (script, "MODIFIER LETTER")
+        for text in (sample(tag), TEXTS[tag].anonymous):
+            letters = [each for each in text if each.isalpha()]
+            if not letters or not all(unicodedata.name(each).startswith(scripts) for each in letters):
+                return False
+            if not is_right_to_left(text) == (tag in RIGHT_TO_LEFT) == (script in ("ARABIC", "HEBREW")):
+                return False
+        return True
+
+    assert languages_that_fail(is_in_its_script) == []
+
+
+@pytest.mark.parametrize("name", ["Uniswap", "1inch", "!", ALIF_BA, "\u05d0\u05d1 x", "\u0661\u0662"])
+def test_every_language_runs_in_its_direction_whatever_the_name(name: str) -> None:
+    def runs(tag: str) -> bool:
+        return is_right_to_left(request_text(tag, name)) == (tag in RIGHT_TO_LEFT)
+
+    assert languages_that_fail(runs) == []
+
+
+def test_every_language_is_in_composed_form() -> None:
+    def is_composed(tag: str) -> bool:
+        return all(
+            unicodedata.is_normalized("NFC", text) for text in (TEXTS[tag].with_name, TEXTS[tag].anonymous)
+        )
+
+    assert languages_that_fail(is_composed) == []
+
+
+def test_there_are_enough_languages_and_they_differ() -> None:
+    shared = {"bs", "cnr", "hr"}  # one sentence in three standards
+
+    others = [text for tag, text in TEXTS.items() if tag not in shared]
+
+    assert len(TEXTS) >= 45
+    assert len(set(others)) == len(others)
+
+
+def test_what_clients_send_finds_the_text() -> None:
+    assert [(sent, match_language(sent)) for sent, _ in rows(MATCHES)] == [*map(tuple, rows(MATCHES))]
+
+
+@pytest.mark.parametrize("sent", ["", " ", "\n", *UNKNOWN.split()])
+def test_what_is_not_known_is_english(sent: str) -> None:
+    assert match_language(sent) == "en"
+    assert request_text(sent, "Uniswap") == "New request from Uniswap"
+
+
+@pytest.mark.parametrize(
+    ("sent", "tag"),
+    [
+        ("de-CH,de;q=0.9,en;q=0.8", "de"),
+        ("tlh, pt-BR;q=0.9", "pt-BR"),
+        ("*,fr", "fr"),
+        ("de;q=0.9", "de"),
+        ("\tde ", "de"),
+        ("tlh," * 1_000_000 + "de", "en"),
+    ],
+)
+def test_of_a_list_the_first_known_language_counts(sent: str, tag: str) -> None:
+    assert match_language(sent) == tag
+
+
+@given(
+    st.text(alphabet=st.characters() | st.sampled_from("-_@.,;#xX")),
+    st.text(alphabet=st.characters(codec=None)),
+)
+@example("zh" * 100_000, "\u0301" * 100_000)
+@example("-" * 100_000, "\u200d\U0001f1e6" * 100_000)
+def test_any_two_strings_give_one_line_that_can_be_sent(language: str, name: str) -> None:
+    text = request_text(language, name)
+
+    assert text.encode()
+    assert len(text.splitlines()) == 1
+    assert len(text) < 128
+
+
+@given(st.sampled_from(sorted(TEXTS)), st.text(alphabet="-_@.,;#xXaAtTwW019\u0130\u212a"))
+def test_whatever_follows_a_language_it_is_still_known(tag: str, rest: str) -> None:
+    assert match_language(f"{tag};{rest}") == tag
+    assert match_language(f"{tag}-x-{rest}".split(",")[0].split("@")[0]) == tag
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Uniswap", "Uniswap"),
+        ("  Uni \t\r\n swap ", "Uni swap"),
+        ("Uni\u2028swap\u2029\u0085x", "Uni swap x"),
+        ("Uni\u3000\u00a0swap", "Uni swap"),
+        ("Uni\x00\x07\x1b\x7fswap", "Uniswap"),
+        ("\u202eUni\u2066s\u200fw\u061ca\u2069p\u202c", "Uniswap"),
+        ("Uni\u200bs\u2060w\ufeffa\u00adp", "Uniswap"),
+        ("Uni\u200d\u200cswap\u200d", "Uniswap"),
+        ("Uni\ud83d swap\udc00", "Uni swap"),
+        ("\uf8ff Pay\U000f0000", "Pay"),
+        ("Pay\ufdd0\uffff\U0010fffe", "Pay"),
+        ("Pay\U000e0041\U000e007f\U000e0001", "Pay"),
+        ("\u3164Pay\u2800\u115f", "Pay"),
+        ("\u0301\u0308 \u200dPay", "Pay"),
+        ("e\u0301te\u0301", "e\u0301te\u0301"),
+        ("Z" + "\u0335" * 40 + "y", "Z" + "\u0335" * 8 + "y"),
+        (
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        ),
+        ("\U0001f469\u200d\U0001f4bb", "\U0001f469\u200d\U0001f4bb"),
+        ("\u2764\ufe0f", "\u2764\ufe0f"),
+        ("{name} {} %s %(x)s \\1 {0!r}", "{name} {} %s %(x)s \\1 {0!r}"),
+        ("<b>&amp;</b>", "<b>&amp;</b>"),
+        *[
+            (nothing, "")
+            for nothing in ("", " ", "\n", "\u202e", "\u200b\u200d", "\u0301", "\ud800", "\u3164")
+        ],
+    ],
+)
+def test_a_name_is_shown_on_one_line_without_what_cannot_be_seen(name: str, shown: str) -> None:
+    assert shown_name(name) == shown
+    text = request_text("en", name).replace(FSI, "").replace(PDI, "")
+    assert text == (f"New request from {shown}" if shown else "New request")
+
+
+@given(st.text(alphabet=st.characters(codec=None, categories=["C", "Z", "M", "Lu", "Lo", "So"])))
+def test_what_is_shown_has_nothing_hidden_and_stays_as_it_is(name: str) -> None:
+    shown = shown_name(name)
+
+    assert len(shown) <= 64
+    assert shown == shown.strip()
+    assert "  " not in shown
+    assert not any(unicodedata.category(each) in ("Cc", "Cs", "Co", "Zl", "Zp") for each in shown)
+    assert not any(unicodedata.category(each) == "Cf" and each not in "\u200c\u200d" for each in shown)
+    assert shown_name(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("whole", "kept"),
+    [
+        ("a" * 64, "a" * 64),
+        ("a" * 65, "a" * 63 + "\u2026"),
+        ("a" * 62 + " bcd", "a" * 62 + "\u2026"),
+        ("a" * 62 + "e\u0301bc", "a" * 62 + "\u2026"),
+        ("a" * 61 + "e\u0301bc", "a" * 61 + "e\u0301\u2026"),
+        ("a" * 62 + "\U0001f44d\U0001f3fdbc", "a" * 62 + "\u2026"),
+        ("a" * 61 + "\U0001f469\u200d\U0001f4bbbc", "a" * 61 + "\u2026"),
+        ("a" * 62 + "\U0001f469\u200d\U0001f4bbbc", "a" * 62 + "\u2026"),
+        ("a" * 62 + "\U0001f1e9\U0001f1eabc", "a" * 62 + "\u2026"),
+        ("a" * 61 + "\U0001f1e9\U0001f1eabc", "a" * 61 + "\U0001f1e9\U0001f1ea\u2026"),
+        ("\U0001f1e9\U0001f1ea" * 40, "\U0001f1e9\U0001f1ea" * 31 + "\u2026"),
+        ("a" * 61 + "\u0915\u094d\u0937bc", "a" * 61 + "\u2026"),
+        ("a" * 62 + "\u0e19\u0e33bc", "a" * 62 + "\u2026"),
+        ("a" * 62 + "\u1112\u1161\u11abbc", "a" * 62 + "\u2026"),
+        ("\u4e2d" * 100_000, "\u4e2d" * 63 + "\u2026"),
+        ("\U0001f469\u200d" * 100 + "x", ("\U0001f469\u200d" * 100)[:63] + "\u2026"),
+    ],
+)
+def test_a_long_name_is_cut_between_characters(whole: str, kept: str) -> None:
+    assert shown_name(whole) == kept
+    assert request_text("en", whole) == f"New request from {kept}"
+
+
+@pytest.mark.parametrize(
+    "name", ["Uniswap", "1inch", "Caf\u00e9 (v2)", "\u4e2d\u6587", "\U0001f984", "\u043c\u0438\u0440"]
+)
+def test_a_left_to_right_name_needs_no_isolation_in_left_to_right_text(name: str) -> None:
+    assert request_text("de", name) == f"Neue Anfrage von {name}"
+
+
+@pytest.mark.parametrize(
+    "name", [ALIF_BA, "\u05d0", "Pay \u05d0", "\u0661\u0662", "\u07c1", "\U0001e900", "\u05ff"]
+)
+def test_a_name_that_may_run_the_other_way_is_isolated_in_left_to_right_text(name: str) -> None:
+    assert request_text("hi", name) == TEXTS["hi"].with_name.replace(NAME, f"{FSI}{name}{PDI}")
+
+
+@pytest.mark.parametrize("name", ["Uniswap", "1inch", ALIF_BA, "!?"])
+def test_every_name_is_isolated_in_right_to_left_text(name: str) -> None:
+    said = {tag: request_text(tag, name) for tag in RIGHT_TO_LEFT}
+
+    assert said == {tag: TEXTS[tag].with_name.replace(NAME, f"{FSI}{name}{PDI}") for tag in RIGHT_TO_LEFT}
+
+
+@given(
+    st.sampled_from(sorted(TEXTS)),
+    st.text(alphabet="\u2066\u2067\u2068\u2069\u202a\u202b\u202c\u202d\u202eab\u05d0"),
+)
+def test_no_name_can_close_or_open_an_isolate_of_its_own(tag: str, name: str) -> None:
+    text = request_text(tag, name)
+
+    assert text.count(FSI) == text.count(PDI) <= 1
+    assert not set(text) & set("\u2066\u2067\u202a\u202b\u202c\u202d\u202e")
+
+
+def test_a_name_is_not_looked_for_behind_a_thousand_hidden_characters() -> None:
+    assert request_text("en", "\u200b" * 1023 + "Uniswap") == "New request from U"
+    assert request_text("en", "\u200b" * 1024 + "Uniswap") == "New request"
+
+
+def test_an_isolated_name_is_cut_inside_its_isolate() -> None:
+    assert request_text("ar", "a" * 100).endswith("a\u2026" + PDI)
