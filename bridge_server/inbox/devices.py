@@ -1,6 +1,7 @@
 """Where else an account wants its notifications: the seam for every channel that delivers."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
 from bridge_server.inbox.store import DeviceStore
@@ -9,11 +10,45 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 
 
+class DeviceAddress(Protocol):
+    """Where a device is reached, in the outbox's terms."""
+
+    @property
+    def url(self) -> str:
+        """A webhook's URL, or one whose scheme is the channel."""
+        ...
+
+    @property
+    def lane(self) -> str | None:
+        """What its messages wait in; None: that of the URL's host."""
+        ...
+
+
+class DeviceChannels(Protocol):
+    """The ways to a device that are configured, by the names that clients use."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What there is to choose from."""
+        ...
+
+    def named(self, name: str) -> str | None:
+        """The channel that a client means; None when there is no such."""
+        ...
+
+    def address(self, channel: str, token: str) -> DeviceAddress:
+        """Where the token leads. Raises ValueError for one that is none of the channel's."""
+        ...
+
+
 class Devices:
     """The rules of registering devices; publishing queues a message for each (notify/device_notices.py)."""
 
-    def __init__(self, store: DeviceStore, clock: Clock, ids: IdMaker, most: int) -> None:
+    def __init__(
+        self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int
+    ) -> None:
         self._store = store
+        self.channels = channels
         self._clock = clock
         self._ids = ids
         self._most = most
@@ -38,4 +73,4 @@ class Devices:
         """A receiver said that the device is gone: send to it no more. Other messages change nothing."""
         device_id, separator, _ = message.message_id.partition(".")
         if separator:
-            await self._store.forget(DeviceId(device_id), message.url)
+            await self._store.forget(DeviceId(device_id), message.url, message.message_id)

@@ -7,7 +7,6 @@ from aiohttp import web
 from bridge_server.inbox import notification_wire, wire
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.models import DeviceId, Reader
-from bridge_server.inbox.origins import origins_of_socket
 from bridge_server.inbox.reading import Reading
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.streams import Streams
@@ -15,6 +14,7 @@ from bridge_server.inbox.subscribing import Subscribing
 from bridge_server.web.answers import json_answer
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.json_body import json_object
+from bridge_server.web.own_origins import origins_of_socket
 from bridge_server.web.prefer import polled, wanted_wait
 
 _READER = web.RequestKey("reader", Reader)
@@ -101,8 +101,9 @@ class InboxHandlers:
         return json_answer(wire.write_devices(await self._services.devices.of_reader(request[_READER])))
 
     async def add_device(self, request: web.Request) -> web.StreamResponse:
-        device = wire.read_device(await json_object(request))
-        return json_answer(wire.write_device(await self._services.devices.add(request[_READER], device)))
+        devices = self._services.devices
+        device = wire.read_device(await json_object(request), devices.channels)
+        return json_answer(wire.write_device(await devices.add(request[_READER], device)))
 
     async def remove_device(self, request: web.Request) -> web.StreamResponse:
         device_id = DeviceId(request.match_info["device_id"])

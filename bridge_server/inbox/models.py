@@ -164,19 +164,13 @@ Positions = Mapping[int, int]
 """The latest notification that each account has been told of, by the account's number."""
 
 
-class Channel(Enum):
-    """How a device is reached."""
-
-    WEBHOOK = "webhook"
-    LOG = "log"
-
-
 @dataclass(frozen=True, slots=True)
 class NewDevice:
-    """Where an account wants its notifications too; the address is in the channel's terms."""
+    """Where an account wants its notifications too, in the outbox's terms: a URL, and what it waits in."""
 
-    channel: Channel
-    address: str
+    channel: str
+    url: str = field(repr=False)
+    lane: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +178,6 @@ class Device:
     """A device that the account has."""
 
     device_id: DeviceId
-    channel: Channel
-    address: str
+    channel: str
+    url: str = field(repr=False)
     created_at_ms: int

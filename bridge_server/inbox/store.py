@@ -93,9 +93,12 @@ class DeviceStore(Protocol):
         ...
 
     async def remove(self, account: int, device_id: DeviceId) -> None:
-        """Delete a device. Raises DeviceNotFoundError."""
+        """Delete a device and what is queued for it. Raises DeviceNotFoundError."""
         ...
 
-    async def forget(self, device_id: DeviceId, address: str) -> None:
-        """Delete a device, whoever's it is, if it is there and has this address."""
+    async def forget(self, device_id: DeviceId, address: str, message_id: str) -> None:
+        """Delete a device, whoever's it is, if it is there and has this address.
+
+        What is queued for it goes too, but for the message that found it dead, which is being settled.
+        """
         ...

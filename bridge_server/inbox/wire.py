@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
-from pydantic import Field
+from pydantic import Field, PlainValidator
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
+from bridge_server.inbox.devices import DeviceChannels
 from bridge_server.inbox.models import (
-    Channel,
     Device,
     InboxSubscription,
     NewDevice,
@@ -18,8 +18,7 @@ from bridge_server.inbox.models import (
     Overview,
     SignInAttempt,
 )
-from bridge_server.kernel.errors import Fault
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import Subscription, TypeId
 from bridge_server.projects.projects import MOST_TYPES
@@ -30,9 +29,9 @@ SUCCESS = b'{"success":true}'
 
 MESSAGE_MAX_BYTES = 8 * 1024
 
-LOG_ADDRESS = "log:inbox"
-"""Where messages for a device go that is only a line in the server's log: a URL that nobody can call."""
-
+_LOG = "log"
+_WEBHOOK = "webhook"
+_WEBPUSH = "webpush"
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}", re.ASCII)
 
 
@@ -49,11 +48,17 @@ class SubscriptionShape(Shape):
     notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
 
 
+def _address(value: Any) -> Any:
+    if not isinstance(value, str | dict | None):
+        raise ValueError("must be a string, or the object that a browser's Push API gives")
+    return value
+
+
 class DeviceShape(Shape):
     """The body of POST /inbox/devices."""
 
-    channel: Literal["webhook", "log"]
-    address: str | None = None
+    channel: str
+    address: Annotated[Any, PlainValidator(_address)] = None
 
 
 def read_sign_in(document: JsonObject) -> SignInAttempt:
@@ -74,12 +79,22 @@ def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
     return None if types is None else tuple(map(TypeId, types))
 
 
-def read_device(document: JsonObject) -> NewDevice:
-    """A device. One in the log has no address of its own."""
-    channel, address = document.values.get("channel"), document.values.get("address")
-    fault = _address_fault(channel, address)
-    shape = check(DeviceShape, document.values, [] if fault is None else [Fault("#/address", fault)])
-    return NewDevice(Channel(shape.channel), LOG_ADDRESS if shape.address is None else shape.address)
+def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
+    """A device: a channel that is configured, and an address in its terms. The log has none."""
+    shape = check(DeviceShape, document.values)
+    channel = channels.named(shape.channel)
+    if channel is None:
+        raise _invalid("channel", f"is none that is configured here: {', '.join(channels.names)}")
+    if (channel == _LOG) != (shape.address is None):
+        raise _invalid("address", "must be left out: the log has none" if channel == _LOG else "is missing")
+    if isinstance(shape.address, dict) and channel != _WEBPUSH:
+        raise _invalid("address", "must be a string")
+    token = orjson.dumps(shape.address).decode() if isinstance(shape.address, dict) else shape.address or ""
+    try:
+        address = channels.address(channel, token)
+    except ValueError as error:
+        raise _invalid("address", str(error)) from error
+    return NewDevice(channel, address.url, address.lane)
 
 
 def write_nonce(nonce: Nonce) -> bytes:
@@ -139,16 +154,8 @@ def _parse_message(text: str, faults: list[Fault]) -> SignInMessage | None:
         return None
 
 
-def _address_fault(channel: Any, address: Any) -> str | None:
-    if channel == Channel.LOG.value and address is not None:
-        return "must be left out: the log has no address"
-    if channel != Channel.WEBHOOK.value or not isinstance(address, str | None):
-        return None
-    try:
-        http_url(address or "")
-    except ValueError as error:
-        return str(error)
-    return None
+def _invalid(field: str, detail: str) -> InvalidInputError:
+    return InvalidInputError(f"The body has a fault at #/{field}.", [Fault(f"#/{field}", detail)])
 
 
 def _subscription(subscription: InboxSubscription) -> dict[str, Any]:
@@ -165,7 +172,7 @@ def _subscription(subscription: InboxSubscription) -> dict[str, Any]:
 def _device(device: Device) -> dict[str, Any]:
     return {
         "id": device.device_id,
-        "channel": device.channel.value,
-        "address": device.address if device.channel is Channel.WEBHOOK else None,
+        "channel": device.channel,
+        "address": device.url if device.channel == _WEBHOOK else None,  # others are nobody's to read
         "created_at": rfc3339(device.created_at_ms),
     }

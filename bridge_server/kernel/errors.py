@@ -52,6 +52,20 @@ class NotFoundError(BridgeError):
     title = "Not found"
 
 
+class GoneError(BridgeError):
+    """What the request is about has ended for good, and the server has forgotten it."""
+
+    code = "gone"
+    title = "Gone"
+
+
+class UpstreamError(BridgeError):
+    """Another server, which this one depends on for the request, refused it or did not answer."""
+
+    code = "upstream"
+    title = "Another server failed"
+
+
 class ConflictError(BridgeError):
     """The state of the thing forbids the request."""
 

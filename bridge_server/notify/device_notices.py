@@ -21,4 +21,10 @@ def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
         "url": sent.notification.url,
         "sent_at": rfc3339(sent.sent_at_ms),
     }
-    return OutgoingMessage(f"{device.device_id}.{sent.number}", device.address, orjson.dumps(notice))
+    return OutgoingMessage(
+        f"{device.device_id}.{sent.number}",
+        device.url,
+        orjson.dumps(notice),
+        lane=device.lane,
+        device_id=device.device_id,
+    )

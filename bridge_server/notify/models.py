@@ -1,7 +1,7 @@
 """Notifications and what becomes of them, as the rules see them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from bridge_server.projects.models import TypeId
@@ -51,8 +51,8 @@ class DeviceOfRecipient:
     """Where an account that is sent to wants its notifications too."""
 
     device_id: str
-    channel: str
-    address: str
+    url: str = field(repr=False)
+    lane: str | None
     account: str
 
 

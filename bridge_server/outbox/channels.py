@@ -1,8 +1,9 @@
-"""Ways to deliver a message, each by the destinations that it serves."""
+"""Ways to deliver a message, each by the scheme of the URLs that it serves."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
+import orjson
 import structlog
 
 from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
@@ -22,18 +23,20 @@ class LogSender:
     """Writes messages to the log, for development: no device is needed to see what one would get."""
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        log.info("device_notified", message_id=message.message_id, notice=message.body.decode())
+        notice = orjson.loads(message.body)
+        texts = {"title": notice.get("title"), "text": notice.get("body")}
+        log.info("device_notified", message_id=message.message_id, **texts)
         return Outcome(Verdict.DELIVERED)
 
 
 class Channels:
-    """A sender that hands each message to the one that serves its destination, or else to `otherwise`."""
+    """A sender that hands each message to the one that serves its channel, or else to `otherwise`."""
 
-    def __init__(self, by_destination: Mapping[str, Sender], otherwise: Sender) -> None:
-        self._by_destination = by_destination
+    def __init__(self, by_channel: Mapping[str, Sender], otherwise: Sender) -> None:
+        self._by_channel = by_channel
         self._otherwise = otherwise
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver the message."""
-        sender = self._by_destination.get(message.destination, self._otherwise)
+        sender = self._by_channel.get(message.channel, self._otherwise)
         return await sender.send(message, now_ms)

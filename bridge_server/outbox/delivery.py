@@ -1,8 +1,9 @@
 """What happens to one message: an attempt, what follows from it, and the record of it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import structlog
 
@@ -10,11 +11,15 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict
-from bridge_server.outbox.retry import next_delay_ms
+from bridge_server.outbox.pauses import Pauses
+from bridge_server.outbox.retry import next_delay_ms, pause_ms
+from bridge_server.outbox.settling import Settling
 from bridge_server.outbox.store import OutboxStore
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
+
+Written = TypeVar("Written")
 
 log = structlog.get_logger()
 
@@ -45,16 +50,31 @@ class Delivery:
         self._clock = clock
         self._on_gone = on_gone
         self._chance = chance
+        self._settling = Settling(self._forget)
+        self._pauses = Pauses()
         self.figures = Figures()
 
-    async def attempt(self, due: DueMessage) -> Verdict:
-        """Make one attempt; returns once what came of it is stored. If cancelled, the message stays due."""
-        outcome = await self._sender.send(due.message, self._clock.now_ms())
+    async def send(self, due: DueMessage) -> Outcome:
+        """Make one attempt. If cancelled, the message stays due."""
+        try:
+            outcome = await self._sender.send(due.message, self._clock.now_ms())
+        except Exception:  # what breaks its sender must not be tried again at once, and again
+            log.exception("webhook_attempt_broke", destination=due.message.destination)
+            return Outcome(Verdict.FAILED, "the attempt broke")
+        self._note_pause(due, outcome)
+        return outcome
+
+    def paused_until_ms(self, destination: str) -> int | None:
+        """Until when its service wants nothing for this destination; None when it may be asked."""
+        return self._pauses.until_ms(destination, self._clock.now_ms())
+
+    async def record(self, due: DueMessage, outcome: Outcome) -> None:
+        """Store what came of the attempt. If the channel is blocked, that is nothing: it stays as it was."""
+        if outcome.verdict is Verdict.BLOCKED:
+            return
         if outcome.verdict is Verdict.DELIVERED:
-            await _persist(lambda: self._store.delete_delivered(due))
-            self.figures.delivered += 1
-            self.figures.due -= 1
-            return outcome.verdict
+            await self._settling.delivered(due)
+            return
         self.figures.failed += 1
         if outcome.verdict is Verdict.GONE:
             await self._tell_gone(due)
@@ -63,7 +83,26 @@ class Delivery:
             await self._give_up(due, outcome)
         else:
             await self._postpone(due, outcome, delay_ms)
-        return outcome.verdict
+
+    async def close(self) -> None:
+        """Give up what is not stored by now: it stays due."""
+        await self._settling.close()
+
+    def _note_pause(self, due: DueMessage, outcome: Outcome) -> None:
+        asked = outcome.retry_after_seconds
+        if outcome.verdict is not Verdict.FAILED or not outcome.about_lane or not asked:
+            return
+        wait_ms = pause_ms(asked)
+        destination = due.message.destination
+        if self.paused_until_ms(destination) is None:  # else one of those that were under way with the first
+            seconds = wait_ms // 1_000
+            log.warning("webhooks_paused", destination=destination, seconds=seconds, reason=outcome.reason)
+        self._pauses.put(destination, self._clock.now_ms() + wait_ms)
+
+    async def _forget(self, delivered: Sequence[DueMessage]) -> None:
+        now_ms = self._clock.now_ms()
+        self.figures.due -= await _persist(lambda: self._store.delete_delivered(delivered, now_ms))
+        self.figures.delivered += len(delivered)
 
     def _delay_ms(self, due: DueMessage, outcome: Outcome) -> int | None:
         if outcome.verdict is not Verdict.FAILED:
@@ -71,7 +110,8 @@ class Delivery:
         return next_delay_ms(due.attempts + 1, self._chance(), outcome.retry_after_seconds)
 
     async def _postpone(self, due: DueMessage, outcome: Outcome, delay_ms: int) -> None:
-        next_attempt_at_ms = self._clock.now_ms() + delay_ms
+        now_ms = self._clock.now_ms()
+        next_attempt_at_ms = now_ms + delay_ms
         log.info(
             "webhook_failed",
             destination=due.message.destination,
@@ -80,7 +120,7 @@ class Delivery:
             next_attempt_seconds=delay_ms // 1_000,
             reason=outcome.reason,
         )
-        await _persist(lambda: self._store.postpone(due, next_attempt_at_ms, outcome.reason))
+        await _persist(lambda: self._store.postpone(due, next_attempt_at_ms, outcome.reason, now_ms))
 
     async def _give_up(self, due: DueMessage, outcome: Outcome) -> None:
         died_at_ms = self._clock.now_ms()
@@ -91,9 +131,9 @@ class Delivery:
             attempts=due.attempts + 1,
             reason=outcome.reason,
         )
-        await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason))
-        self.figures.due -= 1
-        self.figures.dead += 1
+        buried = await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason))
+        self.figures.due -= buried
+        self.figures.dead += buried
 
     async def _tell_gone(self, due: DueMessage) -> None:
         try:
@@ -102,17 +142,15 @@ class Delivery:
             log.exception("webhook_gone_not_handled", destination=due.message.destination)
 
 
-async def _persist(write: Callable[[], Awaitable[None]]) -> None:
+async def _persist(write: Callable[[], Awaitable[Written]]) -> Written:
     """Write until it is stored: to give up would mean to send again what the receiver has already."""
     pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            await write()
+            return await write()
         except UnavailableError as error:
             log.warning("webhook_outcome_not_stored", reason=error.detail, next_try_seconds=pause_seconds)
         except Exception:
             log.exception("webhook_outcome_not_stored", next_try_seconds=pause_seconds)
-        else:
-            return
         await asyncio.sleep(pause_seconds)
         pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)

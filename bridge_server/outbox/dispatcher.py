@@ -51,6 +51,7 @@ class Dispatcher:
         self._places = Places(_REQUESTS_AT_ONCE, _REQUESTS_KEPT_FOR_WHO_ANSWERS)
         self._schedule = Schedule()
         self._lanes: dict[str, Lane] = {}
+        self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._grace_seconds = grace_seconds
         self._running = False
@@ -63,15 +64,23 @@ class Dispatcher:
         await self.wake()
         self._spawn(self._tick_forever())
 
+    def begin_nothing(self) -> None:
+        """Start nothing more; what is in flight goes on."""
+        if self._running:
+            self._running = False
+            self._last_lanes = list(self._lanes.values())
+            for task in self._tasks:
+                task.cancel()
+
     async def stop(self) -> None:
         """Start nothing more, give what is in flight `grace_seconds`, abandon the rest: it stays due."""
-        self._running = False
-        lanes = list(self._lanes.values())
+        self.begin_nothing()
         await _cancel(self._tasks)
-        sends = {task for lane in lanes for task in lane.in_flight.values()}
+        sends = {task for lane in self._last_lanes for task in lane.in_flight.values()}
         if sends:
             _, unfinished = await asyncio.wait(sends, timeout=self._grace_seconds)
             await _cancel(unfinished)
+        await self._delivery.close()
 
     async def wake(self) -> None:
         """Attend to what has become due by the clock; called every second while running."""

@@ -5,35 +5,47 @@ from enum import Enum, auto
 
 from yarl import URL
 
-LOG_DESTINATION = "log"
-"""The destination of messages whose URL begins with `log:`: this server's own log."""
-
 UNREADABLE_DESTINATION = "unreadable"
 """The destination of a message whose URL cannot be read: it has a lane too, in which it is refused."""
+
+_WEB_SCHEMES = ("", "http", "https")
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """A body of JSON to POST to an absolute http(s) URL, or to write to the log if the URL begins with
-    `log:`. `message_id` is the same at every attempt.
+    """A body of JSON to POST to an absolute http(s) URL, or to hand to the channel that another scheme names.
 
-    `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
+    `message_id` is the same at every attempt. `signing_secret`, a Standard Webhooks secret, signs it instead
+    of the server's own. `lane` says whom it waits with, for a channel that knows better than its URL.
+    `device_id` names the device that it is for, whose state is then kept.
     """
 
     message_id: str
-    url: str
-    body: bytes
+    url: str = field(repr=False)
+    body: bytes = field(repr=False)
     signing_secret: str | None = field(default=None, repr=False)
+    lane: str | None = None
+    device_id: str | None = None
+
+    @property
+    def channel(self) -> str:
+        """The scheme of the URL."""
+        return self.url.partition(":")[0]
 
     @property
     def destination(self) -> str:
-        """The unit of fairness: scheme, host and port in one spelling, such as `https://example.com:443`."""
-        if self.url.startswith(f"{LOG_DESTINATION}:"):
-            return LOG_DESTINATION
+        """The unit of fairness: scheme, host and port in one spelling, such as `https://example.com:443`.
+
+        Of a URL that names no host, its scheme: a channel.
+        """
+        if self.lane is not None:
+            return self.lane
         try:
             url = URL(self.url)
         except ValueError:
             return UNREADABLE_DESTINATION
+        if not url.raw_host and url.scheme not in _WEB_SCHEMES:
+            return url.scheme
         if not url.scheme or not url.raw_host or url.port is None:
             return UNREADABLE_DESTINATION
         host = url.raw_host.lower().rstrip(".")
@@ -69,7 +81,9 @@ class Verdict(Enum):
     GONE = auto()
     """The receiver answered 410: it wants nothing more at this URL."""
     REFUSED = auto()
-    """This server will not connect there, now or later."""
+    """This server will not connect there, now or later; or what it has to say will never be taken."""
+    BLOCKED = auto()
+    """The channel itself does not work, because this server's credentials are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +91,12 @@ class Outcome:
     """What came of one attempt.
 
     `reason` is a short text for people, without the URL, empty after a success. `status` is the receiver's
-    answer, if it gave one. `retry_after_seconds` is how long it asked to be left alone.
+    answer, if it gave one. `retry_after_seconds` is how long it asked to be left alone: in the name of all
+    that waits in the message's lane if it is `about_lane`, else only of this message.
     """
 
     verdict: Verdict
     reason: str = ""
     status: int | None = None
     retry_after_seconds: float | None = None
+    about_lane: bool = False

@@ -26,6 +26,11 @@ def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = No
     return round(max(planned, asked) * 1_000)
 
 
+def pause_ms(asked_seconds: float) -> int:
+    """Milliseconds for which a service that asked for time is left alone: up to an hour, as a message is."""
+    return round(min(asked_seconds, _ASKED_LIMIT_SECONDS) * 1_000)
+
+
 def parse_retry_after(value: str, now_ms: int) -> float | None:
     """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None when it is not clear."""
     value = value.strip()

@@ -1,33 +1,24 @@
 """One attempt: one POST to a stranger's server, which may answer anything, slowly, or never."""
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from traceback import format_tb
 from types import TracebackType
 from typing import Self
 
 import aiohttp
-import structlog
 from aiohttp import hdrs
 from yarl import URL
 
-from bridge_server.outbox.failure_text import failure, refusal
-from bridge_server.outbox.guard import Rule, anywhere, guarded_sockets, public_only
+from bridge_server.outbox.guard import Rule, anywhere, public_only
+from bridge_server.outbox.guarded_client import guarded_client, judge_error, read_limited
 from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
-from bridge_server.outbox.resolver import GuardedResolver, LookUp, look_up
+from bridge_server.outbox.resolver import LookUp, look_up
 from bridge_server.outbox.retry import parse_retry_after
 from bridge_server.outbox.signature import Signer
 
-_ANSWER_LIMIT_BYTES = 64 * 1_024
 _SCHEMES = frozenset({"http", "https"})
 _ASKING_STATUSES = frozenset({429, 503})
-# Less than the 5 seconds after which common servers close an idle connection: a POST that meets the
-# closing is lost, and repeated only after a delay.
-_IDLE_SECONDS = 4.0
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +52,7 @@ class WebhookSender:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(
-            resolver=GuardedResolver(self._rule, self._look_up),
-            socket_factory=guarded_sockets(self._rule),
-            family=socket.AF_UNSPEC,
-            keepalive_timeout=_IDLE_SECONDS,
-            limit=0,  # the caller limits how many requests there are
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=self._settings.timeout_seconds),
-            trust_env=False,
-            auto_decompress=False,
-        )
+        self._session = guarded_client(self._rule, self._look_up, self._settings.timeout_seconds)
         return self
 
     async def __aexit__(
@@ -97,10 +75,10 @@ class WebhookSender:
             async with self._session.post(
                 url, data=message.body, headers=self._headers(message, now_ms), allow_redirects=False
             ) as response:
-                await _read_limited(response)
+                await read_limited(response)
                 return _judge(response.status, response.headers, now_ms)
         except Exception as error:  # a stranger's server must not be able to stop the sending
-            return _judge_error(error)
+            return judge_error(error)
 
     def _headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
         return {
@@ -127,16 +105,6 @@ def _readable(text: str) -> URL | None:
     return url if url.scheme in _SCHEMES and url.raw_host else None
 
 
-async def _read_limited(response: aiohttp.ClientResponse) -> None:
-    """Read a short answer, so that its connection can be used again; what is longer closes it."""
-    left = _ANSWER_LIMIT_BYTES
-    try:
-        while left > 0 and (chunk := await response.content.read(left)):
-            left -= len(chunk)
-    except (aiohttp.ClientError, OSError):  # the status has come already, and it decides
-        response.close()
-
-
 def _judge(status: int, headers: Mapping[str, str], now_ms: int) -> Outcome:
     if 200 <= status < 300:
         return Outcome(Verdict.DELIVERED, status=status)
@@ -149,14 +117,3 @@ def _judge(status: int, headers: Mapping[str, str], now_ms: int) -> Outcome:
     return Outcome(
         Verdict.FAILED, reason, status, None if asked is None else parse_retry_after(asked, now_ms)
     )
-
-
-def _judge_error(error: Exception) -> Outcome:
-    refused = refusal(error)
-    if refused is not None:
-        return Outcome(Verdict.REFUSED, refused)
-    if not isinstance(error, aiohttp.ClientError | OSError):
-        # Where, and not what it says: that may quote the URL.
-        frame = format_tb(error.__traceback__)[-1]
-        log.error("webhook_attempt_broke", kind=type(error).__name__, where=frame)
-    return Outcome(Verdict.FAILED, failure(error))

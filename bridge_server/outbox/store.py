@@ -1,5 +1,6 @@
 """What the outbox asks of storage. Every method that writes is one transaction."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from bridge_server.outbox.models import Backlog, DueMessage
@@ -19,16 +20,19 @@ class OutboxStore(Protocol):
         """The messages that are due first, due or not yet, in the order of their time."""
         ...
 
-    async def delete_delivered(self, message: DueMessage) -> None:
-        """Forget a message that the receiver took."""
+    async def delete_delivered(self, messages: Sequence[DueMessage], now_ms: int) -> int:
+        """Forget messages that receivers took; the devices that they were for have been reached.
+
+        Returns how many were still owed: those of a device that was removed meanwhile are not.
+        """
         ...
 
-    async def postpone(self, message: DueMessage, next_attempt_at_ms: int, error: str) -> None:
+    async def postpone(self, message: DueMessage, next_attempt_at_ms: int, error: str, now_ms: int) -> None:
         """Record a failed attempt and when the next one is due."""
         ...
 
-    async def bury(self, message: DueMessage, died_at_ms: int, error: str) -> None:
-        """Record the last attempt and keep the message as a dead letter."""
+    async def bury(self, message: DueMessage, died_at_ms: int, error: str) -> int:
+        """Record the last attempt and keep the message as a dead letter; 0 if it was owed no more, else 1."""
         ...
 
     async def count_dead_letters(self) -> int:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from bridge_server.inbox.errors import DeviceNotFoundError, TooManyDevicesError
-from bridge_server.inbox.models import Channel, Device, DeviceId, NewDevice
+from bridge_server.inbox.models import Device, DeviceId, NewDevice
 from bridge_server.storage.database import Database, Row, Statement, Transaction
+from bridge_server.storage.outbox_store import withdraw
 
 _DEVICES = """
 SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
@@ -18,7 +19,7 @@ WHERE account = ? AND channel = ? AND address = ?
 """
 _COUNT = "SELECT count(*) FROM devices WHERE account = ?"
 _INSERT = """
-INSERT INTO devices (account, device_id, channel, address, created_at_ms) VALUES (?, ?, ?, ?, ?)
+INSERT INTO devices (account, device_id, channel, address, lane, created_at_ms) VALUES (?, ?, ?, ?, ?, ?)
 """
 _DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
 _FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
@@ -37,14 +38,15 @@ class SqlDeviceStore:
         self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
     ) -> Device:
         def work() -> Transaction[Device]:
-            known = yield Statement(_SAME, (account, device.channel.value, device.address))
+            known = yield Statement(_SAME, (account, device.channel, device.url))
             if known:
                 return _device(known[0])
             ((count,),) = yield Statement(_COUNT, (account,))
             if cast(int, count) >= limit:
                 raise TooManyDevicesError(limit)
-            yield Statement(_INSERT, (account, device_id, device.channel.value, device.address, now_ms))
-            return Device(device_id, device.channel, device.address, now_ms)
+            row = (account, device_id, device.channel, device.url, device.lane, now_ms)
+            yield Statement(_INSERT, row)
+            return Device(device_id, device.channel, device.url, now_ms)
 
         return await self._database.transaction(work)
 
@@ -53,12 +55,15 @@ class SqlDeviceStore:
             ((deleted,),) = yield Statement(_DELETE, (account, device_id))
             if not deleted:
                 raise DeviceNotFoundError
+            yield from withdraw(device_id)
 
         await self._database.transaction(work)
 
-    async def forget(self, device_id: DeviceId, address: str) -> None:
+    async def forget(self, device_id: DeviceId, address: str, message_id: str) -> None:
         def work() -> Transaction[None]:
-            yield Statement(_FORGET, (device_id, address))
+            ((deleted,),) = yield Statement(_FORGET, (device_id, address))
+            if deleted:
+                yield from withdraw(device_id, message_id)
 
         await self._database.transaction(work)
 
@@ -66,5 +71,5 @@ class SqlDeviceStore:
 def _device(row: Row) -> Device:
     device_id, channel, address, created_at_ms = row
     return Device(
-        DeviceId(cast(str, device_id)), Channel(channel), cast(str, address), cast(int, created_at_ms)
+        DeviceId(cast(str, device_id)), cast(str, channel), cast(str, address), cast(int, created_at_ms)
     )

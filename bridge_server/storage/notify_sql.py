@@ -86,7 +86,7 @@ ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + exclu
 """
 # Few accounts have devices: they are looked for first.
 DEVICES = """
-SELECT devices.device_id, devices.channel, devices.address, subscriptions.account_id
+SELECT devices.device_id, devices.address, devices.lane, subscriptions.account_id
 FROM json_each(?) AS sent
 CROSS JOIN devices ON devices.account = sent.value
 CROSS JOIN accounts ON accounts.id = devices.account

@@ -195,7 +195,7 @@ def _deliver(
 
 def _queue_devices(project: Project, sent: Sent, accounts: str, messages_to: MessagesTo) -> Transaction[None]:
     rows = yield Statement(sql.DEVICES, (accounts, project.number))
-    devices = [DeviceOfRecipient(*cast(tuple[str, str, str, str], row)) for row in rows]
+    devices = [DeviceOfRecipient(*cast(tuple[str, str, str | None, str], row)) for row in rows]
     yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
 
 

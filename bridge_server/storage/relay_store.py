@@ -32,6 +32,21 @@ from bridge_server.storage.database import Announcement, Database, Row, Statemen
 from bridge_server.storage.outbox_store import enqueue
 
 
+def subscribe_webhook(
+    topic: str, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
+) -> Transaction[None]:
+    """Register the webhook for the topic, within a transaction. Raises TooManyWebhooksError."""
+    ((others,),) = yield Statement(sql.COUNT_OTHER_WEBHOOKS, (topic, webhook, now_ms))
+    if cast(int, others) >= webhook_limit:
+        raise TooManyWebhooksError(webhook_limit)
+    yield Statement(sql.UPSERT_WEBHOOK, (topic, webhook, expires_at_ms))
+
+
+def remove_webhook(topic: str, webhook: str) -> Transaction[None]:
+    """Forget the webhook of the topic, within a transaction."""
+    yield Statement(sql.DELETE_WEBHOOK, (topic, webhook))
+
+
 class SqlRelayStore:
     """Implements the relay's store on any database that speaks the portable SQL."""
 
@@ -142,13 +157,9 @@ class SqlRelayStore:
     async def subscribe(
         self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
     ) -> None:
-        def work() -> Transaction[None]:
-            ((others,),) = yield Statement(sql.COUNT_OTHER_WEBHOOKS, (topic, webhook, now_ms))
-            if cast(int, others) >= webhook_limit:
-                raise TooManyWebhooksError(webhook_limit)
-            yield Statement(sql.UPSERT_WEBHOOK, (topic, webhook, expires_at_ms))
-
-        await self._database.transaction(work)
+        await self._database.transaction(
+            lambda: subscribe_webhook(topic, webhook, now_ms, expires_at_ms, webhook_limit)
+        )
 
     async def forget_webhook(self, session_id: SessionId, webhook: str) -> None:
         def work() -> Transaction[None]:

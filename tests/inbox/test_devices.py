@@ -34,7 +34,7 @@ async def test_the_log_is_a_device_without_an_address(inbox: InboxClient, fields
     device = (await inbox.ask("POST", "/devices", fields)).json
 
     assert (device["channel"], device["address"]) == ("log", None)
-    assert look(inbox.server, "SELECT address FROM devices") == [("log:inbox",)]
+    assert look(inbox.server, "SELECT address FROM devices") == [("log:",)]
 
 
 async def test_the_same_device_is_registered_once(inbox: InboxClient) -> None:

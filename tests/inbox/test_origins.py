@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.inbox.origins import origin_of_url, origins_of_socket
+from bridge_server.inbox.origins import origin_of_url
+from bridge_server.web.own_origins import origins_of_socket
 
 
 @pytest.mark.parametrize(

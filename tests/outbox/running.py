@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge_server.kernel.signals import Signals
+from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
@@ -31,13 +32,14 @@ class Outbox:
     clock: ManualClock
     gone: list[str] = field(default_factory=list)
 
-    async def owe(self, *urls: str, prefix: str = "message") -> None:
+    async def owe(self, *urls: str, prefix: str = "message", lane: str | None = None) -> None:
         """Write a message for each URL in one transaction, as a room does."""
         now_ms = self.clock.now_ms()
 
         def work() -> Transaction[None]:
             for number, url in enumerate(urls):
-                yield from enqueue(OutgoingMessage(f"{prefix}-{number}", url, b'{"topic":"t"}'), now_ms)
+                message = OutgoingMessage(f"{prefix}-{number}", url, b'{"topic":"t"}', lane=lane)
+                yield from enqueue(message, now_ms)
 
         await self.database.transaction(work)
 
@@ -67,6 +69,7 @@ async def running_outbox(
     settings: SenderSettings = OPEN,
     store_over: Callable[[SqlOutboxStore], OutboxStore] = lambda store: store,
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
+    sender_over: Callable[[Sender], Sender] = lambda sender: sender,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     migrate(file, packaged_migrations())
@@ -79,7 +82,7 @@ async def running_outbox(
 
         dispatcher = Dispatcher(
             store_over(SqlOutboxStore(database)),
-            sender,
+            sender_over(sender),
             signals,
             clock,
             on_gone or note_gone,

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import ClientOSError, ClientPayloadError
 from structlog.testing import CapturingLogger
 
-from bridge_server.outbox import sender
+from bridge_server.outbox import guarded_client
 from bridge_server.outbox.failure_text import failure
 from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
@@ -73,7 +73,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = CapturingLogger()
-    monkeypatch.setattr(sender, "log", log)
+    monkeypatch.setattr(guarded_client, "log", log)
 
     def broken(host: str) -> list[str]:
         secret_url = f"http://{host}/?token=" + "hush"

@@ -33,6 +33,19 @@ def test_a_url_that_cannot_be_read_has_a_destination_all_the_same(url: str) -> N
     assert destination(url) == UNREADABLE_DESTINATION
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"), [("fcm:token", "fcm"), ("push:", "push"), ("webpush:{}", "webpush"), ("log:", "log")]
+)
+def test_a_channel_is_the_destination_of_what_names_no_host(url: str, expected: str) -> None:
+    assert destination(url) == expected
+
+
+def test_a_lane_is_the_destination_whatever_the_url_says() -> None:
+    message = OutgoingMessage("message-1", "https://example.com/", b"{}", lane="one lane")
+
+    assert message.destination == "one lane"
+
+
 @given(st.text(max_size=80) | st.text(max_size=80).map(lambda rest: f"http://{rest}"))
 def test_no_text_breaks_the_destination(url: str) -> None:
     assert destination(url)

@@ -1,12 +1,15 @@
 """The outbox's store on a database file, without a dispatcher."""
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bridge_server.kernel.signals import Key, Signals
-from bridge_server.outbox.models import Backlog, OutgoingMessage
+from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage
+from bridge_server.storage import outbox_store
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
@@ -55,7 +58,7 @@ async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, sto
 
     (due,) = await store.next_messages(B, 10)
 
-    assert due.message == OutgoingMessage("message-1", "https://B.test/hook?x=1", b"{}")
+    assert due.message == OutgoingMessage("message-1", "https://B.test/hook?x=1", b"{}", lane=B)
     assert (due.attempts, due.created_at_ms, due.due_at_ms) == (0, 5, 5)
 
 
@@ -79,7 +82,7 @@ async def test_a_postponed_message_counts_its_attempt(
     (due,) = await store.next_messages(A, 1)
 
     for _ in range(2):  # a record that is repeated counts once
-        await store.postpone(due, 99, "the receiver answered 500")
+        await store.postpone(due, 99, "the receiver answered 500", 6)
 
     (again,) = await store.next_messages(A, 1)
     assert (again.attempts, again.due_at_ms, again.created_at_ms) == (1, 99, 5)
@@ -103,14 +106,14 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
 ) -> None:
     await write(database, A, 5, "old")
     (old,) = await store.next_messages(A, 1)
-    await store.delete_delivered(old)
+    await store.delete_delivered([old], 6)
     await write(database, A, 6, "new")
     (new,) = await store.next_messages(A, 1)
     assert new.row_id == old.row_id
 
-    await store.delete_delivered(old)
-    await store.postpone(old, 99, "late")
-    await store.bury(old, 99, "late")
+    assert await store.delete_delivered([old], 6) == 0
+    await store.postpone(old, 99, "late", 7)
+    assert await store.bury(old, 99, "late") == 0
 
     assert await store.next_messages(A, 1) == [new]
 
@@ -145,3 +148,94 @@ async def test_the_backlog_and_the_next_messages_are_read_from_the_index(databas
 
     assert [row[3] for row in backlog] == ["SCAN outbox USING COVERING INDEX outbox_due"]
     assert [str(row[3]).partition(" (")[0] for row in following] == ["SEARCH outbox USING INDEX outbox_due"]
+
+
+_DEVICES = """
+INSERT INTO accounts (id, account_key) VALUES (1, 'test:chain:1');
+INSERT INTO devices (account, device_id, channel, address, created_at_ms)
+VALUES (1, 'first', 'fcm', 'fcm:a', 1), (1, 'second', 'fcm', 'fcm:b', 1);
+"""
+_STATES = "SELECT delivered_at_ms, failed_at_ms, last_error FROM devices ORDER BY id"
+_UNTOUCHED = (None, None, None)
+
+
+@pytest.fixture
+async def due(file: Path, database: SqliteDatabase, store: SqlOutboxStore) -> DueMessage:
+    """A message for the first of two devices."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(_DEVICES)
+    message = OutgoingMessage("first.1", "fcm:a", b"{}", "whsec_x", "fcm", "first")
+    await database.transaction(lambda: enqueue(message, 5))
+    (due,) = await store.next_messages("fcm", 10)
+    return due
+
+
+async def test_the_lane_the_device_and_the_secret_are_read_as_they_were_written(due: DueMessage) -> None:
+    assert due.message == OutgoingMessage("first.1", "fcm:a", b"{}", "whsec_x", "fcm", "first")
+    assert due.message.destination == "fcm"
+
+
+async def test_a_device_that_was_reached_is_known_to_be(
+    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+) -> None:
+    await store.postpone(due, 99, "it answered 503", 10)
+    failing = await database.read(_STATES)
+
+    await store.delete_delivered([due], 20)
+
+    assert failing == [(None, 10, "it answered 503"), _UNTOUCHED]
+    assert await database.read(_STATES) == [(20, 10, None), _UNTOUCHED]
+
+
+async def test_a_device_whose_message_was_given_up_has_failed(
+    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+) -> None:
+    await store.bury(due, 30, "it answered 413")
+
+    assert await database.read(_STATES) == [(None, 30, "it answered 413"), _UNTOUCHED]
+
+
+@pytest.mark.parametrize("record", ["delivered", "postponed", "buried"])
+async def test_the_device_and_the_message_change_together_or_not_at_all(
+    database: SqliteDatabase,
+    store: SqlOutboxStore,
+    due: DueMessage,
+    monkeypatch: pytest.MonkeyPatch,
+    record: str,
+) -> None:
+    for name in ("_DEVICE_REACHED", "_DEVICE_FAILED"):
+        monkeypatch.setattr(outbox_store, name, "UPDATE devices SET account = NULL")
+    records: dict[str, Callable[[], Awaitable[object]]] = {
+        "delivered": lambda: store.delete_delivered([due], 20),
+        "postponed": lambda: store.postpone(due, 99, "it answered 503", 20),
+        "buried": lambda: store.bury(due, 20, "it answered 413"),
+    }
+
+    with pytest.raises(sqlite3.Error):
+        await records[record]()
+
+    assert await store.next_messages("fcm", 10) == [due]
+    assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
+
+
+async def test_a_message_for_no_device_changes_none(
+    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+) -> None:
+    await write(database, A, 5)
+    (other,) = await store.next_messages(A, 1)
+
+    await store.postpone(other, 99, "late", 20)
+    await store.delete_delivered([other], 30)
+
+    assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
+
+
+async def test_a_device_that_was_deleted_meanwhile_is_nobodys_business(
+    file: Path, store: SqlOutboxStore, due: DueMessage
+) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DELETE FROM devices")
+
+    await store.delete_delivered([due], 20)
+
+    assert await store.backlog() == []

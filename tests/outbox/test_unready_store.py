@@ -1,5 +1,6 @@
 """The outbox over a database that fails it for a while, or changes under its eyes."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,10 +21,10 @@ class _ForgetfulStore(SqlOutboxStore):
 
     failures: ClassVar[list[Exception]]
 
-    async def delete_delivered(self, message: DueMessage) -> None:
+    async def delete_delivered(self, messages: Sequence[DueMessage], now_ms: int) -> int:
         if self.failures:
             raise self.failures.pop()
-        await super().delete_delivered(message)
+        return await super().delete_delivered(messages, now_ms)
 
 
 async def test_a_delivery_that_cannot_be_stored_is_not_repeated(

@@ -115,7 +115,7 @@ steps_forwards = st.lists(st.tuples(_forwards, st.integers(0, 1), _keys), min_si
 steps_anywhere = st.lists(st.tuples(_anywhere, st.integers(-1, 1), _keys), min_size=1, max_size=25)
 Steps: TypeAlias = list[tuple[int, int, list[str]]]
 
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=12, deadline=None)
 
 
 @few

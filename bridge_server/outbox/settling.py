@@ -1,0 +1,54 @@
+"""Takes what was delivered off the outbox: the deliveries of a moment in one transaction.
+
+A commit costs more than the message that it forgets, and whoever else writes waits behind it. A delivery
+whose record waits for others is at most sent once more after a crash, under the same id.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+from bridge_server.outbox.models import DueMessage
+
+_MOMENT_SECONDS = 0.02
+_ENOUGH = 64
+
+
+class Settling:
+    """Collects deliveries for `forget`, which returns once they are forgotten for good."""
+
+    def __init__(self, forget: Callable[[Sequence[DueMessage]], Awaitable[None]]) -> None:
+        self._forget = forget
+        self._waiting: list[tuple[DueMessage, asyncio.Future[None]]] = []
+        self._enough = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    async def delivered(self, due: DueMessage) -> None:
+        """Return once the message is forgotten."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((due, done))
+        if len(self._waiting) == _ENOUGH:
+            self._enough.set()
+        if self._work is None:
+            self._work = asyncio.create_task(self._forget_until_idle())
+        await done
+
+    async def close(self) -> None:
+        """Give up what is not forgotten by now: it stays due."""
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    async def _forget_until_idle(self) -> None:
+        try:
+            while self._waiting:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._enough.wait(), _MOMENT_SECONDS)
+                self._enough.clear()
+                batch, self._waiting = self._waiting, []
+                await self._forget([due for due, _ in batch])
+                for _, done in batch:
+                    if not done.done():
+                        done.set_result(None)
+        finally:
+            self._work = None

@@ -1,0 +1,38 @@
+"""How deliveries to devices go, in SQL."""
+
+from typing import cast
+
+from bridge_server.projects.device_states import DeviceState
+from bridge_server.storage.database import Database, Row
+
+_STATES = """
+SELECT devices.device_id, devices.channel, devices.created_at_ms,
+    (SELECT count(*) FROM outbox
+     WHERE outbox.device_id = devices.device_id AND outbox.next_attempt_at_ms IS NOT NULL),
+    devices.delivered_at_ms, devices.failed_at_ms, devices.last_error
+FROM accounts CROSS JOIN devices ON devices.account = accounts.id
+WHERE accounts.account_key = ? ORDER BY devices.id
+"""
+
+
+class SqlDeviceStateStore:
+    """Implements the store on any database that speaks the portable SQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def of_account(self, account_key: str) -> list[DeviceState]:
+        return [_state(row) for row in await self._database.read(_STATES, (account_key,))]
+
+
+def _state(row: Row) -> DeviceState:
+    device_id, channel, created_at_ms, queued, delivered_at_ms, failed_at_ms, last_error = row
+    return DeviceState(
+        cast(str, device_id),
+        cast(str, channel),
+        cast(int, created_at_ms),
+        cast(int, queued),
+        cast(int | None, delivered_at_ms),
+        cast(int | None, failed_at_ms),
+        cast(str | None, last_error),
+    )

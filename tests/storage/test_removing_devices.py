@@ -1,0 +1,100 @@
+"""A device that goes takes along what is queued for it, in one transaction."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge_server.inbox.errors import DeviceNotFoundError
+from bridge_server.inbox.models import DeviceId
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.storage import outbox_store
+from bridge_server.storage.database import Row, Statement, Transaction
+from bridge_server.storage.device_store import SqlDeviceStore
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
+from bridge_server.storage.sqlite import SqliteDatabase
+
+_INSERT_DEVICE = """
+INSERT INTO devices (account, device_id, channel, address, created_at_ms) VALUES (7, ?, 'fcm', ?, 0)
+"""
+OLD, OTHER = DeviceId("old"), DeviceId("other")
+
+
+@pytest.fixture
+def signals() -> Signals:
+    return Signals()
+
+
+@pytest.fixture
+async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+    """Two devices with three messages each, of which the first is a dead letter."""
+    file = tmp_path / "bridge.db"
+    migrate(file, packaged_migrations())
+    database = SqliteDatabase(file, signals)
+
+    def write() -> Transaction[None]:
+        yield Statement("INSERT INTO accounts (id, account_key) VALUES (7, 'key')")
+        for device in (OLD, OTHER):
+            yield Statement(_INSERT_DEVICE, (device, f"fcm:{device}"))
+            for number in range(3):
+                message = OutgoingMessage(f"{device}.{number}", f"fcm:{device}", b"{}", device_id=device)
+                yield from enqueue(message, number)
+
+    async with database.opened():
+        await database.transaction(write)
+        outbox = SqlOutboxStore(database)
+        for due in await outbox.next_messages("fcm", 2):
+            await outbox.bury(due, 5, "late")
+        yield database
+
+
+async def kept(database: SqliteDatabase) -> tuple[list[Row], list[str]]:
+    """The devices, and the messages of the old one."""
+    messages = await database.read("SELECT message_id FROM outbox WHERE device_id = 'old' ORDER BY id")
+    assert await database.read("SELECT count(*) FROM outbox WHERE device_id = 'other'") == [(3,)]
+    return await database.read("SELECT device_id FROM devices ORDER BY id"), [str(row[0]) for row in messages]
+
+
+async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_stay(
+    database: SqliteDatabase, signals: Signals
+) -> None:
+    told: list[Key] = []
+    signals.listen(told.append)
+
+    await SqlDeviceStore(database).remove(7, OLD)
+
+    assert await kept(database) == ([("other",)], ["old.0"])
+    assert told == [("outbox-more", "-2")]
+
+
+async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(
+    database: SqliteDatabase,
+) -> None:
+    await SqlDeviceStore(database).forget(OLD, "fcm:old", "old.1")
+
+    assert await kept(database) == ([("other",)], ["old.0", "old.1"])
+
+
+async def test_a_device_that_stays_keeps_what_is_queued_for_it(database: SqliteDatabase) -> None:
+    devices = SqlDeviceStore(database)
+
+    await devices.forget(OLD, "fcm:another address", "old.1")
+    with pytest.raises(DeviceNotFoundError):
+        await devices.remove(8, OLD)
+
+    assert await kept(database) == ([("old",), ("other",)], ["old.0", "old.1", "old.2"])
+
+
+async def test_a_device_stays_when_its_messages_cannot_be_deleted(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_store, "_WITHDRAW", "UPDATE devices SET account = NULL WHERE ?1 <> ?2")
+    devices = SqlDeviceStore(database)
+
+    for removal in (devices.remove(7, OLD), devices.forget(OLD, "fcm:old", "old.1")):
+        with pytest.raises(Exception, match="NOT NULL"):
+            await removal
+
+    assert await kept(database) == ([("old",), ("other",)], ["old.0", "old.1", "old.2"])
