@@ -22,6 +22,8 @@ from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
 from bridge_server.parts import Parts
 from bridge_server.projects.projects import account_limit
+from bridge_server.push.handlers import PushHandlers
+from bridge_server.push.routes import push_routes
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.routes import relay_routes
 from bridge_server.resources import RESOURCES, Resource
@@ -56,6 +58,7 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
         application.cleanup_ctx.append(_held_by_application(resource, parts))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
+    application.on_shutdown.append(_let_nothing_begin(parts))
     return BuiltApp(application, metrics)
 
 
@@ -72,10 +75,19 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
     inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
     rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
-    rows += health_routes(parts.check_work)
+    push = PushHandlers(
+        parts.push_server, parts.push_channels.addresses, settings.public_url, settings.allow_private_webhooks
+    )
+    rows += push_routes(
+        push,
+        settings.push_body_limit,
+        every_request,
+        new_clients=per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst),
+    )
+    rows += health_routes(parts.check_work, parts.troubles)
     if settings.admin_token is not None:
         limit = account_limit(settings.account_rate_per_hour, settings.account_burst)
-        admin = AdminHandlers(parts.projects, parts.subscriptions, limit, parts.clock)
+        admin = AdminHandlers(parts.projects, parts.subscriptions, parts.device_states, limit, parts.clock)
         bearer = one_token(settings.admin_token.get_secret_value())
         rows += admin_routes(admin, bearer, settings.notify_body_limit)
     if settings.metrics_token is not None:
@@ -104,5 +116,15 @@ def _answer_waiting_polls(signals: Signals) -> Callable[[web.Application], Await
 def _end_streams(streams: Streams) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
         streams.close()
+
+    return close
+
+
+def _let_nothing_begin(parts: Parts) -> Callable[[web.Application], Awaitable[None]]:
+    """Requests that wait for other servers get a little time, and the outbox begins no delivery."""
+
+    async def close(_: web.Application) -> None:
+        parts.stopping.close()
+        parts.dispatcher.begin_nothing()
 
     return close

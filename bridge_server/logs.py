@@ -35,6 +35,7 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     )
     handler.addFilter(calm_about_bad_http)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("hpack").setLevel(logging.INFO)  # below, it tells requests, and so device tokens
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

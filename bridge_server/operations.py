@@ -2,20 +2,32 @@
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.stopping import Stopping
+from bridge_server.outbox.channels import Channels
+from bridge_server.outbox.sender import WebhookSender
+from bridge_server.parts import sender_settings
+from bridge_server.projects.device_states import DeviceStateStore
 from bridge_server.projects.projects import Projects
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.push.bridges import Bridges
+from bridge_server.push.service import PushServer
+from bridge_server.push_channels import PushChannels
 from bridge_server.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
+from bridge_server.storage.database import Database
+from bridge_server.storage.device_state_store import SqlDeviceStateStore
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
 from bridge_server.storage.project_store import SqlProjectStore
+from bridge_server.storage.push_store import SqlPushStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
+from bridge_server.version import USER_AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +36,8 @@ class Operations:
 
     projects: Projects
     subscriptions: Subscriptions
+    devices: DeviceStateStore
+    database: Database
 
 
 @asynccontextmanager
@@ -45,6 +59,29 @@ async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIte
         yield Operations(
             Projects(SqlProjectStore(database), clock, ids, os.urandom),
             Subscriptions(SqlSubscriptionStore(database), clock, ids),
+            SqlDeviceStateStore(database),
+            database,
+        )
+
+
+@asynccontextmanager
+async def pushing(settings: Settings, opened: Operations) -> AsyncIterator[PushServer]:
+    """Open the push providers that are configured, beside a running server's."""
+    clock = SystemClock()
+    channels = PushChannels(settings, clock)
+    async with AsyncExitStack() as stack:
+        sender = await stack.enter_async_context(WebhookSender(sender_settings(settings)))
+        for provider in channels.providers.values():
+            await stack.enter_async_context(provider)
+        yield PushServer(
+            SqlPushStore(opened.database),
+            Channels(channels.senders, otherwise=sender),
+            Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT),
+            clock,
+            IdMaker(),
+            stopping=Stopping(),
+            lifetime_ms=settings.subscription_ttl * 1000,
+            webhook_limit=settings.max_topic_webhooks,
         )
 
 

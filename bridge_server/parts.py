@@ -14,29 +14,36 @@ from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.notify.service import Publishing
-from bridge_server.outbox.channels import Channels, LogSender
+from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.outbox.models import LOG_DESTINATION, OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.push.bridges import Bridges
+from bridge_server.push.senders import TopicSender
+from bridge_server.push.service import OWN_CHANNEL, PushServer
+from bridge_server.push_channels import PushChannels
 from bridge_server.relay.models import Caps, Lifetimes
 from bridge_server.relay.polling import Polling
 from bridge_server.relay.service import Relay
 from bridge_server.settings import Settings
 from bridge_server.storage.bucket_store import SqlBucketStore, saving
+from bridge_server.storage.device_state_store import SqlDeviceStateStore
 from bridge_server.storage.device_store import SqlDeviceStore
 from bridge_server.storage.inbox_store import SqlInboxStore
 from bridge_server.storage.notify_store import DELIVERIES, SqlNotifyStore
 from bridge_server.storage.outbox_store import SqlOutboxStore
 from bridge_server.storage.project_store import SqlProjectStore
+from bridge_server.storage.push_store import SqlPushStore
 from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sign_in_store import SqlSignInStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
-from bridge_server.version import NAME, VERSION
+from bridge_server.version import USER_AGENT
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.request_figures import RequestFigures
@@ -49,6 +56,7 @@ class Parts:
         self.settings = settings
         self.clock = clock
         self.signals = Signals()
+        self.stopping = Stopping()
         self.cache = ReadCache(settings.cache_bytes)
         self.signals.listen(self.cache.forget)
         self.database = SqliteDatabase(settings.database_file, self.signals)
@@ -68,12 +76,27 @@ class Parts:
             read_kept_ms=settings.read_notification_ttl * 1000,
             unread_kept_ms=settings.unread_notification_ttl * 1000,
         )
-        self.inbox = self._inbox(clock, ids)
+        self.device_states = SqlDeviceStateStore(self.database)
         self.outbox_store = SqlOutboxStore(self.database)
-        self.sender = WebhookSender(_sender_settings(settings))
+        self.sender = WebhookSender(sender_settings(settings))
+        self.push_channels = PushChannels(settings, clock)
+        self.inbox = self._inbox(clock, ids)
+        self.bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
+        senders = {**self.push_channels.senders, OWN_CHANNEL: TopicSender(self._forward)}
+        channels = Channels(senders, otherwise=self.sender)
+        self.push_server = PushServer(
+            SqlPushStore(self.database),
+            channels,
+            self.bridges,
+            clock,
+            ids,
+            stopping=self.stopping,
+            lifetime_ms=settings.subscription_ttl * 1000,
+            webhook_limit=settings.max_topic_webhooks,
+        )
         self.dispatcher = Dispatcher(
             self.outbox_store,
-            Channels({LOG_DESTINATION: LogSender()}, otherwise=self.sender),
+            channels,
             self.signals,
             clock,
             self._forget_receiver,
@@ -85,6 +108,7 @@ class Parts:
                 self.projects.sweep,
                 self.publishing.sweep,
                 self.inbox.sign_in.sweep,
+                self.push_server.sweep,
                 self._sweep_dead_letters,
             ),
             clock,
@@ -108,19 +132,31 @@ class Parts:
             Subscribing(store, self.subscriptions),
             Reading(store, arrivals, clock),
             Streams(store, arrivals, self.signals, clock, settings.max_streams),
-            Devices(SqlDeviceStore(self.database), clock, ids, settings.max_devices),
+            Devices(
+                SqlDeviceStore(self.database), self.push_channels.addresses, clock, ids, settings.max_devices
+            ),
         )
 
     async def _forget_receiver(self, message: OutgoingMessage) -> None:
         """A receiver wants nothing more: forget who asked for the message, unless the operator did."""
         await self.relay.forget_receiver(message)
         await self.inbox.devices.forget_receiver(message)
+        await self.push_server.forget_receiver(message)
+
+    async def _forward(self, notice: OutgoingMessage) -> bool:
+        return await self.push_server.forward(notice)
 
     async def check_work(self) -> None:
         """Raise UnavailableError when the database cannot be read, or could not be written last time."""
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
             await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
+
+    def troubles(self) -> list[str]:
+        """What does not work until an operator does something."""
+        return [
+            f"pushes by {lane} have stopped: {reason}" for lane, reason in self.push_channels.blocked.items()
+        ]
 
     async def save_quotas(self) -> None:
         """Commit: what the buckets' rider has collected goes along."""
@@ -134,7 +170,8 @@ class Parts:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}
         outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
         waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
-        return {**waiting, **database, **outbox}
+        blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
+        return {**waiting, **blocked, **database, **outbox}
 
 
 def _lifetimes(settings: Settings) -> Lifetimes:
@@ -150,11 +187,12 @@ def _caps(settings: Settings) -> Caps:
     return Caps(settings.max_pending_calls, settings.max_topic_webhooks)
 
 
-def _sender_settings(settings: Settings) -> SenderSettings:
+def sender_settings(settings: Settings) -> SenderSettings:
+    """How webhooks are called."""
     secret = settings.webhook_secret
     return SenderSettings(
         timeout_seconds=settings.webhook_timeout,
         signing_secret=secret.get_secret_value() if secret else None,
         allow_private=settings.allow_private_webhooks,
-        user_agent=f"{NAME.replace(' ', '-')}/{VERSION}",
+        user_agent=USER_AGENT,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from time import perf_counter
 from typing import TypeAlias
 
@@ -71,7 +71,11 @@ async def quota_keeping(parts: Parts) -> AsyncIterator[None]:
 @asynccontextmanager
 async def delivery(parts: Parts) -> AsyncIterator[None]:
     """The outbox is emptied."""
-    async with parts.sender:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(parts.sender)
+        await stack.enter_async_context(parts.bridges)
+        for provider in parts.push_channels.providers.values():
+            await stack.enter_async_context(provider)
         await parts.dispatcher.start()
         try:
             yield

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import ip_network
@@ -28,6 +28,14 @@ from pydantic_settings import (
 
 from bridge_server.kernel.fields import http_url, web_origin
 from bridge_server.outbox.signature import Signer
+from bridge_server.push.keys import read_private_key
+from bridge_server.push.providers.apns_settings import ApnsSettings
+from bridge_server.push.providers.fcm import ENDPOINT as FCM_ENDPOINT
+from bridge_server.push.providers.fcm import FcmSettings
+from bridge_server.push.providers.service_account import ServiceAccount
+from bridge_server.push.providers.webpush import WebPushSettings
+from bridge_server.push.webpush.vapid import checked_subject
+from bridge_server.version import USER_AGENT
 from bridge_server.web.client_address import Network
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
@@ -62,8 +70,31 @@ def _directory(value: Path) -> Path:
     return value.expanduser().absolute()
 
 
+def _file(value: Path) -> Path:
+    if value == Path():
+        raise ValueError("must name a file, or be left out")
+    return value.expanduser()
+
+
 def _url(value: str) -> str:
     return http_url(value).rstrip("/")
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.expanduser().read_text("utf-8")
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no text in UTF-8") from error
+
+
+def _fault_of(name: str, read: Callable[[], object]) -> str | None:
+    try:
+        read()
+    except ValueError as error:
+        return f"{name}: {error}"
+    return None
 
 
 def _not_empty(value: SecretStr) -> SecretStr:
@@ -95,7 +126,14 @@ Seconds = Annotated[int, Field(gt=0, le=10 * 365 * _DAY)]
 Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
 Burst = Annotated[int, Field(ge=1, le=1_000_000)]
 Duration = Annotated[float, Field(gt=0, le=10 * 365 * _DAY)]
+File = Annotated[Path, AfterValidator(_file)]
 Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+_PARTS_OF_A_KEY = {
+    "apns_key": ("apns_key_id", "apns_team_id", "apns_topic"),
+    "vapid_private_key": ("vapid_subject",),
+}
 
 
 class Settings(BaseSettings):
@@ -180,6 +218,38 @@ class Settings(BaseSettings):
     max_devices: PositiveInt = Field(16, description="Devices per account.")
     max_streams: PositiveInt = Field(32, description="Open streams per account.")
 
+    push_body_limit: PositiveInt = Field(
+        64 * 1024, description="The largest body that the push server accepts."
+    )
+    push_timeout: Duration = Field(10, description="How long a push provider may take to answer.")
+    push_log: bool = Field(True, description="Let devices of type log have their pushes written to the log.")
+    clients_per_minute: Rate = Field(
+        60, description="New push registrations per client address, in the long run."
+    )
+    clients_burst: Burst = Field(120, description="New push registrations per client address, at once.")
+    fcm_credentials: File | None = Field(None, description="FCM: the service account's JSON file.")
+    fcm_endpoint: Url | None = Field(None, description="FCM: another server than Google's, for tests.")
+    fcm_token_endpoint: Url | None = Field(
+        None, description="FCM: another token endpoint than the account's own, for tests."
+    )
+    apns_key: File | None = Field(None, description="APNs: the .p8 file of the signing key.")
+    apns_key_id: str = Field("", description="APNs: the key's id, 10 characters.")
+    apns_team_id: str = Field("", description="APNs: the team's id, 10 characters.")
+    apns_topic: str = Field("", description="APNs: the app's bundle id.")
+    apns_environment: Literal["production", "sandbox"] = Field(
+        "production", description="APNs: which of Apple's services."
+    )
+    apns_endpoint: Url | None = Field(None, description="APNs: another server than Apple's, for tests.")
+    apns_ca_file: File | None = Field(
+        None, description="APNs: the certificates that the other server is checked with, for tests."
+    )
+    vapid_private_key: Token | None = Field(
+        None, description="Web Push: the private key that `bridge-server keys vapid` prints."
+    )
+    vapid_subject: str = Field(
+        "", description="Web Push: whom push services write to, mailto:you@example.org or an https URL."
+    )
+
     webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
     webhook_secret: SigningSecret | None = Field(
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
@@ -188,6 +258,24 @@ class Settings(BaseSettings):
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
     dead_letter_ttl: Seconds = Field(7 * _DAY, description="How long a webhook that was given up is kept.")
+
+    @model_validator(mode="after")
+    def _push_credentials_are_well_formed(self) -> Self:
+        credentials: list[tuple[str, Callable[[], object]]] = [
+            ("fcm_credentials", self.fcm),
+            ("apns_key", self.apns),
+        ]
+        if self.vapid_private_key is not None:
+            key = self.vapid_private_key.get_secret_value()
+            credentials.append(("vapid_private_key", lambda: read_private_key(key)))
+            credentials.append(("vapid_subject", lambda: checked_subject(self.vapid_subject)))
+        faults = [fault for name, read in credentials if (fault := _fault_of(name, read)) is not None]
+        for key, others in _PARTS_OF_A_KEY.items():
+            if getattr(self, key) is None:
+                faults += [f"{name}: is set, but {key} is not" for name in others if getattr(self, name)]
+        if faults:
+            raise ValueError("\n".join(faults))
+        return self
 
     @model_validator(mode="after")
     def _unread_outlives_read(self) -> Self:
@@ -212,6 +300,41 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
         return (init_settings,)
+
+    def fcm(self) -> FcmSettings | None:
+        """How FCM is reached; None when it is not configured. Raises ValueError."""
+        if self.fcm_credentials is None:
+            return None
+        account = ServiceAccount.parse(_text_of(self.fcm_credentials))
+        endpoint = self.fcm_endpoint or FCM_ENDPOINT
+        return FcmSettings(account, endpoint, self.fcm_token_endpoint, self.push_timeout)
+
+    def apns(self) -> ApnsSettings | None:
+        """How APNs is reached; None when it is not configured. Raises ValueError."""
+        if self.apns_key is None:
+            return None
+        return ApnsSettings(
+            key=_text_of(self.apns_key),
+            key_id=self.apns_key_id,
+            team_id=self.apns_team_id,
+            topic=self.apns_topic,
+            environment=self.apns_environment,
+            endpoint=self.apns_endpoint,
+            ca_file=None if self.apns_ca_file is None else str(self.apns_ca_file),
+            timeout_seconds=self.push_timeout,
+        )
+
+    def webpush(self) -> WebPushSettings | None:
+        """How browsers are reached; None when that is not configured."""
+        if self.vapid_private_key is None:
+            return None
+        return WebPushSettings(
+            self.vapid_private_key.get_secret_value(),
+            self.vapid_subject,
+            self.push_timeout,
+            self.allow_private_webhooks,
+            USER_AGENT,
+        )
 
     @property
     def database_file(self) -> Path:

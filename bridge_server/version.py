@@ -3,3 +3,4 @@
 NAME = "Bridge Server"
 VERSION = "1.0.0"
 REPOSITORY = "https://github.com/bridge-server/bridge-server"
+USER_AGENT = f"{NAME.replace(' ', '-')}/{VERSION}"

@@ -1,11 +1,20 @@
 """Fixtures that every room's tests use."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from bridge_server.outbox import dispatcher
 from tests.support.server import RunningServer, running_server
+
+
+@pytest.fixture(autouse=True, scope="session")
+def short_ticks() -> Iterator[None]:
+    """The outbox looks at the clock often: tests move it and wait for what comes of that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
+        yield
 
 
 @pytest.fixture

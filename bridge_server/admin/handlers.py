@@ -9,6 +9,7 @@ from bridge_server.admin.analytics import asked_period, report_of
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.device_states import DeviceStateStore
 from bridge_server.projects.errors import SubscriptionNotFoundError
 from bridge_server.projects.models import NewSubscription
 from bridge_server.projects.projects import Projects
@@ -25,12 +26,22 @@ class AdminHandlers:
     """One method per endpoint. `account_limit` is the server's own, for projects that have none."""
 
     def __init__(
-        self, projects: Projects, subscriptions: Subscriptions, account_limit: Limit, clock: Clock
+        self,
+        projects: Projects,
+        subscriptions: Subscriptions,
+        devices: DeviceStateStore,
+        account_limit: Limit,
+        clock: Clock,
     ) -> None:
         self._projects = projects
         self._subscriptions = subscriptions
+        self._devices = devices
         self._account_limit = account_limit
         self._clock = clock
+
+    async def devices(self, request: web.Request) -> web.Response:
+        account = wire.read_account(request.match_info["account"])
+        return json_answer(wire.write(wire.devices_fields(await self._devices.of_account(account.key))))
 
     async def every_project(self, _: web.Request) -> web.Response:
         projects = await self._projects.every_project()

@@ -11,7 +11,8 @@ _PROJECT = f"{_PROJECTS}/{{project_id:{_ID}}}"
 _SECRET = f"{_PROJECT}/secrets/{{number:[0-9]{{1,18}}}}"
 _TYPE = f"{_PROJECT}/types/{{type_id:{_ID}}}"
 # An account id has at most 170 characters, of which 128 may be percent signs: those are matched as %25.
-_SUBSCRIBER = f"{_PROJECT}/subscribers/{{account:[^/]{{1,426}}}}"
+_ACCOUNT = "{account:[^/]{1,426}}"
+_SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
 
 
 def admin_routes(
@@ -47,4 +48,5 @@ def admin_routes(
         write("PUT", _SUBSCRIBER, "subscribe-account", handlers.subscribe),
         write("DELETE", _SUBSCRIBER, "unsubscribe-account", handlers.unsubscribe),
         read(f"{_PROJECT}/analytics", "analytics", handlers.analytics),
+        read(f"/admin/accounts/{_ACCOUNT}/devices", "account-devices", handlers.devices),
     )

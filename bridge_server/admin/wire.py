@@ -12,6 +12,7 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects.device_states import DeviceState
 from bridge_server.projects.models import (
     Figures,
     NewSecret,
@@ -201,6 +202,11 @@ def subscription_fields(subscription: Subscription) -> dict[str, Any]:
     }
 
 
+def devices_fields(devices: Sequence[DeviceState]) -> dict[str, Any]:
+    """How deliveries to an account's devices go. Where these are is nobody's business but theirs."""
+    return {"devices": [_device_fields(device) for device in devices]}
+
+
 def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> dict[str, Any]:
     """A page out of one subscription more than it holds; `next` is where the page after it begins."""
     page = subscriptions[:limit]
@@ -235,6 +241,23 @@ def figures_fields(figures: Figures) -> dict[str, Any]:
 def write(fields: dict[str, Any]) -> bytes:
     """The fields as JSON."""
     return orjson.dumps(fields)
+
+
+def _device_fields(device: DeviceState) -> dict[str, Any]:
+    return {
+        "id": device.device_id,
+        "channel": device.channel,
+        "created_at": rfc3339(device.created_at_ms),
+        "state": device.state.value,
+        "queued": device.queued,
+        "delivered_at": _moment(device.delivered_at_ms),
+        "failed_at": _moment(device.failed_at_ms),
+        "error": device.last_error,
+    }
+
+
+def _moment(moment_ms: int | None) -> str | None:
+    return None if moment_ms is None else rfc3339(moment_ms)
 
 
 def _type_report_fields(report: TypeReport) -> dict[str, Any]:

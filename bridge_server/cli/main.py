@@ -6,7 +6,10 @@ import click
 
 from bridge_server.cli.backup import backup_command
 from bridge_server.cli.config import config_group
+from bridge_server.cli.device import device_group
+from bridge_server.cli.keys import keys_group
 from bridge_server.cli.project import project_group
+from bridge_server.cli.push import push_group
 from bridge_server.cli.serve import serve_command
 from bridge_server.cli.subscriber import subscriber_group
 from bridge_server.cli.version import version_command
@@ -24,6 +27,9 @@ commands.add_command(project_group)
 commands.add_command(subscriber_group)
 commands.add_command(config_group)
 commands.add_command(backup_command)
+commands.add_command(device_group)
+commands.add_command(push_group)
+commands.add_command(keys_group)
 commands.add_command(version_command)
 
 

@@ -1,7 +1,7 @@
 """`GET /livez` and `GET /readyz`: is the process alive; can it do its work."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
@@ -12,8 +12,13 @@ from bridge_server.web.routes import Route
 _PATIENCE_SECONDS = 5.0
 
 
-def health_routes(check_work: Callable[[], Awaitable[None]]) -> tuple[Route, ...]:
-    """The two routes; `check_work` raises UnavailableError when the server cannot do its work."""
+def health_routes(
+    check_work: Callable[[], Awaitable[None]], troubles: Callable[[], Sequence[str]]
+) -> tuple[Route, ...]:
+    """The two routes; `check_work` raises UnavailableError when the server cannot do its work.
+
+    `troubles` are what an operator should look at though the rest works: readiness tells them, and stays.
+    """
 
     async def live(_: web.Request) -> web.StreamResponse:
         return text_answer("alive\n")
@@ -24,7 +29,7 @@ def health_routes(check_work: Callable[[], Awaitable[None]]) -> tuple[Route, ...
                 await check_work()
         except TimeoutError as error:
             raise UnavailableError("The database does not answer.") from error
-        return text_answer("ready\n")
+        return text_answer("".join(["ready\n", *(f"but {trouble}\n" for trouble in troubles())]))
 
     return (
         Route(method="GET", path="/livez", name="livez", handler=live),

@@ -8,6 +8,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import (
     BridgeError,
     ConflictError,
+    GoneError,
     InvalidInputError,
     LimitError,
     NotAuthenticatedError,
@@ -16,6 +17,7 @@ from bridge_server.kernel.errors import (
     TooSlowError,
     UnavailableError,
     UnsupportedMediaError,
+    UpstreamError,
 )
 from bridge_server.web.answers import ready_made
 
@@ -27,9 +29,11 @@ STATUS_OF_KIND: dict[type[BridgeError], int] = {
     NotFoundError: 404,
     TooSlowError: 408,
     ConflictError: 409,
+    GoneError: 410,
     TooLargeError: 413,
     UnsupportedMediaError: 415,
     LimitError: 429,
+    UpstreamError: 502,
     UnavailableError: 503,
 }
 

@@ -15,8 +15,10 @@ ROUTES: dict[str, set[str]] = {
     f"{PROJECT}/subscribers": {"GET"},
     f"{PROJECT}/subscribers/{ETHEREUM}": {"PUT", "DELETE"},
     f"{PROJECT}/analytics": {"GET"},
+    f"/admin/accounts/{ETHEREUM}/devices": {"GET"},
 }
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in sorted(methods)]
+NEEDS_NO_PROJECT = ("/admin/projects", f"/admin/accounts/{ETHEREUM}/devices")
 VALID_BODIES = {
     ("POST", "/admin/projects"): {"name": "App"},
     ("PUT", f"{PROJECT}/account-limit"): {"per_hour": 1, "burst": 1},

@@ -52,11 +52,11 @@ def test_digits_in_one_case_carry_no_checksum(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", MIXED)
-@pytest.mark.parametrize("position", range(2, 42))
-def test_a_letter_in_the_wrong_case_is_noticed(address: str, position: int) -> None:
-    swapped = address[:position] + address[position].swapcase() + address[position + 1 :]
+def test_a_letter_in_the_wrong_case_is_noticed(address: str) -> None:
+    for position in range(2, 42):
+        swapped = address[:position] + address[position].swapcase() + address[position + 1 :]
 
-    assert is_valid_checksum(swapped) is (swapped == address)
+        assert is_valid_checksum(swapped) is (swapped == address)
 
 
 def test_an_address_without_letters_is_its_own_checksum() -> None:

@@ -93,12 +93,12 @@ def test_another_text_has_another_signer() -> None:
     assert recover_address(personal_message_hash(b"Some dato"), signed(DIGEST)) != address_of(KEY)
 
 
-@pytest.mark.parametrize("v", sorted(set(range(256)) - {0, 1, 27, 28}))
-def test_no_other_v_is_taken(v: int) -> None:
+def test_no_other_v_is_taken() -> None:
     r, s, _ = taken_apart(signed(DIGEST))
 
-    with pytest.raises(SignatureError, match="0, 1, 27 or 28"):
-        recover_address(DIGEST, spelled(r, s, v))
+    for v in sorted(set(range(256)) - {0, 1, 27, 28}):
+        with pytest.raises(SignatureError, match="0, 1, 27 or 28"):
+            recover_address(DIGEST, spelled(r, s, v))
 
 
 @pytest.mark.parametrize("length", [0, 1, 64, 66, 130])

@@ -18,6 +18,7 @@ from bridge_server.operations import Operations
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.projects.projects import Projects
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.storage.device_state_store import SqlDeviceStateStore
 from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
@@ -46,6 +47,8 @@ async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[Operations]
         yield Operations(
             Projects(SqlProjectStore(database), clock, ids, os.urandom),
             Subscriptions(SqlSubscriptionStore(database), clock, ids),
+            SqlDeviceStateStore(database),
+            database,
         )
 
 

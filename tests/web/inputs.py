@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 _FIELDS = ["encryptionPayload", "dappName", "push", "type", "token", "webhook", "topic", "", "a/b", "x"]
+_FIELDS += ["bridge", "peerName", "language"]
 _FIELDS += ["notification_id", "notification", "title", "body", "url", "accounts"]
 _VISIBLE = "".join(chr(code) for code in range(0x21, 0x7F))
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

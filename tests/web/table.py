@@ -18,6 +18,9 @@ BRIDGE: dict[str, set[str]] = {
     f"/call-status/{CALL_ID}": {"GET"},
     "/subscribe": {"POST"},
 }
+PUSH: dict[str, set[str]] = {"/new": {"POST"}, "/push": {"POST"}}
+ANY_ORIGIN = {**BRIDGE, **PUSH}
+"""Those that web pages may call from wherever they are."""
 NOTIFY: dict[str, set[str]] = {
     f"/{PROJECT_ID}/notify": {"POST"},
     f"/v1/{PROJECT_ID}/subscribers": {"POST"},
@@ -30,6 +33,8 @@ WITH_A_BODY = [
     ("POST", f"/session/{SESSION_ID}/call/new"),
     ("POST", f"/call-status/{CALL_ID}/new"),
     ("POST", "/subscribe"),
+    ("POST", "/new"),
+    ("POST", "/push"),
 ]
 
 
@@ -43,6 +48,6 @@ class Endpoint:
 
 EVERY_ENDPOINT = [
     Endpoint(method, path)
-    for path, methods in {**BRIDGE, **NOTIFY, **AROUND}.items()
+    for path, methods in {**ANY_ORIGIN, **NOTIFY, **AROUND}.items()
     for method in sorted(methods)
 ]

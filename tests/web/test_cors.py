@@ -5,7 +5,7 @@ import pytest
 from tests.support.asking import ask
 from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer
-from tests.web.table import AROUND, BRIDGE, EVERY_ENDPOINT, NOTIFY, SESSION_ID, Endpoint
+from tests.web.table import ANY_ORIGIN, AROUND, EVERY_ENDPOINT, NOTIFY, SESSION_ID, Endpoint
 
 ORIGIN = {"Origin": "https://dapp.example"}
 USUAL = "Content-Type, Prefer, X-Request-ID"
@@ -17,7 +17,7 @@ def preflight_headers(headers: str | None, method: str = "PUT") -> dict[str, str
     return sent if headers is None else {**sent, "Access-Control-Request-Headers": headers}
 
 
-@pytest.mark.parametrize(("path", "methods"), BRIDGE.items())
+@pytest.mark.parametrize(("path", "methods"), ANY_ORIGIN.items())
 async def test_a_preflight_is_answered_for_every_path(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
@@ -62,7 +62,7 @@ async def test_answers_of_the_bridge_may_be_read_by_any_origin(
 
     answer = await ask(server, endpoint.method, endpoint.path, headers=headers)
 
-    is_open = endpoint.path in BRIDGE
+    is_open = endpoint.path in ANY_ORIGIN
     assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if is_open else None)
     assert answer.headers.get("Access-Control-Expose-Headers") == (EXPOSED if is_open else None)
     assert "Access-Control-Allow-Credentials" not in answer.headers

@@ -5,16 +5,16 @@ import pytest
 from tests.support.asking import ask
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
-from tests.web.table import AROUND, BRIDGE, NOTIFY
+from tests.web.table import ANY_ORIGIN, AROUND, NOTIFY
 
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "M-SEARCH", "LOCK"}
 
 
-@pytest.mark.parametrize(("path", "methods"), {**BRIDGE, **NOTIFY, **AROUND}.items())
+@pytest.mark.parametrize(("path", "methods"), {**ANY_ORIGIN, **NOTIFY, **AROUND}.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_those_it_does(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
-    also = ({"HEAD"} if "GET" in methods else set()) | ({"OPTIONS"} if path in BRIDGE else set())
+    also = ({"HEAD"} if "GET" in methods else set()) | ({"OPTIONS"} if path in ANY_ORIGIN else set())
     allow = ", ".join(sorted(methods | also))
 
     for method in sorted(METHODS - methods):
@@ -35,13 +35,13 @@ async def test_routes_that_are_not_for_web_pages_know_no_preflight(
 
 
 @pytest.mark.parametrize(
-    "path", [path for path, methods in {**BRIDGE, **NOTIFY}.items() if "GET" not in methods]
+    "path", [path for path, methods in {**ANY_ORIGIN, **NOTIFY}.items() if "GET" not in methods]
 )
 async def test_head_is_no_method_of_a_route_that_cannot_be_read(server: RunningServer, path: str) -> None:
     answer = await ask(server, "HEAD", path)
 
     assert (answer.status, answer.body) == (405, b"")
-    assert answer.headers["Allow"] == ("OPTIONS, POST" if path in BRIDGE else "POST")
+    assert answer.headers["Allow"] == ("OPTIONS, POST" if path in ANY_ORIGIN else "POST")
 
 
 @pytest.mark.parametrize("path", ["/hello", "/info", "/livez", "/readyz"])

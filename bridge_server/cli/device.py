@@ -1,0 +1,39 @@
+"""`bridge-server device list`."""
+
+import click
+
+from bridge_server.admin import wire
+from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.operations import Operations
+from bridge_server.projects.device_states import DeviceState
+
+
+@click.group("device")
+def device_group() -> None:
+    """Look at the devices that accounts have registered."""
+
+
+@device_group.command("list")
+@click.argument("account")
+@for_operator
+def list_command(operator: Operator, account: str) -> None:
+    """Print the devices of ACCOUNT and how deliveries to them go, without their addresses."""
+
+    async def states(opened: Operations) -> list[DeviceState]:
+        return await opened.devices.of_account(wire.read_account(account).key)
+
+    devices = operator.run(states)
+    rows = [
+        (
+            device.device_id,
+            device.channel,
+            device.state.value,
+            str(device.queued),
+            "-" if device.delivered_at_ms is None else rfc3339(device.delivered_at_ms),
+            device.last_error or "-",
+        )
+        for device in devices
+    ]
+    header = ("device", "channel", "state", "queued", "last delivered", "last error")
+    operator.tell(wire.devices_fields(devices), columns([header, *rows]))

@@ -1,0 +1,29 @@
+"""`bridge-server keys vapid`."""
+
+import os
+
+import click
+import orjson
+
+from bridge_server.cli.options import json_option
+from bridge_server.push.keys import new_vapid_keys
+
+
+@click.group("keys")
+def keys_group() -> None:
+    """Make keys."""
+
+
+@keys_group.command("vapid")
+@json_option
+def vapid_command(as_json: bool) -> None:
+    """Make a key pair for Web Push, ready to paste. It is stored nowhere."""
+    keys = new_vapid_keys(os.urandom)
+    if as_json:
+        click.echo(orjson.dumps({"public_key": keys.public_key, "private_key": keys.private_key}))
+        return
+    click.echo("# This server's settings:")
+    click.echo(f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}")
+    click.echo("BRIDGE_VAPID_SUBJECT=mailto:you@example.org")
+    click.echo("# For web pages, as the applicationServerKey that they subscribe with:")
+    click.echo(keys.public_key)

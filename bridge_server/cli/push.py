@@ -1,0 +1,36 @@
+"""`bridge-server push test`."""
+
+import click
+
+from bridge_server.cli.operator import Operator, for_operator
+from bridge_server.cli.options import CommandError
+from bridge_server.logs import configure_logs
+from bridge_server.operations import Operations, pushing
+from bridge_server.push.errors import ProviderFailedError
+from bridge_server.push.models import Topic
+
+
+@click.group("push")
+def push_group() -> None:
+    """Look after pushes."""
+
+
+@push_group.command("test")
+@click.option("--topic", required=True, help="What a client registered for with POST /new.")
+@for_operator
+def test_command(operator: Operator, topic: str) -> None:
+    """Push to the client that is registered for a topic, and tell what the provider answers.
+
+    A token that the provider calls dead is unregistered, as it would be by any other push.
+    """
+
+    async def send(opened: Operations) -> None:
+        async with pushing(operator.settings, opened) as push_server:
+            try:
+                await push_server.push(Topic(topic), None)
+            except ProviderFailedError as error:
+                raise CommandError(f"the provider did not take it: {error.reason}") from error
+
+    configure_logs(operator.settings.log_level, operator.settings.log_format)
+    operator.run(send)
+    operator.tell({"success": True}, ["the provider took it"])

@@ -1,0 +1,58 @@
+"""HTTP to the push server and back: read, one service call, write."""
+
+import re
+
+from aiohttp import web
+
+from bridge_server.push import wire
+from bridge_server.push.addresses import Addresses
+from bridge_server.push.service import PushServer
+from bridge_server.web.answers import json_answer
+from bridge_server.web.json_body import json_object
+from bridge_server.web.own_origins import origins_of_socket
+
+_MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+class PushHandlers:
+    """One method per endpoint of the contract's section 4, C.
+
+    A server without a `public_url` is known by the address that it is reached at; whether others can call it
+    there is doubtful, unless they may be private (`allow_private`).
+    """
+
+    def __init__(
+        self, service: PushServer, addresses: Addresses, public_url: str | None, allow_private: bool
+    ) -> None:
+        self._service = service
+        self._allow_private = allow_private
+        self._addresses = addresses
+        self._public_url = public_url
+
+    async def register(self, request: web.Request) -> web.StreamResponse:
+        client, address = wire.read_client(await json_object(request), self._addresses)
+        own_urls = self._own_urls(request)
+        await self._service.register(client, address, own_urls, self._push_url(own_urls))
+        return json_answer(wire.REGISTERED)
+
+    async def push(self, request: web.Request) -> web.StreamResponse:
+        topic = wire.read_topic(await json_object(request))
+        await self._service.push(topic, _message_id(request))
+        return json_answer(wire.PUSHED)
+
+    def _push_url(self, own_urls: frozenset[str]) -> str | None:
+        if self._public_url is not None:
+            return f"{self._public_url}/push"
+        return f"{min(own_urls)}/push" if self._allow_private and own_urls else None
+
+    def _own_urls(self, request: web.Request) -> frozenset[str]:
+        if self._public_url is not None:
+            return frozenset({self._public_url})
+        transport = request.transport
+        return origins_of_socket(transport.get_extra_info("sockname") if transport is not None else None)
+
+
+def _message_id(request: web.Request) -> str | None:
+    """The id that a webhook's sender gives to one message however often it is sent (Standard Webhooks)."""
+    sent = request.headers.get("webhook-id", "")
+    return sent if _MESSAGE_ID.fullmatch(sent) else None

@@ -1,0 +1,22 @@
+"""The contract's table (section 4, C) as rows."""
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.push.handlers import PushHandlers
+from bridge_server.web.routes import Handler, Route
+
+
+def push_routes(
+    handlers: PushHandlers, body_limit_bytes: int, every_request: Limit, new_clients: Limit
+) -> tuple[Route, ...]:
+    """Both endpoints of the push server. Wallets may live in web pages of any origin."""
+
+    def write(path: str, name: str, handler: Handler, *limits: Limit) -> Route:
+        return Route(
+            method="POST", path=path, name=name, handler=handler,
+            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
+        )  # fmt: skip
+
+    return (
+        write("/new", "register-push", handlers.register, new_clients),
+        write("/push", "push", handlers.push),
+    )

@@ -1,0 +1,158 @@
+"""The push server's rules (decisions, section 3)."""
+
+from urllib.parse import urlsplit
+
+import structlog
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.fields import web_origin
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.stopping import StoppedError, Stopping
+from bridge_server.kernel.turns import Turns
+from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+from bridge_server.push.bridges import Bridges
+from bridge_server.push.errors import (
+    BridgeRefusedError,
+    ProviderFailedError,
+    TokenDeadError,
+    TooManyPushesError,
+    TopicNotFoundError,
+)
+from bridge_server.push.models import Address, Client, Registration, Topic
+from bridge_server.push.notices import topic_of_bridge_notice, topic_of_request, write_request
+from bridge_server.push.store import PushStore
+
+_PUSHES_AT_ONCE = 256
+
+log = structlog.get_logger()
+
+OWN_CHANNEL = "push"
+OWN_WEBHOOK = f"{OWN_CHANNEL}:"
+"""What this server's own bridge calls for a topic: no request is made for it."""
+
+
+class PushServer:
+    """Registers clients and pushes to them. A registration lasts `lifetime_ms` unless it is renewed."""
+
+    def __init__(
+        self,
+        store: PushStore,
+        sender: Sender,
+        bridges: Bridges,
+        clock: Clock,
+        ids: IdMaker,
+        stopping: Stopping,
+        lifetime_ms: int,
+        webhook_limit: int,
+    ) -> None:
+        self._store = store
+        self._stopping = stopping
+        self._turns = Turns()
+        self._pushing = 0
+        self._sender = sender
+        self._bridges = bridges
+        self._clock = clock
+        self._ids = ids
+        self._lifetime_ms = lifetime_ms
+        self._webhook_limit = webhook_limit
+
+    async def register(
+        self, client: Client, address: Address, own_urls: frozenset[str], push_url: str | None
+    ) -> None:
+        """Push to the client what its bridge says of its topic.
+
+        `own_urls` are this server's; any other bridge is asked to call `push_url`, if there is one that
+        others can call. Registrations of one topic are made in the order in which they came. Raises
+        BridgeRefusedError, and then nothing is registered.
+        """
+        own_places = set(map(_place, own_urls))
+        if _place(address.url) in {f"{place}/push" for place in own_places}:
+            raise InvalidInputError(
+                "A push to this server's own /push would go round for ever.",
+                [Fault("#/token", "is this server's own /push")],
+            )
+        registration = Registration(
+            client.topic, client.bridge, client.channel, address, client.peer_name, client.language
+        )
+        async with self._turns.taken(client.topic):
+            is_own = _place(client.bridge) in own_places
+            if not is_own:
+                await self._subscribe(client, push_url)
+            now_ms = self._clock.now_ms()
+            await self._store.register(
+                registration,
+                now_ms,
+                now_ms + self._lifetime_ms,
+                own_webhook=OWN_WEBHOOK,
+                is_own_bridge=is_own,
+                webhook_limit=self._webhook_limit,
+            )
+
+    async def push(self, topic: Topic, message_id: str | None) -> None:
+        """Push to the topic's client now; returns once the provider took it.
+
+        `message_id` is the caller's for this push, the same when it is repeated. Raises TopicNotFoundError,
+        ProviderFailedError, TokenDeadError, TooManyPushesError.
+        """
+        registration = await self._store.registration(topic, self._clock.now_ms())
+        if registration is None:
+            raise TopicNotFoundError
+        message = write_request(registration, message_id or self._ids.random_uuid())
+        outcome = await self._send_now(message)
+        if outcome.verdict is Verdict.GONE:
+            await self.forget_receiver(message)
+            raise TokenDeadError
+        if outcome.verdict is not Verdict.DELIVERED:
+            log.info("push_failed", channel=registration.channel, reason=outcome.reason)
+            raise ProviderFailedError(outcome.reason)
+
+    async def forward(self, notice: OutgoingMessage) -> bool:
+        """Queue a push of what the own bridge says of a topic; False when nobody is registered for it."""
+        now_ms = self._clock.now_ms()
+        registration = await self._store.registration(topic_of_bridge_notice(notice.body), now_ms)
+        if registration is None:
+            return False
+        await self._store.queue(write_request(registration, notice.message_id), now_ms)
+        return True
+
+    async def forget_receiver(self, message: OutgoingMessage) -> None:
+        """The provider calls the token of this push dead: forget who registered it. Others change nothing."""
+        topic = topic_of_request(message.body)
+        if topic is not None:
+            await self._store.unregister(Topic(topic), message.url, OWN_WEBHOOK)
+
+    async def _subscribe(self, client: Client, push_url: str | None) -> None:
+        if push_url is None:
+            raise BridgeRefusedError("this server has no public_url that it could call")
+        try:
+            await self._stopping.finish(self._bridges.subscribe(client.bridge, client.topic, push_url))
+        except StoppedError as error:
+            raise BridgeRefusedError("this server stops") from error
+
+    async def _send_now(self, message: OutgoingMessage) -> Outcome:
+        if self._pushing >= _PUSHES_AT_ONCE:
+            raise TooManyPushesError
+        self._pushing += 1
+        try:
+            return await self._stopping.finish(self._sender.send(message, self._clock.now_ms()))
+        except StoppedError:
+            return Outcome(Verdict.FAILED, "this server stops")
+        finally:
+            self._pushing -= 1
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete a slice of the registrations that have expired; returns how many."""
+        return await self._store.sweep(now_ms)
+
+
+def _place(url: str) -> str:
+    """Where the URL leads, in one spelling if it is a sound one of a bridge."""
+    parts = urlsplit(url)
+    try:
+        origin = web_origin(f"{parts.scheme}://{parts.netloc}".lower())
+    except ValueError:
+        return url
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{origin}{parts.path.rstrip('/')}{query}"

@@ -1,0 +1,77 @@
+"""The contract's spelling (sections 2 and 4, C): JSON to models and back."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from bridge_server.kernel.errors import Fault
+from bridge_server.kernel.fields import http_url
+from bridge_server.push.addresses import Addresses
+from bridge_server.push.models import Address, Client, Topic
+from bridge_server.push.notices import REQUEST
+from bridge_server.web.json_body import JsonObject
+from bridge_server.web.shapes import Shape, check
+
+REGISTERED = b'{"success":true}'
+PUSHED = b'{"success":true,"successs":true}'
+"""With the contract's own spelling of the field, and the usual one."""
+
+_TOPIC_MAX_CHARACTERS = 128
+_TEXT_MAX_CHARACTERS = 1_024
+
+TopicText = Annotated[str, Field(min_length=1, max_length=_TOPIC_MAX_CHARACTERS)]
+
+
+class ClientShape(Shape):
+    """The body of POST /new."""
+
+    bridge: Annotated[str, AfterValidator(http_url)]
+    topic: TopicText
+    type: Annotated[str, Field(min_length=1)]
+    token: Annotated[str, Field(min_length=1)]
+    peerName: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]  # noqa: N815 - the contract's spelling
+    language: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]
+
+
+class PushShape(Shape):
+    """The body of POST /push."""
+
+    topic: TopicText
+
+
+def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, Address]:
+    """A client, and where its token leads."""
+    faults: list[Fault] = []
+    name, token = document.values.get("type"), document.values.get("token")
+    channel = _channel(name, addresses, faults) if isinstance(name, str) and name else None
+    address = None
+    if channel is not None and isinstance(token, str) and token:
+        address = _address(channel, token, addresses, faults)
+    shape = check(ClientShape, document.values, faults)
+    assert channel is not None
+    assert address is not None  # else there is a fault
+    client = Client(shape.bridge, Topic(shape.topic), channel, shape.token, shape.peerName, shape.language)
+    return client, address
+
+
+def read_topic(document: JsonObject) -> Topic:
+    """The topic to push for."""
+    is_own_notice = document.values.get("event") == REQUEST
+    found = [Fault("#/event", "is that of a push: one must not cause another")] if is_own_notice else []
+    return Topic(check(PushShape, document.values, found).topic)
+
+
+def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None:
+    channel = addresses.named(name)
+    if channel is None:
+        configured = ", ".join(addresses.names)
+        faults.append(Fault("#/type", f"is no type that is configured here: {configured}"))
+    return channel
+
+
+def _address(channel: str, token: str, addresses: Addresses, faults: list[Fault]) -> Address | None:
+    try:
+        return addresses.address(channel, token)
+    except ValueError as error:
+        faults.append(Fault("#/token", str(error)))
+        return None

@@ -1,0 +1,28 @@
+"""The names of this server when nobody has told it one: those of the address that a connection came to."""
+
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import Any
+
+from bridge_server.kernel.fields import web_origin
+
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+@lru_cache(maxsize=1024)
+def origins_of_address(host: str, port: int) -> frozenset[str]:
+    """The origins of a server that is reached at this address; one on loopback has several names.
+
+    An address is where a connection came to, not what its client calls it: a client can send any Host.
+    """
+    address = ip_address(host.partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    address = mapped or address
+    names = _LOOPBACK_NAMES if address.is_loopback else ()
+    literal = f"[{address}]" if address.version == 6 else str(address)
+    return frozenset(web_origin(f"http://{name}:{port}") for name in (literal, *names))
+
+
+def origins_of_socket(name: Any) -> frozenset[str]:
+    """The same for what a socket says of itself; none for a socket that has no address."""
+    return origins_of_address(name[0], name[1]) if isinstance(name, tuple) else frozenset()

@@ -1,0 +1,85 @@
+"""`device list`: the devices of an account and how deliveries to them go."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Operating
+from tests.support.admin_client import ETHEREUM
+from tests.support.project import account
+
+_HELD = """
+INSERT INTO accounts (id, account_key) VALUES (1, 'eip155:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb');
+INSERT INTO devices
+    (account, device_id, channel, address, created_at_ms, delivered_at_ms, failed_at_ms, last_error)
+VALUES
+    (1, 'first', 'fcm', 'fcm:secret-token', 1000, NULL, NULL, NULL),
+    (1, 'second', 'apns', 'apns:secret-token', 2000, 5000, 4000, NULL),
+    (1, 'third', 'webhook', 'https://secret-token.example', 3000, 5000, 6000, 'it answered 413'),
+    (1, 'fourth', 'log', 'log:', 4000, NULL, 6000, 'it answered 503');
+INSERT INTO outbox
+    (message_id, destination, url, body, created_at_ms, attempts, next_attempt_at_ms, device_id)
+VALUES
+    ('a', 'log', 'log:', x'7b7d', 5, 0, 9000000000000, 'fourth'),
+    ('b', 'log', 'log:', x'7b7d', 5, 0, 9000000000000, 'fourth'),
+    ('c', 'fcm', 'fcm:secret-token', x'7b7d', 5, 0, 9000000000000, NULL),
+    ('d', 'https://secret-token.example:443', 'https://x', x'7b7d', 5, 9, NULL, 'third');
+"""
+
+
+@pytest.fixture
+def operate(invoke: Invoke, tmp_path: Path) -> Operating:
+    """On a database with four devices of one account."""
+    operate = Operating(invoke, tmp_path / "data")
+    operate.text("project", "create", "App")
+    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
+        connection.executescript(_HELD)
+    return operate
+
+
+def test_every_device_has_a_line_and_none_an_address(operate: Operating) -> None:
+    text = operate.text("device", "list", ETHEREUM)
+
+    header, *lines = [line.split("  ") for line in text.splitlines()]
+    assert [cell.strip() for cell in header if cell.strip()] == [
+        "device", "channel", "state", "queued", "last delivered", "last error",
+    ]  # fmt: skip
+    assert [[cell.strip() for cell in line if cell.strip()] for line in lines] == [
+        ["first", "fcm", "new", "0", "-", "-"],
+        ["second", "apns", "delivered", "0", "1970-01-01T00:00:05.000Z", "-"],
+        ["third", "webhook", "failed", "0", "1970-01-01T00:00:05.000Z", "it answered 413"],
+        ["fourth", "log", "queued", "2", "-", "it answered 503"],
+    ]
+    assert "secret-token" not in text
+
+
+def test_json_has_the_same_facts_as_the_admin_api(operate: Operating) -> None:
+    devices = operate.json("device", "list", ETHEREUM.lower())["devices"]
+
+    assert [(device["id"], device["state"], device["queued"]) for device in devices] == [
+        ("first", "new", 0),
+        ("second", "delivered", 0),
+        ("third", "failed", 0),
+        ("fourth", "queued", 2),
+    ]
+    assert devices[2] == {
+        "id": "third",
+        "channel": "webhook",
+        "created_at": "1970-01-01T00:00:03.000Z",
+        "state": "failed",
+        "queued": 0,
+        "delivered_at": "1970-01-01T00:00:05.000Z",
+        "failed_at": "1970-01-01T00:00:06.000Z",
+        "error": "it answered 413",
+    }
+
+
+def test_an_account_that_is_not_known_has_no_devices(operate: Operating) -> None:
+    assert operate.json("device", "list", account(1)) == {"devices": []}
+
+
+def test_what_is_no_account_is_refused(operate: Operating) -> None:
+    assert "nobody" not in operate.refusal("device", "list", "nobody")

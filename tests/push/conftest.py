@@ -1,0 +1,68 @@
+"""What the tests of the push server start from."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.admin_client import ADMIN_TOKEN
+from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.project import App, opened_app
+from tests.support.push_client import PushClient
+from tests.support.push_services import PushServices, running_push_services
+from tests.support.server import running_server
+from tests.support.webhook_receiver import WebhookReceiver, open_receiver
+
+
+@pytest.fixture
+async def push(tmp_path: Path) -> AsyncIterator[PushClient]:
+    """A push server that reaches webhooks on this machine and the log; the clock stands still."""
+    async with running_server(
+        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
+    ) as server:
+        yield PushClient(server)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def services(
+    tmp_path_factory: pytest.TempPathFactory, clock: ManualClock
+) -> AsyncIterator[PushServices]:
+    """Every push service, on this machine."""
+    async with running_push_services(tmp_path_factory.mktemp("services"), clock) as services:
+        yield services
+
+
+@pytest.fixture
+async def connected(tmp_path: Path, clock: ManualClock, services: PushServices) -> AsyncIterator[PushClient]:
+    """A push server that pushes through all of them."""
+    settings = {"metrics_token": METRICS_TOKEN, "admin_token": ADMIN_TOKEN}
+    async with running_server(tmp_path / "data", clock, **settings, **services.settings) as server:
+        yield PushClient(server)
+
+
+@pytest.fixture
+async def app(connected: PushClient) -> AsyncIterator[App]:
+    """A project that publishes."""
+    async with opened_app(connected.server) as app:
+        yield app
+
+
+@pytest.fixture
+async def subscriber(app: App) -> InboxClient:
+    """An account that is subscribed to it."""
+    inbox = await sign_in(app.server)
+    assert (await inbox.subscribe(app.project_id)).status == 200
+    return inbox

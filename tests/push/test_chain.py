@@ -1,0 +1,232 @@
+"""From a dapp's call to the wallet's device: through this server's own bridge, and through another one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage.push_store import SqlPushStore
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, until_delivered
+from tests.support.project import execute, look
+from tests.support.push_client import PushClient
+from tests.support.push_services import SERVICES, PushServices
+from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+OPEN = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
+
+
+@asynccontextmanager
+async def bridge_elsewhere(directory: Path, clock: ManualClock) -> AsyncIterator[RunningServer]:
+    async with running_server(directory / "bridge elsewhere", clock, **OPEN) as server:
+        yield server
+
+
+def notices(receiver: WebhookReceiver) -> list[tuple[str, str]]:
+    """Which topics were told, and in which words."""
+    bodies = [orjson.loads(request.body) for request in receiver.requests]
+    return [(body["topic"], body["body"]) for body in bodies]
+
+
+def ids(receiver: WebhookReceiver) -> list[str]:
+    return [request.headers["webhook-id"] for request in receiver.requests]
+
+
+@pytest.mark.parametrize("channel", SERVICES)
+async def test_a_new_call_reaches_the_wallets_device_once(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    topic = await connected.server.open_session()
+    await connected.register(topic=topic, type=channel, token=services.token(channel), language="it")
+
+    await connected.server.request_call(topic)
+    await services.got(channel, 1)
+    await until_delivered(connected.server)
+
+    (shown,) = services.shown(channel)
+    assert (shown.title, shown.body) == ("Dapp", "Nuova richiesta da Dapp")
+    assert look(connected.server, "SELECT * FROM outbox") == []
+
+
+async def test_each_call_is_told_under_an_id_of_its_own_and_other_sessions_are_not(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topic, other = await push.server.open_session(), await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+
+    for session_id in (topic, other, topic):
+        await push.server.request_call(session_id)
+    await receiver.got(2)
+    await until_delivered(push.server)
+
+    assert [told for told, _ in notices(receiver)] == [topic, topic]
+    assert len(set(ids(receiver))) == 2
+
+
+async def test_a_repeated_attempt_comes_under_the_same_id(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+    receiver.script.append(status(500))
+
+    await push.server.request_call(topic)
+    await receiver.got(1)
+    push.clock.advance(60)
+    await receiver.got(2)
+    await until_delivered(push.server)
+
+    assert len(set(ids(receiver))) == 1
+    assert len(receiver.requests) == 2
+
+
+async def test_a_device_that_is_gone_is_unregistered_by_a_call(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+    receiver.otherwise = status(410)
+
+    await push.server.request_call(topic)
+    await receiver.got(1)
+    await until_delivered(push.server)
+    await push.server.request_call(topic)
+    await until_delivered(push.server)
+
+    assert push.registrations() == push.webhooks() == []
+    assert len(receiver.requests) == 1
+
+
+async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver: WebhookReceiver) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+
+    async with push.server.client.delete(f"{push.server.url}/session/{topic}") as response:
+        assert response.status == 200
+
+    assert push.webhooks() == []
+
+
+async def test_a_notice_without_a_registration_is_dropped_and_one_that_is_made_again_is_served(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+    execute(push.server, "UPDATE push_registrations SET expires_at_ms = 0")
+
+    await push.server.request_call(topic)
+    await until_delivered(push.server)
+
+    assert receiver.requests == []
+    assert look(push.server, "SELECT count(*) FROM outbox") == [(0,)]  # no dead letter either
+
+    execute(push.server, f"UPDATE push_registrations SET expires_at_ms = {push.clock.now_ms() + 60_000}")
+    await push.server.request_call(topic)
+    await receiver.got(1)
+
+
+async def test_a_database_that_cannot_take_the_push_now_gets_it_later(
+    push: PushClient, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await push.server.open_session()
+    await push.register(topic=topic, type="webhook", token=receiver.url())
+    attempts = 0
+
+    async def refuse(*_: object) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise UnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlPushStore, "queue", refuse)
+        await push.server.request_call(topic)
+
+        async def postponed() -> bool:
+            return look(push.server, "SELECT attempts, last_error FROM outbox") == [(1, "the disk is full")]
+
+        await eventually(postponed)
+        assert attempts == 1
+    push.clock.advance(60)
+    await receiver.got(1)
+
+
+async def test_a_call_at_another_bridge_reaches_the_device_once(
+    tmp_path: Path, clock: ManualClock, push: PushClient, receiver: WebhookReceiver
+) -> None:
+    async with bridge_elsewhere(tmp_path, clock) as bridge:
+        topic = await bridge.open_session()
+        answer = await push.register(
+            bridge=bridge.url, topic=topic, type="webhook", token=receiver.url(), language="es"
+        )
+        assert (answer.status, answer.body) == (200, b'{"success":true}')
+
+        await bridge.request_call(topic)
+        await receiver.got(1)
+        await until_delivered(bridge)
+
+        assert notices(receiver) == [(topic, "Nueva solicitud de Dapp")]
+        assert look(bridge, "SELECT webhook FROM topic_webhooks") == [(f"{push.server.url}/push",)]
+        assert push.webhooks() == []
+
+
+async def test_another_bridge_that_repeats_itself_repeats_the_id(
+    tmp_path: Path, clock: ManualClock, push: PushClient, receiver: WebhookReceiver
+) -> None:
+    receiver.script.append(status(500))
+    async with bridge_elsewhere(tmp_path, clock) as bridge:
+        topic = await bridge.open_session()
+        await push.register(bridge=bridge.url, topic=topic, type="webhook", token=receiver.url())
+
+        await bridge.request_call(topic)
+        await receiver.got(1)
+
+        async def postponed() -> bool:
+            told = "the receiver answered 502"
+            return look(bridge, "SELECT attempts, last_error FROM outbox") == [(1, told)]
+
+        await eventually(postponed)
+        clock.advance(60)
+        await receiver.got(2)
+        await until_delivered(bridge)
+
+    assert len(set(ids(receiver))) == 1
+
+
+async def test_another_bridge_forgets_a_device_that_is_gone(
+    tmp_path: Path, clock: ManualClock, push: PushClient, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = status(410)
+    async with bridge_elsewhere(tmp_path, clock) as bridge:
+        topic = await bridge.open_session()
+        await push.register(bridge=bridge.url, topic=topic, type="webhook", token=receiver.url())
+
+        await bridge.request_call(topic)
+        await receiver.got(1)
+        await until_delivered(bridge)
+
+        assert look(bridge, "SELECT webhook FROM topic_webhooks") == []
+    assert push.registrations() == []
+
+
+async def test_many_calls_at_once_reach_many_devices_once_each(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    topics = [await push.server.open_session() for _ in range(40)]
+    await asyncio.gather(
+        *(
+            push.register(topic=topic, type="webhook", token=receiver.url(), peerName=topic[:8])
+            for topic in topics
+        )
+    )
+
+    await asyncio.gather(*(push.server.request_call(topic) for topic in topics))
+    await receiver.got(40)
+    await until_delivered(push.server)
+
+    assert sorted(notices(receiver)) == sorted((t, f"New request from {t[:8]}") for t in topics)

@@ -1,0 +1,249 @@
+"""`POST /push`: the provider has the push when it answers, or the answer says why not."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from tests.support import webhook_receiver
+from tests.support.eventually import eventually
+from tests.support.push_client import TOPIC, PushClient
+from tests.support.push_services import SERVICES, PushServices
+from tests.support.server import running_server, server_process
+from tests.support.webhook_receiver import WebhookReceiver, hang
+
+
+@pytest.mark.parametrize("channel", SERVICES)
+async def test_the_device_has_the_text_in_its_language_when_the_answer_comes(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    await connected.register(type=channel, token=services.token(channel), peerName="Börse", language="de-AT")
+
+    assert (await connected.push()).status == 200
+
+    (shown,) = services.shown(channel)
+    assert (shown.title, shown.body, shown.url) == ("Börse", "Neue Anfrage von Börse", None)
+
+
+async def test_a_webhook_is_told_everything_and_nothing_else(
+    connected: PushClient, services: PushServices
+) -> None:
+    await connected.register(type="webhook", token=services.token("webhook"), language="fr")
+
+    await connected.push(message_id="msg_1")
+
+    (request,) = services.receiver.requests
+    assert request.headers["webhook-id"] == "msg_1"
+    assert orjson.loads(request.body) == {
+        "event": "request",
+        "title": "Dapp",
+        "body": "Nouvelle demande envoyée par Dapp",
+        "topic": TOPIC,
+        "bridge": connected.server.url,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "title", "text"),
+    [
+        ("", "en", "New request", "New request"),
+        ("", "xx", "New request", "New request"),
+        ("Dapp", "", "Dapp", "New request from Dapp"),
+        ("Da\u202epp\n\u0000!", "EN_us", "Dapp !", "New request from Dapp !"),
+    ],
+)
+async def test_what_is_shown_of_a_name(
+    push: PushClient, receiver: WebhookReceiver, name: str, language: str, title: str, text: str
+) -> None:
+    await push.register(type="webhook", token=receiver.url(), peerName=name, language=language)
+
+    await push.push()
+
+    notice = orjson.loads(receiver.requests[0].body)
+    assert (notice["title"], notice["body"]) == (title, text)
+
+
+async def test_the_log_shows_the_text_for_development(push: PushClient) -> None:
+    await push.register(type="log", language="nl")
+
+    with capture_logs() as logs:
+        await push.push(message_id="msg_1")
+
+    (line,) = [line for line in logs if line["event"] == "device_notified"]
+    assert (line["message_id"], line["title"], line["text"]) == ("msg_1", "Dapp", "Nieuw verzoek van Dapp")
+
+
+@pytest.mark.parametrize("channel", SERVICES)
+async def test_the_bridges_message_id_is_the_pushs(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    await connected.register(type=channel, token=services.token(channel))
+
+    for message_id in ("msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "other"):
+        await connected.push(message_id=message_id)
+
+    ids = [shown.message_id for shown in services.shown(channel)]
+    assert ids == ["msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "msg_2KWPBgLlAfxdpx2AI54pPJ85f4W", "other"]
+
+
+@pytest.mark.parametrize("message_id", ["", "a" * 65, "a b", "é", "a/b", "\t"])
+async def test_an_id_that_is_none_is_replaced(
+    push: PushClient, receiver: WebhookReceiver, message_id: str
+) -> None:
+    await push.register(type="webhook", token=receiver.url())
+
+    for _ in range(2):
+        assert (await push.push(message_id=message_id)).status == 200
+
+    ids = [request.headers["webhook-id"] for request in receiver.requests]
+    assert len(set(ids)) == 2
+    assert message_id not in ids
+
+
+async def test_nobody_is_registered_for_an_unknown_topic(push: PushClient) -> None:
+    await push.register()
+
+    for topic in ("another", TOPIC.upper(), f"{TOPIC} "):
+        (await push.push(topic)).problem(404)
+
+
+@pytest.mark.parametrize("channel", SERVICES)
+async def test_a_provider_that_fails_is_502_and_the_registration_stays(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    await connected.register(type=channel, token=services.token(channel))
+    services.next_answer(channel, "failing")
+
+    problem = (await connected.push()).problem(502)
+
+    assert "503" not in str(problem["detail"])  # that is the operator's to know
+    assert services.token(channel) not in str(problem)
+    assert (await connected.push()).status == 200
+
+
+@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
+async def test_what_is_too_large_kills_no_token(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    await connected.register(type=channel, token=services.token(channel))
+    services.next_answer(channel, "too large")
+
+    (await connected.push()).problem(502)
+
+    assert (await connected.push()).status == 200
+
+
+@pytest.mark.parametrize("channel", SERVICES)
+async def test_a_token_that_is_dead_is_410_and_unregistered(
+    connected: PushClient, services: PushServices, channel: str
+) -> None:
+    await connected.register(type=channel, token=services.token(channel))
+    await connected.register(topic="another", type=channel, token=services.token(channel))
+    services.next_answer(channel, "dead")
+
+    problem = (await connected.push()).problem(410)
+
+    assert services.token(channel) not in str(problem)
+    assert connected.registrations("topic") == [("another",)]
+    assert connected.webhooks() == [("another", "push:")]
+    (await connected.push()).problem(404)
+    assert (await connected.push("another")).status == 200
+
+
+async def test_a_client_that_registered_anew_meanwhile_stays(
+    push: PushClient, receiver: WebhookReceiver
+) -> None:
+    await push.register(type="webhook", token=receiver.url("/old"))
+
+    async def register_anew(_: WebhookReceiver, __: web.BaseRequest) -> web.StreamResponse:
+        await push.register(type="webhook", token=receiver.url("/new"))
+        return web.Response(status=410)
+
+    receiver.script.append(register_anew)
+    (await push.push()).problem(410)
+
+    assert push.registrations() == [(TOPIC, "webhook", receiver.url("/new"))]
+    assert push.webhooks() == [(TOPIC, "push:")]
+    assert (await push.push()).status == 200
+
+
+async def test_a_provider_that_hangs_is_502_in_time(tmp_path: Path, receiver: WebhookReceiver) -> None:
+    settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_timeout": 0.2}
+    async with running_server(tmp_path, **settings) as server:
+        push = PushClient(server)
+        await push.register(type="webhook", token=receiver.url())
+        receiver.otherwise = hang
+
+        (await push.push()).problem(502)
+
+        assert len(push.registrations()) == 1
+
+
+async def test_a_webhook_at_a_private_address_is_refused_without_a_request(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    async with running_server(tmp_path) as server:
+        push = PushClient(server)
+        await push.register(type="webhook", token=receiver.url())
+
+        (await push.push()).problem(502)
+
+    assert receiver.requests == []
+
+
+async def test_a_webhook_is_signed_with_the_servers_secret(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"allow_private_webhooks": True, "webhook_secret": "whsec_" + "Z" * 32}
+    async with (
+        webhook_receiver.open_receiver() as receiver,
+        running_server(tmp_path, **settings) as server,
+    ):
+        push = PushClient(server)
+        await push.register(type="webhook", token=receiver.url())
+        await push.push()
+
+    assert receiver.requests[0].headers["webhook-signature"].startswith("v1,")
+
+
+async def test_a_webhook_that_is_this_servers_own_push_is_refused(push: PushClient) -> None:
+    answer = await push.register(type="webhook", token=f"{push.server.url}/push")
+
+    assert [fault["pointer"] for fault in answer.problem(400)["errors"]] == ["#/token"]
+    assert push.registrations() == []
+
+
+async def test_a_push_does_not_cause_another(push: PushClient, receiver: WebhookReceiver) -> None:
+    await push.register(type="webhook", token=receiver.url("/device"))
+    await push.push()
+
+    (told,) = receiver.requests
+    (await push.post("/push", told.body)).problem(400)
+
+    assert len(receiver.requests) == 1
+
+
+async def test_a_server_that_stops_answers_who_waits_for_a_provider(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    fields = {"topic": TOPIC, "type": "webhook", "token": receiver.url("/"), "peerName": "", "language": ""}
+    environment = {"BRIDGE_WEBHOOK_TIMEOUT": "60"}
+
+    async def is_pushing() -> bool:
+        return bool(receiver.requests)
+
+    with server_process(tmp_path / "data", "--allow-private-webhooks", environment=environment) as server:
+        async with aiohttp.ClientSession(server.url) as client:
+            async with client.post("/new", json={"bridge": server.url, **fields}) as registered:
+                assert registered.status == 200
+            pushing = asyncio.create_task(client.post("/push", json={"topic": TOPIC}))
+            await eventually(is_pushing)
+
+            exit_code = await asyncio.to_thread(server.stop)
+
+            assert (await pushing).status == 502
+            assert exit_code == 0

@@ -1,0 +1,57 @@
+"""The moves of a wallet that wants pushes, and of the bridge that causes them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from tests.support.asking import Answer, ask
+from tests.support.clock import ManualClock
+from tests.support.project import look
+from tests.support.server import RunningServer
+
+TOPIC = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
+
+
+@dataclass(frozen=True, slots=True)
+class PushClient:
+    """Speaks to one server's push server."""
+
+    server: RunningServer
+
+    @property
+    def clock(self) -> ManualClock:
+        return self.server.clock
+
+    def fields(self, **fields: Any) -> dict[str, Any]:
+        """A sound body of POST /new but for these fields; its bridge is the server itself."""
+        return {
+            "bridge": self.server.url,
+            "topic": TOPIC,
+            "type": "log",
+            "token": "token",
+            "peerName": "Dapp",
+            "language": "en",
+            **fields,
+        }
+
+    async def post(self, path: str, fields: Any, headers: Mapping[str, str] | None = None) -> Answer:
+        body = fields if isinstance(fields, bytes) else orjson.dumps(fields)
+        return await ask(self.server, "POST", path, body, headers)
+
+    async def register(self, **fields: Any) -> Answer:
+        return await self.post("/new", self.fields(**fields))
+
+    async def push(self, topic: str = TOPIC, message_id: str | None = None) -> Answer:
+        """Tell of the topic as a bridge does."""
+        headers = {} if message_id is None else {"webhook-id": message_id}
+        return await self.post("/push", {"topic": topic}, headers)
+
+    def registrations(self, columns: str = "topic, channel, url") -> list[tuple[Any, ...]]:
+        """What is stored."""
+        return look(self.server, f"SELECT {columns} FROM push_registrations ORDER BY id")
+
+    def webhooks(self) -> list[tuple[Any, ...]]:
+        """What the server's own bridge was asked to call."""
+        return look(self.server, "SELECT topic, webhook FROM topic_webhooks ORDER BY topic, webhook")
