@@ -1,4 +1,4 @@
-"""A tour of the server: a dapp and a wallet meet, and an app notifies the accounts that subscribe to it.
+"""A tour of the server: a dapp and a wallet meet, a push wakes a wallet, an app notifies its subscribers.
 
     .venv/bin/python scripts/tour.py            against a server of its own
     .venv/bin/python scripts/tour.py --url URL --admin-token TOKEN
@@ -12,6 +12,7 @@ import argparse
 import asyncio
 
 from scenes.notifications import notifications_scene
+from scenes.push import push_scene
 from scenes.relay import relay_scene
 from scenes.servers import ADMIN_TOKEN, own_server
 
@@ -19,6 +20,7 @@ from scenes.servers import ADMIN_TOKEN, own_server
 async def tour(url: str, admin_token: str | None) -> None:
     """Every scene; an operator's only with their token."""
     await relay_scene(url)
+    await push_scene(url)
     if admin_token is not None:
         await notifications_scene(url, admin_token)
 

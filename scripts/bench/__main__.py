@@ -19,6 +19,8 @@ from notify_cost import NOTIFY_CASES, measure_notify
 from other_projects import OTHER_PROJECTS
 from plan import Plan
 from processes import MeasurementError
+from push_cost import CHANNELS, measure_pushes
+from push_wake_ups import measure_sealing, measure_wake_ups_beside_pushes
 from report import Result, table
 from request_cost import measure_scenario
 from scenarios import SCENARIOS
@@ -41,6 +43,11 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "All subscribers of a project that has a million": {"listing-million": measure_listing},
     "Five thousand open inboxes": {"streams": measure_streams},
     "A project beside many others": {**OTHER_PROJECTS},
+    "10,000 queued pushes, by a bare client's posts": {
+        channel.name: partial(measure_pushes, channel) for channel in CHANNELS
+    },
+    "Sealing for Web Push": {"webpush-encryption": measure_sealing},
+    "Wake-ups while Web Push messages go out": {"wake-ups-beside-pushes": measure_wake_ups_beside_pushes},
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},

@@ -44,7 +44,7 @@ async def _one_round(
         crowd += await open_waiters(server.url, crowd_calls[len(crowd) : size])
         await asyncio.to_thread(server.wait_until_idle)
         latencies[size] = [
-            await _probe(server.url, dapp, wallet, call) for call in itertools.islice(calls, plan.probes)
+            await probe(server.url, dapp, wallet, call) for call in itertools.islice(calls, plan.probes)
         ]
     lost = sum(waiter.woken.done() for waiter in crowd)
     close_clients([*crowd, dapp, wallet])
@@ -54,7 +54,8 @@ async def _one_round(
     return latencies
 
 
-async def _probe(url: str, dapp: Asker, wallet: Asker, call: str) -> float:
+async def probe(url: str, dapp: Asker, wallet: Asker, call: str) -> float:
+    """Milliseconds from the wallet's POST until the dapp, which waits for this call, has its answer."""
     polling = asyncio.ensure_future(_timed(dapp, encode(url, "GET", f"/call-status/{call}?wait=25")))
     await asyncio.sleep(_PARKING_SECONDS)
     request = encode(url, "POST", f"/call-status/{call}/new", STATUS_BODY)

@@ -12,6 +12,8 @@ _STABLE = (
     (re.compile(_UUID % "7"), "CALL"),
     (re.compile(r'"expires":\d+'), '"expires":1800000000000'),
     (re.compile(r"http://127\.0\.0\.1:\d+/hook"), "https://push.example/hook"),
+    (re.compile(r"http://127\.0\.0\.1:\d+/push"), "https://device.example/push"),
+    (re.compile(r"http://(127\.0\.0\.1|localhost):\d+"), "http://127.0.0.1:8080"),
     (re.compile(r'"(secret|token|nonce|signature|message)":"[^"]{16,}"'), r'"\1":"..."'),
     (re.compile(r"\b[0-9a-f]{32}\b"), "PROJECT"),
     (re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z"), "2027-01-15T08:00:00.000Z"),
