@@ -6,6 +6,7 @@ from bridge_server.cli.operator import Operator, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.logs import configure_logs
 from bridge_server.operations import Operations, pushing
+from bridge_server.outbox.models import Outcome
 from bridge_server.push.errors import ProviderFailedError
 from bridge_server.push.models import Topic
 
@@ -24,13 +25,14 @@ def test_command(operator: Operator, topic: str) -> None:
     A token that the provider calls dead is unregistered, as it would be by any other push.
     """
 
-    async def send(opened: Operations) -> None:
+    async def send(opened: Operations) -> Outcome:
         async with pushing(operator.settings, opened) as push_server:
             try:
-                await push_server.push(Topic(topic), None)
+                return await push_server.push(Topic(topic), None)
             except ProviderFailedError as error:
                 raise CommandError(f"the provider did not take it: {error.reason}") from error
 
     configure_logs(operator.settings.log_level, operator.settings.log_format)
-    operator.run(send)
-    operator.tell({"success": True}, ["the provider took it"])
+    status = operator.run(send).status
+    answer = "" if status is None else f" and answered {status}"
+    operator.tell({"success": True, "status": status}, [f"the provider took it{answer}"])

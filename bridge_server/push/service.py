@@ -90,8 +90,8 @@ class PushServer:
                 webhook_limit=self._webhook_limit,
             )
 
-    async def push(self, topic: Topic, message_id: str | None) -> None:
-        """Push to the topic's client now; returns once the provider took it.
+    async def push(self, topic: Topic, message_id: str | None) -> Outcome:
+        """Push to the topic's client now; returns what the provider said once it took it.
 
         `message_id` is the caller's for this push, the same when it is repeated. Raises TopicNotFoundError,
         ProviderFailedError, TokenDeadError, TooManyPushesError.
@@ -107,6 +107,7 @@ class PushServer:
         if outcome.verdict is not Verdict.DELIVERED:
             log.info("push_failed", channel=registration.channel, reason=outcome.reason)
             raise ProviderFailedError(outcome.reason)
+        return outcome
 
     async def forward(self, notice: OutgoingMessage) -> bool:
         """Queue a push of what the own bridge says of a topic; False when nobody is registered for it."""
