@@ -15,7 +15,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.kernel.sweeper import Sweep, Sweeper
 from bridge_server.notify.service import Publishing
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -69,13 +69,7 @@ class Parts:
         self.polling = Polling(store, self.cache, self.signals, clock)
         self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
         self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
-        self.publishing = Publishing(
-            SqlNotifyStore(self.database),
-            clock,
-            account_limit(settings.account_rate_per_hour, settings.account_burst),
-            read_kept_ms=settings.read_notification_ttl * 1000,
-            unread_kept_ms=settings.unread_notification_ttl * 1000,
-        )
+        self.publishing = _publishing(settings, self.database, clock)
         self.device_states = SqlDeviceStateStore(self.database)
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(sender_settings(settings))
@@ -84,35 +78,31 @@ class Parts:
         self.bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
         senders = {**self.push_channels.senders, OWN_CHANNEL: TopicSender(self._forward)}
         channels = Channels(senders, otherwise=self.sender)
-        self.push_server = PushServer(
+        self.push_server = self._push_server(channels, clock, ids)
+        self.dispatcher = Dispatcher(self.outbox_store, channels, self.signals, clock, self._forget_receiver)
+        self.sweeper = Sweeper(self._sweeps(), clock, settings.sweep_interval)
+
+    def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
+        return PushServer(
             SqlPushStore(self.database),
             channels,
             self.bridges,
             clock,
             ids,
             stopping=self.stopping,
-            lifetime_ms=settings.subscription_ttl * 1000,
-            webhook_limit=settings.max_topic_webhooks,
+            lifetime_ms=self.settings.subscription_ttl * 1000,
+            webhook_limit=self.settings.max_topic_webhooks,
         )
-        self.dispatcher = Dispatcher(
-            self.outbox_store,
-            channels,
-            self.signals,
-            clock,
-            self._forget_receiver,
-        )
-        self.sweeper = Sweeper(
-            (
-                self.relay.sweep,
-                self.buckets.sweep,
-                self.projects.sweep,
-                self.publishing.sweep,
-                self.inbox.sign_in.sweep,
-                self.push_server.sweep,
-                self._sweep_dead_letters,
-            ),
-            clock,
-            settings.sweep_interval,
+
+    def _sweeps(self) -> tuple[Sweep, ...]:
+        return (
+            self.relay.sweep,
+            self.buckets.sweep,
+            self.projects.sweep,
+            self.publishing.sweep,
+            self.inbox.sign_in.sweep,
+            self.push_server.sweep,
+            self._sweep_dead_letters,
         )
 
     def _inbox(self, clock: Clock, ids: IdMaker) -> InboxServices:
@@ -180,6 +170,16 @@ def _lifetimes(settings: Settings) -> Lifetimes:
         call_ms=settings.call_ttl * 1000,
         status_ms=settings.status_ttl * 1000,
         subscription_ms=settings.subscription_ttl * 1000,
+    )
+
+
+def _publishing(settings: Settings, database: SqliteDatabase, clock: Clock) -> Publishing:
+    return Publishing(
+        SqlNotifyStore(database),
+        clock,
+        account_limit(settings.account_rate_per_hour, settings.account_burst),
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
     )
 
 

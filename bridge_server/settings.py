@@ -5,29 +5,22 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
     PositiveInt,
-    SecretStr,
     ValidationError,
     model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
 
-from bridge_server.kernel.fields import http_url, web_origin
-from bridge_server.outbox.signature import Signer
 from bridge_server.push.keys import read_private_key
 from bridge_server.push.providers.apns_settings import ApnsSettings
 from bridge_server.push.providers.fcm import ENDPOINT as FCM_ENDPOINT
@@ -35,13 +28,27 @@ from bridge_server.push.providers.fcm import FcmSettings
 from bridge_server.push.providers.service_account import ServiceAccount
 from bridge_server.push.providers.webpush import WebPushSettings
 from bridge_server.push.webpush.vapid import checked_subject
+from bridge_server.setting_types import (
+    DAY,
+    HOUR,
+    Burst,
+    Directory,
+    Duration,
+    File,
+    Networks,
+    Origins,
+    Port,
+    Rate,
+    Seconds,
+    SigningSecret,
+    Token,
+    Url,
+    networks,
+)
 from bridge_server.version import USER_AGENT
-from bridge_server.web.client_address import Network
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
-_HOUR = 3600
-_DAY = 24 * _HOUR
 
 
 class SettingsError(Exception):
@@ -56,33 +63,9 @@ def _default_data_dir() -> Path:
     return (share if share.is_absolute() else Path.home() / ".local" / "share") / "bridge-server"
 
 
-def _networks(value: Any) -> Any:
-    if isinstance(value, str):
-        value = [part for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
-    if not isinstance(value, list | tuple):
-        raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
-    return tuple(ip_network(str(part).strip(), strict=False) for part in value)
-
-
-def _directory(value: Path) -> Path:
-    if value == Path():
-        raise ValueError("must name a directory: the database is never put into the working directory")
-    return value.expanduser().absolute()
-
-
-def _file(value: Path) -> Path:
-    if value == Path():
-        raise ValueError("must name a file, or be left out")
-    return value.expanduser()
-
-
-def _url(value: str) -> str:
-    return http_url(value).rstrip("/")
-
-
 def _text_of(file: Path) -> str:
     try:
-        return file.expanduser().read_text("utf-8")
+        return file.read_text("utf-8")
     except OSError as error:
         raise ValueError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -95,39 +78,6 @@ def _fault_of(name: str, read: Callable[[], object]) -> str | None:
     except ValueError as error:
         return f"{name}: {error}"
     return None
-
-
-def _not_empty(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value().strip()
-    if not text:
-        raise ValueError("must not be empty: anybody could send that")
-    return SecretStr(text)
-
-
-def _signing_secret(value: SecretStr) -> SecretStr:
-    Signer(value.get_secret_value())
-    return value
-
-
-def _origins(value: Any) -> Any:
-    if isinstance(value, str):
-        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
-    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
-        raise ValueError("must be origins such as https://app.example.org, in a list or separated by commas")
-    return tuple(web_origin(part) for part in value)
-
-
-Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
-Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_networks)]
-Url = Annotated[str, AfterValidator(_url)]
-Token = Annotated[SecretStr, AfterValidator(_not_empty)]
-SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
-Seconds = Annotated[int, Field(gt=0, le=10 * 365 * _DAY)]
-Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
-Burst = Annotated[int, Field(ge=1, le=1_000_000)]
-Duration = Annotated[float, Field(gt=0, le=10 * 365 * _DAY)]
-File = Annotated[Path, AfterValidator(_file)]
-Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 _PARTS_OF_A_KEY = {
@@ -146,7 +96,7 @@ class Settings(BaseSettings):
     public_url: Url | None = Field(
         None, description="How others reach this server; by default its own address."
     )
-    data_dir: Annotated[Path, AfterValidator(_directory)] = Field(
+    data_dir: Directory = Field(
         default_factory=_default_data_dir, description="Where the database lives. Made with mode 0700."
     )
 
@@ -167,7 +117,7 @@ class Settings(BaseSettings):
 
     trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is believed.")
     quota_exempt: Networks = Field(
-        _networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
+        networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
     )
     requests_per_second: Rate = Field(100, description="Requests per client address, in the long run.")
     requests_burst: Burst = Field(1000, description="Requests per client address, at once.")
@@ -176,12 +126,12 @@ class Settings(BaseSettings):
 
     relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
     session_ttl: Seconds = Field(
-        _DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
+        DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
     )
-    call_ttl: Seconds = Field(_HOUR, description="A call lives this long.")
-    status_ttl: Seconds = Field(_HOUR, description="A call status lives this long.")
+    call_ttl: Seconds = Field(HOUR, description="A call lives this long.")
+    status_ttl: Seconds = Field(HOUR, description="A call status lives this long.")
     subscription_ttl: Seconds = Field(
-        30 * _DAY, description="A webhook of /subscribe is called this long unless renewed."
+        30 * DAY, description="A webhook of /subscribe is called this long unless renewed."
     )
     max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
     max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
@@ -200,10 +150,10 @@ class Settings(BaseSettings):
         512 * 1024, description="The largest body that the notification service accepts."
     )
     read_notification_ttl: Seconds = Field(
-        90 * _DAY, description="A notification is kept this long after it was read."
+        90 * DAY, description="A notification is kept this long after it was read."
     )
     unread_notification_ttl: Seconds = Field(
-        365 * _DAY, description="A notification is kept at most this long after it was sent."
+        365 * DAY, description="A notification is kept at most this long after it was sent."
     )
     admin_token: Token | None = Field(
         None, description="Serve the admin API to whoever sends this bearer token."
@@ -213,7 +163,7 @@ class Settings(BaseSettings):
         (), description="Web pages that may use inboxes, such as https://app.example.org."
     )
     inbox_body_limit: PositiveInt = Field(64 * 1024, description="The largest body that an inbox accepts.")
-    inbox_token_ttl: Seconds = Field(30 * _DAY, description="Signing in to an inbox lasts this long.")
+    inbox_token_ttl: Seconds = Field(30 * DAY, description="Signing in to an inbox lasts this long.")
     sign_in_ttl: Seconds = Field(600, description="A nonce for signing in is good this long.")
     max_devices: PositiveInt = Field(16, description="Devices per account.")
     max_streams: PositiveInt = Field(32, description="Open streams per account.")
@@ -257,7 +207,7 @@ class Settings(BaseSettings):
     allow_private_webhooks: bool = Field(
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
-    dead_letter_ttl: Seconds = Field(7 * _DAY, description="How long a webhook that was given up is kept.")
+    dead_letter_ttl: Seconds = Field(7 * DAY, description="How long a webhook that was given up is kept.")
 
     @model_validator(mode="after")
     def _push_credentials_are_well_formed(self) -> Self:
