@@ -45,6 +45,13 @@ class NotAuthenticatedError(BridgeError):
     title = "Authentication is required"
 
 
+class ForbiddenError(BridgeError):
+    """The caller may not do this, whoever it is."""
+
+    code = "forbidden"
+    title = "Forbidden"
+
+
 class NotFoundError(BridgeError):
     """There is no such thing, or no longer; the two are deliberately told alike."""
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import (
     BridgeError,
     ConflictError,
+    ForbiddenError,
     GoneError,
     InvalidInputError,
     LimitError,
@@ -26,6 +27,7 @@ _HEADERS = ready_made({"Content-Type": "application/problem+json"})
 STATUS_OF_KIND: dict[type[BridgeError], int] = {
     InvalidInputError: 400,
     NotAuthenticatedError: 401,
+    ForbiddenError: 403,
     NotFoundError: 404,
     TooSlowError: 408,
     ConflictError: 409,

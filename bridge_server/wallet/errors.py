@@ -1,0 +1,114 @@
+"""What can go wrong between a dapp, the wallet and its node.
+
+Which JSON-RPC code each of them has, `rpc_errors` says.
+"""
+
+from typing import Any
+
+from bridge_server.kernel.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidInputError,
+    NotFoundError,
+    UnavailableError,
+    UpstreamError,
+)
+
+
+class InvalidParamsError(InvalidInputError):
+    """The parameters of a method break a rule; the detail begins with the place, such as `params[0].to`."""
+
+    code = "invalid-params"
+    title = "Invalid params"
+
+
+class UnknownAccountError(ForbiddenError):
+    """The wallet has no such account."""
+
+    code = "unknown-account"
+    title = "Unknown account"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"The wallet has no account {address}: eth_accounts lists those that it has.")
+
+
+class LockedError(ForbiddenError):
+    """The account's key is locked."""
+
+    code = "locked"
+    title = "The account is locked"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"The account {address} is locked: personal_unlockAccount opens it for a time.")
+
+
+class WrongPassphraseError(ForbiddenError):
+    """The passphrase does not open the account's key."""
+
+    code = "wrong-passphrase"
+    title = "Wrong passphrase"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"The passphrase does not open the account {address}.")
+
+
+class RejectedError(ForbiddenError):
+    """Who approves requests said no, or nothing in time."""
+
+    code = "rejected"
+    title = "The request was rejected"
+
+
+class WrongChainError(ConflictError):
+    """The request, or the node, is for another chain than the wallet."""
+
+    code = "wrong-chain"
+    title = "Wrong chain"
+
+
+class NoChainError(UnavailableError):
+    """Nobody has said which chain the wallet is on."""
+
+    code = "no-chain"
+    title = "No chain"
+
+    def __init__(self) -> None:
+        super().__init__("The wallet knows no chain: set chain_id, or node_url for the node's.")
+
+
+class NoNodeError(UnavailableError):
+    """There is no node, or it cannot be reached."""
+
+    code = "no-node"
+    title = "No node"
+
+
+class NodeError(UpstreamError):
+    """The node answered with a JSON-RPC error, which is passed on as it came."""
+
+    code = "node-error"
+    title = "The node refused"
+
+    def __init__(self, rpc_code: int, message: str, data: Any = None, *, has_data: bool = False) -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        self.data = data
+        self.has_data = has_data
+
+
+class TransactionRefusedError(ConflictError):
+    """The node calls the transaction invalid; it was not sent, and will not be."""
+
+    code = "transaction-refused"
+    title = "Transaction rejected"
+
+    def __init__(self, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.data = data
+
+
+class MethodNotFoundError(NotFoundError):
+    """There is no such method."""
+
+    code = "method-not-found"
+    title = "Method not found"

@@ -1,0 +1,132 @@
+"""Accounts, transactions and requests as the wallet's rules see them. Times are milliseconds since the Unix epoch."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NewType
+
+Address = NewType("Address", str)
+"""`0x` and 40 hexadecimal digits in lower case."""
+
+TransactionId = NewType("TransactionId", str)
+ApprovalId = NewType("ApprovalId", str)
+
+
+class AccountSource(StrEnum):
+    """Where an account's key comes from."""
+
+    DEVELOPMENT = "development"
+    RAW_KEY = "raw-key"
+    KEYSTORE = "keystore"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account of the wallet. `unlocked_until_ms` is None for one without an end."""
+
+    address: Address
+    source: AccountSource
+    is_unlocked: bool
+    unlocked_until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the client's address, and the page that it says it is (Origin), for the audit log."""
+
+    address: str
+    origin: str | None = None
+    request_id: str = ""
+
+
+class TransactionState(StrEnum):
+    """What has become of a transaction that the wallet was asked to send."""
+
+    QUEUED = "queued"
+    """Not signed yet: the node could not be asked for what was left open."""
+    SIGNED = "signed"
+    """Signed and stored; the node is not known to have it."""
+    SENT = "sent"
+    """The node has it."""
+    MINED = "mined"
+    """Its nonce is used on the chain, by it or by one that replaced it."""
+    REPLACED = "replaced"
+    """Another transaction with the same nonce was taken in its place."""
+    REFUSED = "refused"
+    """The node called it invalid; `error` says why. Its nonce is free again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """A transaction that the wallet was asked to send: the JSON text of its parameter, an object or raw bytes."""
+
+    transaction_id: TransactionId
+    sender: Address
+    params: bytes
+    asked_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTransaction:
+    """A transaction as it goes to the node. `transaction_hash` and `raw` are hexadecimal with `0x`."""
+
+    chain_id: int
+    nonce: int
+    transaction_hash: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTransaction:
+    """What the store knows of a transaction that it was asked to send; `signed` is None while it is queued."""
+
+    request: SendRequest
+    chain_id: int | None
+    state: TransactionState
+    signed: SignedTransaction | None
+    attempts: int
+    next_attempt_at_ms: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """What was signed: the hash that was signed, by which method, with whose key, asked by whom."""
+
+    at_ms: int
+    method: str
+    address: Address
+    signed_hash: str
+    caller: Caller
+    approval_id: ApprovalId | None = None
+
+
+class ApprovalState(StrEnum):
+    """What has become of a request that somebody must approve."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    """Nobody decided in time, or the caller left, or the server stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A request that waits for a decision. `subject` is the JSON text of what would be signed, whole."""
+
+    approval_id: ApprovalId
+    method: str
+    address: Address
+    subject: bytes
+    caller: Caller
+    asked_at_ms: int
+    expires_at_ms: int
+    state: ApprovalState = ApprovalState.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class RpcCall:
+    """One call of a batch, or alone: `params` is a list or an object, or None when it was left out."""
+
+    method: str
+    params: Any
