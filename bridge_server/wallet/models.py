@@ -1,4 +1,4 @@
-"""Accounts, transactions and requests as the wallet's rules see them. Times are milliseconds since the Unix epoch."""
+"""Accounts, transactions and requests as the rules see them. Times are milliseconds since the Unix epoch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -57,7 +57,7 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A transaction that the wallet was asked to send: the JSON text of its parameter, an object or raw bytes."""
+    """A transaction that was asked for: `params` is the JSON text of the parameter, an object or raw DATA."""
 
     transaction_id: TransactionId
     sender: Address
@@ -77,7 +77,7 @@ class SignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class StoredTransaction:
-    """What the store knows of a transaction that it was asked to send; `signed` is None while it is queued."""
+    """What has become of a transaction that was asked for; `signed` is None while it is queued."""
 
     request: SendRequest
     chain_id: int | None
