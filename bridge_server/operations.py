@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
@@ -19,6 +19,7 @@ from bridge_server.push.bridges import Bridges
 from bridge_server.push.service import PushServer
 from bridge_server.push_channels import PushChannels
 from bridge_server.settings import Settings
+from bridge_server.storage.approval_store import SqlApprovalStore
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
 from bridge_server.storage.database import Database
 from bridge_server.storage.device_state_store import SqlDeviceStateStore
@@ -28,6 +29,7 @@ from bridge_server.storage.push_store import SqlPushStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
 from bridge_server.version import USER_AGENT
+from bridge_server.wallet.store import ApprovalStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,9 @@ class Operations:
     projects: Projects
     subscriptions: Subscriptions
     devices: DeviceStateStore
+    approvals: ApprovalStore
     database: Database
+    clock: Clock
 
 
 @asynccontextmanager
@@ -60,7 +64,9 @@ async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIte
             Projects(SqlProjectStore(database), clock, ids, os.urandom),
             Subscriptions(SqlSubscriptionStore(database), clock, ids),
             SqlDeviceStateStore(database),
+            SqlApprovalStore(database),
             database,
+            clock,
         )
 
 

@@ -1,15 +1,20 @@
 """The kinds of values that settings have: what each may be, and what is said of one that it may not be."""
 
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
+from bridge_server.ethereum.rfc3986 import is_host_and_port
 from bridge_server.kernel.fields import http_url, web_origin
 from bridge_server.outbox.signature import Signer
 from bridge_server.web.client_address import Network
+
+DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
+"""The words of everybody's development accounts: local nodes give them money."""
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -22,6 +27,14 @@ def networks(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _directory(value: Path) -> Path:
@@ -38,6 +51,24 @@ def _file(value: Path) -> Path:
 
 def _url(value: str) -> str:
     return http_url(value).rstrip("/")
+
+
+def _node_url(value: SecretStr) -> SecretStr:
+    url = value.get_secret_value()
+    if urlsplit(url).scheme in ("ws", "wss"):
+        raise ValueError("the node is asked over HTTP: name its http or https endpoint")
+    return SecretStr(http_url(url))
+
+
+def _host_names(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise ValueError("must be names such as wallet.example.org, in a list or separated by commas")
+    for part in value:
+        if not is_host_and_port(part) or ":" in part.rpartition("]")[2]:
+            raise ValueError(f"{part} is no host name: write it without scheme, port and path")
+    return tuple(part.lower() for part in value)
 
 
 def _not_empty(value: SecretStr) -> SecretStr:
@@ -62,7 +93,11 @@ def _origins(value: Any) -> Any:
 
 Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
+HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]
 Url = Annotated[str, AfterValidator(_url)]
+NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
+"""Secret, because providers put keys into it."""
+ChainId = Annotated[int, Field(ge=1, lt=2**63)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
 Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     Field,
     PositiveInt,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -30,12 +31,16 @@ from bridge_server.push.providers.webpush import WebPushSettings
 from bridge_server.push.webpush.vapid import checked_subject
 from bridge_server.setting_types import (
     DAY,
+    DEVELOPMENT_MNEMONIC,
     HOUR,
     Burst,
+    ChainId,
     Directory,
     Duration,
     File,
+    HostNames,
     Networks,
+    NodeUrl,
     Origins,
     Port,
     Rate,
@@ -43,6 +48,7 @@ from bridge_server.setting_types import (
     SigningSecret,
     Token,
     Url,
+    is_loopback,
     networks,
 )
 from bridge_server.version import USER_AGENT
@@ -200,6 +206,51 @@ class Settings(BaseSettings):
         "", description="Web Push: whom push services write to, mailto:you@example.org or an https URL."
     )
 
+    rpc_token: Token | None = Field(
+        None, description="The wallet answers whoever sends this bearer token; without one, loopback only."
+    )
+    rpc_hosts: HostNames = Field((), description="Further names that the wallet may be called by (Host).")
+    rpc_origins: Origins = Field(
+        (), description="Web pages that may call the wallet, such as https://app.example.org."
+    )
+    rpc_body_limit: PositiveInt = Field(2**20, description="The largest body that the wallet accepts.")
+    node_url: NodeUrl | None = Field(None, description="The Ethereum node's JSON-RPC endpoint, over HTTP.")
+    node_timeout: Duration = Field(10, description="How long the node may take to answer.")
+    chain_id: ChainId | None = Field(None, description="The wallet's chain; by default the node's.")
+    typed_data_scheme: Literal["eip712", "eip191"] = Field(
+        "eip712",
+        description="eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would.",
+    )
+    approve: Literal["auto", "queue"] = Field(
+        "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
+    )
+    approval_timeout: Seconds = Field(300, description="A request waits this long to be approved.")
+    settled_request_ttl: Seconds = Field(
+        30 * DAY, description="Transactions that are done and requests that were decided are kept this long."
+    )
+    keystore_dir: Directory | None = Field(
+        None, description="Where the wallet's key files are; by default `keystore` in `data_dir`."
+    )
+    light_kdf: bool = Field(
+        False, description="New key files are quicker to open, for their owner and for a thief."
+    )
+    private_keys: Token | None = Field(
+        None, description="Keys of the wallet, in hexadecimal, separated by commas. Never locked."
+    )
+    private_keys_file: File | None = Field(None, description="The same in a file, separated by lines.")
+    dev_accounts: bool = Field(
+        False, description="Have accounts whose keys everybody knows, for development."
+    )
+    dev_account_count: Annotated[int, Field(ge=1, le=1000)] = Field(
+        10, description="How many accounts for development."
+    )
+    dev_mnemonic: Token = Field(
+        SecretStr(DEVELOPMENT_MNEMONIC), description="The words that they are made from (BIP-39)."
+    )
+    dev_accounts_public: bool = Field(
+        False, description="Have them even where others than this machine can reach the server."
+    )
+
     webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
     webhook_secret: SigningSecret | None = Field(
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
@@ -225,6 +276,15 @@ class Settings(BaseSettings):
                 faults += [f"{name}: is set, but {key} is not" for name in others if getattr(self, name)]
         if faults:
             raise ValueError("\n".join(faults))
+        return self
+
+    @model_validator(mode="after")
+    def _published_keys_stay_on_this_machine(self) -> Self:
+        if self.dev_accounts and not self.dev_accounts_public and not is_loopback(self.host):
+            raise ValueError(
+                f"dev_accounts: everybody knows their keys, and host {self.host} is open to others than this "
+                "machine: listen on 127.0.0.1, leave them out, or force it with dev_accounts_public"
+            )
         return self
 
     @model_validator(mode="after")
@@ -285,6 +345,16 @@ class Settings(BaseSettings):
             self.allow_private_webhooks,
             USER_AGENT,
         )
+
+    @property
+    def keystore(self) -> Path:
+        """The directory of the wallet's key files."""
+        return self.keystore_dir or self.data_dir / "keystore"
+
+    @property
+    def audit_file(self) -> Path:
+        """What the wallet has signed is written here."""
+        return self.data_dir / "audit.log"
 
     @property
     def database_file(self) -> Path:

@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from bridge_server.cli.approvals import approvals_group
 from bridge_server.cli.backup import backup_command
 from bridge_server.cli.config import config_group
 from bridge_server.cli.device import device_group
@@ -25,6 +26,7 @@ def commands() -> None:
 commands.add_command(serve_command)
 commands.add_command(project_group)
 commands.add_command(subscriber_group)
+commands.add_command(approvals_group)
 commands.add_command(config_group)
 commands.add_command(backup_command)
 commands.add_command(device_group)

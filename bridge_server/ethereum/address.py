@@ -27,6 +27,11 @@ def is_valid_checksum(address: str) -> bool:
     return digits in (lower_case_digits, digits.upper()) or checksummed(f"0x{lower_case_digits}") == address
 
 
+def address_of_public_key(public_key: bytes) -> str:
+    """The account of a key, with its checksum; `public_key` is uncompressed: 65 bytes from 0x04 on."""
+    return checksummed(f"0x{keccak256(public_key[1:])[-_DIGITS // 2 :].hex()}")
+
+
 def _clear_case(digits: bytes, capitals: bytes) -> bytes:
     """Turn letters into capitals where there is a case bit, all forty at once.
 

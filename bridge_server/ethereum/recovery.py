@@ -2,13 +2,11 @@
 
 from coincurve import PublicKey
 
-from bridge_server.ethereum.address import checksummed
-from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.address import address_of_public_key
 
 _DIGEST_BYTES = 32
 _NUMBER_BYTES = 32
 _SIGNATURE_BYTES = 65
-_ADDRESS_BYTES = 20
 
 # The number of points on secp256k1 (SEC 2, section 2.4.1).
 _CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
@@ -35,8 +33,7 @@ def recover_address(digest: bytes, signature: bytes) -> str:
         key = PublicKey.from_signature_and_message(signature[:-1] + parity, digest, hasher=None)
     except ValueError:
         raise SignatureError("r of the signature is not a point of the curve") from None
-    hashed_key = keccak256(key.format(compressed=False)[1:])
-    return checksummed(f"0x{hashed_key[-_ADDRESS_BYTES:].hex()}")
+    return address_of_public_key(key.format(compressed=False))
 
 
 def _parity(signature: bytes) -> bytes:

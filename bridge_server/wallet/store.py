@@ -91,15 +91,19 @@ class ApprovalStore(Protocol):
         ...
 
     async def get(self, approval_id: ApprovalId) -> Approval | None:
-        """One request; an id may be given by its unambiguous beginning."""
+        """One request."""
+        ...
+
+    async def named(self, beginning: str) -> Sequence[Approval]:
+        """At most two requests whose ids begin so, whatever became of them."""
         ...
 
     async def pending(self, now_ms: int) -> Sequence[Approval]:
-        """Those that wait, oldest first."""
+        """Those that wait and whose time is not over, oldest first."""
         ...
 
     async def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> bool:
-        """Settle a pending request; False when it is not pending any more."""
+        """Settle a pending request; False when it is not pending any more, or its time is over."""
         ...
 
     async def expire_all(self) -> int:

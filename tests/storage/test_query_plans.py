@@ -15,7 +15,7 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
-_MIXED_MODULES = ("device_state_store", "device_store", "outbox_store", "push_store")
+_MIXED_MODULES = ("approval_store", "device_state_store", "device_store", "outbox_store", "push_store")
 """Modules that hold more than statements."""
 
 # What is owed is counted by destination, in an index, when the server starts and once a minute.

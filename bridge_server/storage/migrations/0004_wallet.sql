@@ -15,4 +15,5 @@ CREATE TABLE wallet_approvals (
     state TEXT NOT NULL,                    -- pending, approved, rejected, expired
     decided_at_ms INTEGER
 );
-CREATE INDEX wallet_approvals_pending ON wallet_approvals (id) WHERE state = 'pending';
+CREATE INDEX wallet_approvals_pending ON wallet_approvals (state) WHERE state = 'pending';
+CREATE INDEX wallet_approvals_by_age ON wallet_approvals (asked_at_ms);

@@ -1,0 +1,116 @@
+"""RLP, the encoding of transactions: strings of bytes, and lists of them to any depth (Yellow Paper, B).
+
+Each item has exactly one encoding; the reader refuses all others.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+Item: TypeAlias = "bytes | Sequence[Item]"
+
+MAX_DEPTH = 16
+"""How deep lists may lie in lists when they are read; transactions need five."""
+
+_STRING = 0x80
+_LIST = 0xC0
+_SHORT = 55  # the longest content whose length stands in the first byte
+
+_STRING_HEADS = [bytes([_STRING + length]) for length in range(_SHORT + 1)]
+_LIST_HEADS = [bytes([_LIST + length]) for length in range(_SHORT + 1)]
+
+
+class RlpError(ValueError):
+    """The bytes are not RLP, or not the one encoding of what they mean."""
+
+
+def encode(item: Item) -> bytes:
+    """The encoding of a string of bytes, or of a list."""
+    if isinstance(item, bytes):
+        return _encode_string(item)
+    return encode_list(b"".join(map(encode, item)))
+
+
+def encode_list(encoded_items: bytes) -> bytes:
+    """The encoding of the list whose items, each encoded, are joined to these bytes."""
+    length = len(encoded_items)
+    head = _LIST_HEADS[length] if length <= _SHORT else _long_head(_LIST, length)
+    return head + encoded_items
+
+
+def decode(data: bytes) -> Item:
+    """The string or list (as a Python list) that the bytes are the encoding of; raises RlpError."""
+    item, end = _decode_item(data, 0, len(data), 0)
+    if end != len(data):
+        raise RlpError(f"{len(data) - end} bytes follow after the end")
+    return item
+
+
+def number(value: int) -> bytes:
+    """A number from 0 on as a string of bytes: big-endian without leading zeros, 0 is empty."""
+    return value.to_bytes((value.bit_length() + 7) >> 3)
+
+
+def number_of(item: Item) -> int:
+    """The number that a string of bytes stands for; raises RlpError for a list and for leading zeros."""
+    if not isinstance(item, bytes):
+        raise RlpError("must be a number, and is a list")
+    if item.startswith(b"\0"):
+        raise RlpError("must be a number without leading zero bytes; zero is the empty string")
+    return int.from_bytes(item)
+
+
+def _encode_string(content: bytes) -> bytes:
+    length = len(content)
+    if length == 1 and content[0] < _STRING:
+        return content
+    return (_STRING_HEADS[length] if length <= _SHORT else _long_head(_STRING, length)) + content
+
+
+def _long_head(kind: int, length: int) -> bytes:
+    length_bytes = number(length)
+    return bytes([kind + _SHORT + len(length_bytes)]) + length_bytes
+
+
+def _decode_item(data: bytes, start: int, limit: int, depth: int) -> tuple[Item, int]:
+    """The item that begins at `start`, and where it ends, which is not after `limit`."""
+    if start >= limit:
+        raise RlpError(f"an item is missing at byte {start}")
+    first = data[start]
+    if first < _STRING:
+        return data[start : start + 1], start + 1
+    kind = _STRING if first < _LIST else _LIST
+    content, end = _content(data, start, limit, kind)
+    if kind == _STRING:
+        return _decode_string(data, start, content, end), end
+    if depth == MAX_DEPTH:
+        raise RlpError(f"lists lie in one another more than {MAX_DEPTH} deep")
+    return _decode_items(data, content, end, depth + 1), end
+
+
+def _content(data: bytes, start: int, limit: int, kind: int) -> tuple[int, int]:
+    """Where the content of the item at `start` begins and ends."""
+    length, content = data[start] - kind, start + 1
+    if length > _SHORT:
+        length_bytes = data[content : content + length - _SHORT]
+        content += length - _SHORT
+        length = int.from_bytes(length_bytes)
+        if length <= _SHORT or length_bytes.startswith(b"\0"):
+            raise RlpError(f"the length at byte {start} is not in its shortest form")
+    if content + length > limit:
+        raise RlpError(f"the item at byte {start} ends after what it lies in")
+    return content, content + length
+
+
+def _decode_string(data: bytes, start: int, content: int, end: int) -> bytes:
+    string = data[content:end]
+    if len(string) == 1 and string[0] < _STRING:
+        raise RlpError(f"the single byte at byte {start} must stand for itself, without a length")
+    return string
+
+
+def _decode_items(data: bytes, start: int, end: int, depth: int) -> list[Item]:
+    items = []
+    while start < end:
+        item, start = _decode_item(data, start, end, depth)
+        items.append(item)
+    return items

@@ -1,0 +1,201 @@
+"""Transactions as they are signed: legacy ones for one chain (EIP-155), EIP-2930 and EIP-1559.
+
+Prices, fees and values are in wei. An address is a string, as `address` has it, in any letter case.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from bridge_server.ethereum import rlp
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.signing_key import SigningKey
+
+MAX_CHAIN_ID = (2**64 - 1) // 2 - 36  # EIP-2294
+MAX_NONCE = 2**64 - 2  # EIP-2681
+MAX_GAS = 2**64 - 1
+MAX_WEI = 2**256 - 1
+
+LEGACY_TYPE, ACCESS_LIST_TYPE, FEE_MARKET_TYPE, BLOB_TYPE, SET_CODE_TYPE = range(5)
+
+LEGACY_V = 35
+"""What EIP-155 adds to twice the chain id and the parity."""
+
+
+class TransactionError(ValueError):
+    """A field is out of its range; the text begins with its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessListEntry:
+    """A contract, and the slots of its storage (32 bytes each), that a transaction says it will use."""
+
+    address: str
+    storage_keys: tuple[bytes, ...] = ()
+
+
+AccessList: TypeAlias = tuple[AccessListEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LegacyTransaction:
+    """A transaction with one price for gas. `to` None creates a contract out of `data`."""
+
+    type: ClassVar[int] = LEGACY_TYPE
+
+    chain_id: int
+    nonce: int
+    gas_price: int
+    gas: int
+    to: str | None
+    value: int = 0
+    data: bytes = b""
+
+    def __post_init__(self) -> None:
+        _check(self)
+        check_range("gas_price", self.gas_price, MAX_WEI)
+
+    def fields(self) -> list[rlp.Item]:
+        """What is signed, in order, but for the chain id."""
+        number = rlp.number
+        return [
+            number(self.nonce),
+            number(self.gas_price),
+            number(self.gas),
+            address_bytes(self.to),
+            number(self.value),
+            self.data,
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessListTransaction:
+    """The same with an access list (EIP-2930)."""
+
+    type: ClassVar[int] = ACCESS_LIST_TYPE
+
+    chain_id: int
+    nonce: int
+    gas_price: int
+    gas: int
+    to: str | None
+    value: int = 0
+    data: bytes = b""
+    access_list: AccessList = ()
+
+    def __post_init__(self) -> None:
+        _check(self)
+        check_range("gas_price", self.gas_price, MAX_WEI)
+        _check_access_list(self.access_list)
+
+    def fields(self) -> list[rlp.Item]:
+        """What is signed, in order."""
+        number = rlp.number
+        return [
+            number(self.chain_id),
+            number(self.nonce),
+            number(self.gas_price),
+            number(self.gas),
+            address_bytes(self.to),
+            number(self.value),
+            self.data,
+            _access_list_item(self.access_list),
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeeMarketTransaction:
+    """A transaction that pays the block's base fee and something on top, up to a maximum (EIP-1559)."""
+
+    type: ClassVar[int] = FEE_MARKET_TYPE
+
+    chain_id: int
+    nonce: int
+    max_priority_fee_per_gas: int
+    max_fee_per_gas: int
+    gas: int
+    to: str | None
+    value: int = 0
+    data: bytes = b""
+    access_list: AccessList = ()
+
+    def __post_init__(self) -> None:
+        _check(self)
+        check_fees(self.max_priority_fee_per_gas, self.max_fee_per_gas)
+        _check_access_list(self.access_list)
+
+    def fields(self) -> list[rlp.Item]:
+        """What is signed, in order."""
+        number = rlp.number
+        return [
+            number(self.chain_id),
+            number(self.nonce),
+            number(self.max_priority_fee_per_gas),
+            number(self.max_fee_per_gas),
+            number(self.gas),
+            address_bytes(self.to),
+            number(self.value),
+            self.data,
+            _access_list_item(self.access_list),
+        ]
+
+
+Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTransaction
+
+
+def signing_hash(transaction: Transaction) -> bytes:
+    """The 32 bytes whose signature makes the transaction valid."""
+    return _signing_hash(transaction, _encoded_fields(transaction))
+
+
+def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, bytes]:
+    """The signed transaction as a node takes it, and its hash, by which it is known on the chain."""
+    fields = _encoded_fields(transaction)
+    r, s, parity = key.sign_parity(_signing_hash(transaction, fields))
+    v = legacy_v(transaction.chain_id, parity) if transaction.type == LEGACY_TYPE else parity
+    signature = _joined([rlp.number(v), rlp.number(r), rlp.number(s)])
+    raw = _envelope(transaction.type, fields + signature)
+    return raw, keccak256(raw)
+
+
+def legacy_v(chain_id: int, parity: int) -> int:
+    """The v that binds a legacy transaction's signature to a chain (EIP-155)."""
+    return LEGACY_V + 2 * chain_id + parity
+
+
+def check_range(name: str, value: int, maximum: int, minimum: int = 0) -> None:
+    """Raise TransactionError unless the value lies in its range."""
+    if not minimum <= value <= maximum:
+        raise TransactionError(f"{name} must lie between {minimum} and {maximum:#x}, and is {value:#x}")
+
+
+def check_fees(max_priority_fee_per_gas: int, max_fee_per_gas: int) -> None:
+    """Raise TransactionError unless the tip fits under the maximum, as EIP-1559 demands."""
+    check_range("max_fee_per_gas", max_fee_per_gas, MAX_WEI)
+    check_range("max_priority_fee_per_gas", max_priority_fee_per_gas, MAX_WEI)
+    if max_priority_fee_per_gas > max_fee_per_gas:
+        raise TransactionError(
+            f"max_priority_fee_per_gas ({max_priority_fee_per_gas}) must not be greater than "
+            f"max_fee_per_gas ({max_fee_per_gas})"
+        )
+
+
+def address_bytes(address: str | None) -> bytes:
+    """The 20 bytes of an address; none for None."""
+    return b"" if address is None else bytes.fromhex(address[2:])
+
+
+def _check(transaction: Transaction) -> None:
+    check_range("chain_id", transaction.chain_id, MAX_CHAIN_ID, minimum=1)
+    check_range("nonce", transaction.nonce, MAX_NONCE)
+    check_range("gas", transaction.gas, MAX_GAS)
+    check_range("value", transaction.value, MAX_WEI)
+    _check_address("to", transaction.to)
+    if transaction.to is None and not transaction.data:
+        raise TransactionError("data must hold the code of the contract that is created when there is no to")
+
+
+def _check_access_list(access_list: AccessList) -> None:
+    for number, entry in enumerate(access_list):
+        _check_address(f"access_list[{number}].address", entry.address)
+        if any(len(key) != 32 for key in entry.storage_keys):
+            raise TransactionError(f"access_list[{number}].storage_keys must have 32 bytes each")
