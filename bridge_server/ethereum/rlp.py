@@ -11,6 +11,9 @@ Item: TypeAlias = "bytes | Sequence[Item]"
 MAX_DEPTH = 16
 """How deep lists may lie in lists when they are read; transactions need five."""
 
+MAX_ITEMS = 100_000
+"""How many strings and lists are read at most; no block has room for a transaction with more."""
+
 _STRING = 0x80
 _LIST = 0xC0
 _SHORT = 55  # the longest content whose length stands in the first byte
@@ -39,10 +42,28 @@ def encode_list(encoded_items: bytes) -> bytes:
 
 def decode(data: bytes) -> Item:
     """The string or list (as a Python list) that the bytes are the encoding of; raises RlpError."""
-    item, end = _decode_item(data, 0, len(data), 0)
-    if end != len(data):
-        raise RlpError(f"{len(data) - end} bytes follow after the end")
-    return item
+    whole: list[Item] = []
+    open_lists = [(whole, len(data))]  # each with where it ends; the last is the innermost
+    position = count = 0
+    while open_lists:
+        items, end = open_lists[-1]
+        if position == end:
+            open_lists.pop()
+            continue
+        content, after = _content(data, position, end)
+        if data[position] < _LIST:
+            items.append(_string(data, position, content, after))
+            position = after
+        else:
+            items.append(inner := [])
+            open_lists.append((inner, after))
+            position = content
+        count += 1
+        if count > MAX_ITEMS or len(open_lists) > MAX_DEPTH + 1:
+            raise RlpError(f"there are more than {MAX_ITEMS} items, or {MAX_DEPTH} lists in one another")
+    if len(whole) != 1:
+        raise RlpError(f"one item must be encoded, and there are {len(whole)}")
+    return whole[0]
 
 
 def number(value: int) -> bytes:
@@ -71,25 +92,12 @@ def _long_head(kind: int, length: int) -> bytes:
     return bytes([kind + _SHORT + len(length_bytes)]) + length_bytes
 
 
-def _decode_item(data: bytes, start: int, limit: int, depth: int) -> tuple[Item, int]:
-    """The item that begins at `start`, and where it ends, which is not after `limit`."""
-    if start >= limit:
-        raise RlpError(f"an item is missing at byte {start}")
+def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
+    """Where the content of the item at `start` begins and ends, which is not after `limit`."""
     first = data[start]
     if first < _STRING:
-        return data[start : start + 1], start + 1
-    kind = _STRING if first < _LIST else _LIST
-    content, end = _content(data, start, limit, kind)
-    if kind == _STRING:
-        return _decode_string(data, start, content, end), end
-    if depth == MAX_DEPTH:
-        raise RlpError(f"lists lie in one another more than {MAX_DEPTH} deep")
-    return _decode_items(data, content, end, depth + 1), end
-
-
-def _content(data: bytes, start: int, limit: int, kind: int) -> tuple[int, int]:
-    """Where the content of the item at `start` begins and ends."""
-    length, content = data[start] - kind, start + 1
+        return start, start + 1
+    length, content = first - (_STRING if first < _LIST else _LIST), start + 1
     if length > _SHORT:
         length_bytes = data[content : content + length - _SHORT]
         content += length - _SHORT
@@ -101,16 +109,8 @@ def _content(data: bytes, start: int, limit: int, kind: int) -> tuple[int, int]:
     return content, content + length
 
 
-def _decode_string(data: bytes, start: int, content: int, end: int) -> bytes:
+def _string(data: bytes, start: int, content: int, end: int) -> bytes:
     string = data[content:end]
-    if len(string) == 1 and string[0] < _STRING:
+    if content > start and len(string) == 1 and string[0] < _STRING:
         raise RlpError(f"the single byte at byte {start} must stand for itself, without a length")
     return string
-
-
-def _decode_items(data: bytes, start: int, end: int, depth: int) -> list[Item]:
-    items = []
-    while start < end:
-        item, start = _decode_item(data, start, end, depth)
-        items.append(item)
-    return items

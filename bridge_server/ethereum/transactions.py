@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from bridge_server.ethereum import rlp
+from bridge_server.ethereum.hex_data import ADDRESS_BYTES, HexError, data_of
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.signing_key import SigningKey
 
@@ -19,6 +20,11 @@ LEGACY_TYPE, ACCESS_LIST_TYPE, FEE_MARKET_TYPE, BLOB_TYPE, SET_CODE_TYPE = range
 
 LEGACY_V = 35
 """What EIP-155 adds to twice the chain id and the parity."""
+
+STORAGE_KEY_BYTES = 32
+
+_TYPE_PREFIXES = (b"", b"\x01", b"\x02")
+_TWO_EMPTY_STRINGS = b"\x80\x80"  # they stand where r and s will
 
 
 class TransactionError(ValueError):
@@ -189,13 +195,44 @@ def _check(transaction: Transaction) -> None:
     check_range("nonce", transaction.nonce, MAX_NONCE)
     check_range("gas", transaction.gas, MAX_GAS)
     check_range("value", transaction.value, MAX_WEI)
-    _check_address("to", transaction.to)
-    if transaction.to is None and not transaction.data:
-        raise TransactionError("data must hold the code of the contract that is created when there is no to")
+    if transaction.to is not None:
+        _check_address("to", transaction.to)
 
 
 def _check_access_list(access_list: AccessList) -> None:
-    for number, entry in enumerate(access_list):
-        _check_address(f"access_list[{number}].address", entry.address)
-        if any(len(key) != 32 for key in entry.storage_keys):
-            raise TransactionError(f"access_list[{number}].storage_keys must have 32 bytes each")
+    for position, entry in enumerate(access_list):
+        _check_address(f"access_list[{position}].address", entry.address)
+        if any(len(key) != STORAGE_KEY_BYTES for key in entry.storage_keys):
+            raise TransactionError(
+                f"access_list[{position}].storage_keys must have {STORAGE_KEY_BYTES} bytes each"
+            )
+
+
+def _check_address(name: str, address: str) -> None:
+    try:
+        data_of(address, ADDRESS_BYTES)
+    except HexError as error:
+        raise TransactionError(f"{name} {error}") from None
+
+
+def _access_list_item(access_list: AccessList) -> rlp.Item:
+    return [[address_bytes(entry.address), entry.storage_keys] for entry in access_list]
+
+
+def _encoded_fields(transaction: Transaction) -> bytes:
+    return _joined(transaction.fields())
+
+
+def _joined(items: list[rlp.Item]) -> bytes:
+    return b"".join(map(rlp.encode, items))
+
+
+def _signing_hash(transaction: Transaction, encoded_fields: bytes) -> bytes:
+    if transaction.type == LEGACY_TYPE:
+        encoded_fields += rlp.encode(rlp.number(transaction.chain_id)) + _TWO_EMPTY_STRINGS
+    return keccak256(_envelope(transaction.type, encoded_fields))
+
+
+def _envelope(transaction_type: int, encoded_fields: bytes) -> bytes:
+    """The list of the fields, behind its type if it has one (EIP-2718)."""
+    return _TYPE_PREFIXES[transaction_type] + rlp.encode_list(encoded_fields)

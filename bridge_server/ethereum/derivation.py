@@ -1,0 +1,81 @@
+"""Many keys from one seed (BIP-32), and the path on which wallets look for Ethereum's (BIP-44)."""
+
+import hmac
+import re
+from dataclasses import dataclass, field
+
+from coincurve import PrivateKey
+
+HARDENED = 2**31
+"""Added to an index that is written with an apostrophe."""
+
+_MASTER_KEY = b"Bitcoin seed"
+_SEED_SIZES = range(16, 65)
+_HALF = 32
+_STEP = re.compile(r"(0|[1-9][0-9]{0,9})(['hH]?)", re.ASCII)
+
+
+class DerivationError(ValueError):
+    """The seed or the path is none, or there is no key there; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedKey:
+    """A private key of 32 bytes, and the chain code from which, with it, its children follow."""
+
+    secret: bytes = field(repr=False)
+    chain_code: bytes = field(repr=False)
+
+    def child(self, index: int) -> "ExtendedKey":
+        """The child at the index, which is `HARDENED` or more for a hardened one. Raises DerivationError."""
+        key = PrivateKey(self.secret)
+        parent = b"\0" + self.secret if index >= HARDENED else key.public_key.format()
+        tweak, chain_code = _halves(self.chain_code, parent + index.to_bytes(4))
+        try:
+            return ExtendedKey(key.add(tweak).secret, chain_code)
+        except ValueError:
+            raise DerivationError("there is no key at this index: take the next") from None
+
+    def descendant(self, path: str) -> "ExtendedKey":
+        """The key at a path such as `m/44'/60'/0'/0/0`, from here. Raises DerivationError."""
+        key = self
+        for index in _indexes(path):
+            key = key.child(index)
+        return key
+
+
+def master_key(seed: bytes) -> ExtendedKey:
+    """The key that a seed of 16 to 64 bytes stands for. Raises DerivationError."""
+    if len(seed) not in _SEED_SIZES:
+        raise DerivationError(f"a seed has 16 to 64 bytes, and this one {len(seed)}")
+    secret, chain_code = _halves(_MASTER_KEY, seed)
+    try:
+        return ExtendedKey(PrivateKey(secret).secret, chain_code)
+    except ValueError:
+        raise DerivationError("this seed stands for no key: take another") from None
+
+
+def account_path(index: int) -> str:
+    """Where wallets look for the account with this number, from 0 on (BIP-44; Ethereum is coin 60)."""
+    return f"m/44'/60'/0'/0/{index}"
+
+
+def _halves(key: bytes, data: bytes) -> tuple[bytes, bytes]:
+    digest = hmac.digest(key, data, "sha512")
+    return digest[:_HALF], digest[_HALF:]
+
+
+def _indexes(path: str) -> list[int]:
+    root, *steps = path.split("/")
+    if root != "m":
+        raise DerivationError(f"a path begins with m, such as {account_path(0)}, and this one is {path!r}")
+    return [_index(step) for step in steps]
+
+
+def _index(step: str) -> int:
+    spelled = _STEP.fullmatch(step)
+    if spelled is None or int(spelled[1]) >= HARDENED:
+        raise DerivationError(
+            f"a step of a path is a number below {HARDENED}, with ' behind it if it is hardened, not {step!r}"
+        )
+    return int(spelled[1]) + (HARDENED if spelled[2] else 0)

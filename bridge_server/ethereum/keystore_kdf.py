@@ -1,0 +1,88 @@
+"""How a keystore makes its cipher's key from a passphrase: slowly, which is what makes guessing slow.
+
+Both functions run beside other threads. What a file may ask for is bounded: it may come from anybody.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from Crypto.Protocol.KDF import scrypt
+
+KEY_BYTES = 32
+
+_MOST_ROUNDS = 10_000_000
+_MOST_MEMORY_BYTES = 2**30
+_MOST_STEPS = 2**26
+_MOST_BLOCKS = 2**14
+
+
+class CostError(ValueError):
+    """The parameters are none, or ask for too much; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScryptCost:
+    """The parameters of RFC 7914: it takes 128·n·r bytes of memory, and time like n·r·p.
+
+    Raises CostError when n is no power of two, or the whole too much: above 1 GiB, or 32 times the standard.
+    """
+
+    n: int
+    r: int
+    p: int
+
+    def __post_init__(self) -> None:
+        if self.n < 2 or self.n & (self.n - 1) or self.r < 1 or self.p < 1:
+            raise CostError("n must be a power of two from 2 on, r and p at least 1")
+        if (
+            128 * self.n * self.r > _MOST_MEMORY_BYTES
+            or self.n * self.r * self.p > _MOST_STEPS
+            or self.r * self.p > _MOST_BLOCKS
+        ):
+            raise CostError(f"n = {self.n}, r = {self.r}, p = {self.p} ask for too much memory or time")
+
+
+STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)
+"""That of geth: about a second and 256 MiB."""
+
+LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)
+"""That of geth's `--lightkdf`: about a tenth of the time, and 4 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scrypt:
+    """RFC 7914."""
+
+    cost: ScryptCost
+    salt: bytes
+
+    def key(self, passphrase: bytes) -> bytes:
+        """The 32 bytes that follow from the passphrase."""
+        n, r, p = self.cost.n, self.cost.r, self.cost.p
+        if n.bit_length() <= 16 * r:
+            memory_bytes = 128 * r * (n + p + 2)
+            return hashlib.scrypt(
+                passphrase, salt=self.salt, n=n, r=r, p=p, maxmem=memory_bytes, dklen=KEY_BYTES
+            )
+        # RFC 7914 forbids these, and OpenSSL refuses them. The keystore's own test vector is one of them.
+        return bytes(scrypt(passphrase, self.salt, KEY_BYTES, N=n, r=r, p=p))
+
+
+@dataclass(frozen=True, slots=True)
+class Pbkdf2:
+    """RFC 8018, with HMAC-SHA256. Raises CostError for no rounds, and for more than ten million."""
+
+    rounds: int
+    salt: bytes
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rounds <= _MOST_ROUNDS:
+            raise CostError(f"c must lie between 1 and {_MOST_ROUNDS}, and is {self.rounds}")
+
+    def key(self, passphrase: bytes) -> bytes:
+        """The 32 bytes that follow from the passphrase."""
+        return hashlib.pbkdf2_hmac("sha256", passphrase, self.salt, self.rounds, KEY_BYTES)
+
+
+Kdf: TypeAlias = Scrypt | Pbkdf2

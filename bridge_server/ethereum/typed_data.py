@@ -1,0 +1,174 @@
+"""Typed data as wallets sign it (EIP-712), read strictly: what is not fully understood is not hashed.
+
+Verifiers treat differently what the proposal leaves open (https://eips.ethereum.org/EIPS/eip-712): short
+bytes, text for bytes, absent members. All of that is refused, with the path of the part at fault.
+Decided here:
+
+- Without EIP712Domain in `types` it follows from the domain's members, in the proposal's order, as ethers,
+  viem and eth-account have it. (MetaMask would sign an empty domain, which none of them verifies.)
+- With the primary type EIP712Domain only the domain is signed, as by MetaMask and viem: the preimage ends
+  after it, and `message` must be empty or absent.
+- null stands for no struct only where a type leads back to itself; everywhere else it is refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.typed_data_encoders import struct_encoders
+from bridge_server.ethereum.typed_data_errors import MemberError, shown
+from bridge_server.ethereum.typed_data_types import DOMAIN_TYPE, domain_type_of, read_types
+from bridge_server.ethereum.typed_data_words import WORD_ENCODERS, Encoder
+
+MAX_TYPES_BYTES = 32_768
+MAX_DOMAIN_BYTES = 4_096
+MAX_VALUES = 16_384
+"""Members and elements in all of a message."""
+MAX_DEPTH = 64
+
+_VERSION = b"\x19\x01"  # EIP-191: structured data
+_MEMBERS = ("types", "primaryType", "domain", "message")
+_CACHED_TYPES = 128
+_CACHED_DOMAINS = 256
+
+
+class TypedDataError(ValueError):
+    """Typed data that cannot be signed; the text begins with the path of the part at fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedData:
+    """Typed data that was understood, and what is signed of it."""
+
+    primary_type: str
+    domain: Mapping[str, Any]
+    message: Mapping[str, Any]
+    preimage: bytes
+    """0x1901, the domain's hash and the message's: 66 bytes, or 34 if the primary type is EIP712Domain."""
+    digest: bytes
+    """Keccak-256 of the preimage: what a key signs."""
+
+    @property
+    def chain_id(self) -> int | None:
+        """The chain that the domain is bound to, if it names one."""
+        chain_id = self.domain.get("chainId")
+        return None if chain_id is None else int.from_bytes(WORD_ENCODERS["uint256"](chain_id))
+
+
+def read_typed_data(value: object) -> TypedData:
+    """Read typed data and hash it. Raises TypedDataError.
+
+    `value` is an object as a JSON parser returns it, with the members types, primaryType, domain and message.
+    Integers are numbers, or strings with decimal digits or with 0x and hexadecimal ones; bytes and addresses
+    are strings with 0x.
+    """
+    try:
+        return _read(value)
+    except MemberError as fault:
+        raise TypedDataError(str(fault)) from None
+
+
+def _read(value: object) -> TypedData:
+    types, primary_type, domain, message = _parts(value)
+    types_json = _json_of("types", types, MAX_TYPES_BYTES)
+    structs = _structs(types_json)
+    if type(primary_type) is not str or primary_type not in structs:
+        raise MemberError(f"must name one of the types, and is {shown(primary_type)}", "primaryType")
+    preimage = _VERSION + _domain_hash(types_json, _json_of("domain", domain, MAX_DOMAIN_BYTES))
+    if primary_type != DOMAIN_TYPE:
+        preimage += _message_hash(structs[primary_type], message)
+    elif message != {}:
+        raise MemberError(f"must be empty or absent: {DOMAIN_TYPE} has only the domain signed", "message")
+    return TypedData(primary_type, domain, message, preimage, keccak256(preimage))
+
+
+def _parts(value: object) -> tuple[Any, ...]:
+    if type(value) is not dict:
+        raise MemberError(f"typed data must be an object with {', '.join(_MEMBERS)}, and is {shown(value)}")
+    if value.get("primaryType") == DOMAIN_TYPE:
+        value = {"message": {}, **value}
+    for name in value:
+        if name not in _MEMBERS:
+            raise MemberError(f"must not be there: typed data has only {', '.join(_MEMBERS)}", name)
+    for name in _MEMBERS:
+        if name not in value:
+            raise MemberError(f"is missing: typed data has {', '.join(_MEMBERS)}", name)
+    return tuple(value[name] for name in _MEMBERS)
+
+
+def _json_of(name: str, value: object, max_bytes: int) -> bytes:
+    """The value's canonical text, by which what follows from it is cached."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError as error:
+        raise MemberError(f"must be JSON: {error}", name) from None
+    if len(text) > max_bytes:
+        raise MemberError(f"must be shorter: it takes {len(text)} bytes, of at most {max_bytes}", name)
+    return text
+
+
+@lru_cache(_CACHED_TYPES)
+def _structs(types_json: bytes) -> Mapping[str, Encoder]:
+    try:
+        return struct_encoders(read_types(orjson.loads(types_json)))
+    except MemberError as fault:
+        raise fault.inside("types") from None
+
+
+@lru_cache(_CACHED_DOMAINS)
+def _domain_hash(types_json: bytes, domain_json: bytes) -> bytes:
+    """A dapp's domain comes again with every request."""
+    domain = orjson.loads(domain_json)
+    try:
+        encode = _structs(types_json).get(DOMAIN_TYPE)
+        if encode is None:
+            if type(domain) is not dict:
+                raise MemberError(f"must be an object, and is {shown(domain)}")
+            encode = struct_encoders({DOMAIN_TYPE: domain_type_of(domain)})[DOMAIN_TYPE]
+        return encode(domain)
+    except MemberError as fault:
+        raise fault.inside("domain") from None
+
+
+def _message_hash(encode: Encoder, message: object) -> bytes:
+    try:
+        _require_bounded(message)
+        return encode(message)
+    except MemberError as fault:
+        raise fault.inside("message") from None
+
+
+def _require_bounded(message: object) -> None:
+    """Refuse what would exhaust the stack, or keep others waiting while it is hashed."""
+    if _is_small(message):
+        return
+    depth = count = 0
+    containers = [message]
+    while containers:
+        values = [value for container in containers for value in _values_of(container)]
+        depth, count = depth + 1, count + len(values)
+        if depth > MAX_DEPTH or count > MAX_VALUES:
+            raise MemberError(
+                f"must have at most {MAX_VALUES} members and elements, in at most {MAX_DEPTH} levels"
+            )
+        containers = [value for value in values if isinstance(value, dict | list)]
+
+
+def _is_small(message: object) -> bool:
+    """Whether its text tells, at a glance, that it can have neither too many values nor too many levels."""
+    try:
+        text = orjson.dumps(message)
+    except TypeError:  # of another parser: too deep for orjson, or with a value that an encoder will refuse
+        return False
+    containers = text.count(b"{") + text.count(b"[")
+    return containers <= MAX_DEPTH and containers + text.count(b",") <= MAX_VALUES
+
+
+def _values_of(container: object) -> Iterable[object]:
+    if isinstance(container, dict):
+        return container.values()
+    return container if isinstance(container, list) else ()

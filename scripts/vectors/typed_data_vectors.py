@@ -1,0 +1,34 @@
+"""Typed data: those of `typed_data_cases`, then any types with any values."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from any_typed_data import any_typed_data
+from eth_account import Account  # type: ignore[import-not-found]
+from eth_account.messages import encode_typed_data  # type: ignore[import-not-found]
+from keys import any_key
+from typed_data_cases import CASES
+
+RANDOM = 200
+
+
+def typed_data_vectors() -> Iterator[dict[str, Any]]:
+    """All of them signed with some key."""
+    chance = Random("typed data")
+    for name, typed_data in CASES.items():
+        yield vector(name, typed_data, any_key(chance))
+    for number in range(RANDOM):
+        yield vector(f"any {number}", any_typed_data(chance), any_key(chance))
+
+
+def vector(name: str, typed_data: dict[str, Any], key: str) -> dict[str, Any]:
+    """The typed data and what came out."""
+    signed = Account.sign_message(encode_typed_data(full_message=typed_data), key)
+    return {
+        "name": name,
+        "key": key,
+        "typed_data": typed_data,
+        "digest": f"0x{signed.message_hash.hex()}",
+        "signature": f"0x{signed.signature.hex()}",
+    }

@@ -1,0 +1,330 @@
+"""Typed data: the published examples, an independent implementation's, and what is decided beside them."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.recovery import recover_address
+from bridge_server.ethereum.typed_data import read_typed_data
+from bridge_server.ethereum.typed_data_types import encode_type, read_types, references
+from tests.ethereum import plain_typed_data
+from tests.ethereum.typed_data_examples import (
+    BOB,
+    CONTRACT,
+    COW,
+    DOMAIN_TYPE,
+    DRAGON,
+    domain,
+    family_tree,
+    group_mail,
+    mail,
+    members,
+    one_value,
+)
+from tests.ethereum.vectors import key_of, raw_bytes, vectors
+
+# The hash of the domain that the examples share.
+DOMAIN_HASH = "f2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"
+
+
+def spelled(name: str, types: object) -> str:
+    """A type as `encodeType` spells it."""
+    read = read_types(types)
+    return encode_type(name, references(read)[name], read)
+
+
+def word_of(kind: str, value: object, **types: list[dict[str, str]]) -> bytes:
+    """The plain word for a value, after it was found in the hash of a message that holds just this value."""
+    given = one_value(kind, value, **types)
+    expected = plain_typed_data.word(kind, value, given["types"])
+    type_hash = keccak256(plain_typed_data.encode_type("Holder", given["types"]).encode())
+    assert read_typed_data(given).preimage[34:] == keccak256(type_hash + expected)
+    return expected
+
+
+def same(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return read_typed_data(first).digest == read_typed_data(second).digest
+
+
+def with_domain(domain_type: list[dict[str, str]] | None, values: dict[str, Any]) -> dict[str, Any]:
+    changed = mail() | {"domain": values}
+    del changed["types"]["EIP712Domain"]
+    if domain_type is not None:
+        changed["types"]["EIP712Domain"] = domain_type
+    return changed
+
+
+def test_the_types_of_the_example_are_spelled_as_published() -> None:
+    types = mail()["types"]
+
+    assert spelled("Mail", types) == (
+        "Mail(Person from,Person to,string contents)Person(string name,address wallet)"
+    )
+    assert keccak256(spelled("Mail", types).encode()).hex() == (
+        "a0cedeb2dc280ba39b857546d74f5549c3a1d7bdc2dd96bf881f76108e23dac2"
+    )
+
+
+def test_the_example_is_hashed_and_signed_as_published() -> None:
+    signature = bytes.fromhex(
+        "4355c47d63924e8a72e509b65029052eb6c299d53a04e167c5775fd466751c9d"
+        "07299936d304c153f6443dfa05f40ff007d72911b6f72307f996231605b915621c"
+    )
+
+    typed_data = read_typed_data(mail())
+
+    assert typed_data.preimage.hex() == (
+        "1901" + DOMAIN_HASH + "c52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e"
+    )
+    assert typed_data.digest.hex() == "be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"
+    assert recover_address(typed_data.digest, signature) == COW
+
+
+def test_what_was_read_is_kept_beside_its_hash() -> None:
+    typed_data = read_typed_data(mail())
+
+    assert typed_data.primary_type == "Mail"
+    assert typed_data.domain == domain()
+    assert typed_data.message == mail()["message"]
+    assert typed_data.chain_id == 1
+
+
+def test_the_example_with_arrays_is_hashed_and_signed_as_published() -> None:
+    signature = bytes.fromhex(
+        "65cbd956f2fae28a601bebc9b906cea0191744bd4c4247bcd27cd08f8eb6b71c"
+        "78efdf7a31dc9abee78f492292721f362d296cf86b4538e07b51303b67f749061b"
+    )
+
+    typed_data = read_typed_data(group_mail())
+
+    assert spelled("Group", group_mail()["types"]) == (
+        "Group(string name,Person[] members)Person(string name,address[] wallets)"
+    )
+    assert typed_data.digest.hex() == "a85c2e2b118698e88db68a8105b794a8cc7cec074e89ef991cb4f5f533819cc2"
+    assert recover_address(typed_data.digest, signature) == COW
+
+
+def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() -> None:
+    signature = bytes.fromhex(
+        "f2ec61e636ff7bb3ac8bc2a4cc2c8b8f635dd1b2ec8094c963128b358e79c85c"
+        "5ca6dd637ed7e80f0436fe8fce39c0e5f2082c9517fe677cc2917dcd6c84ba881c"
+    )
+
+    typed_data = read_typed_data(family_tree())
+
+    assert typed_data.digest.hex() == "807773b9faa9879d4971b43856c4d60c2da15c6f8c062bd9d33afefb756de19c"
+    assert recover_address(typed_data.digest, signature) == DRAGON
+
+
+@pytest.mark.parametrize("rest", [{}, {"message": {}}])
+def test_of_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
+    types: dict[str, Any] = {"EIP712Domain": []}
+
+    typed_data = read_typed_data({"types": types, "primaryType": "EIP712Domain", "domain": {}, **rest})
+
+    assert typed_data.preimage == b"\x19\x01" + keccak256(keccak256(b"EIP712Domain()"))
+    assert typed_data.digest.hex() == "8d4a3f4082945b7879e2b55f181c31a77c8c0a464b70669458abbaaf99de4c38"
+    assert typed_data.message == {}
+
+
+def test_an_independent_implementation_signs_the_same() -> None:
+    for vector in vectors("typed_data.json"):
+        digest = read_typed_data(vector["typed_data"]).digest
+
+        assert digest == raw_bytes(vector["digest"]), vector["name"]
+        assert key_of(vector).sign(digest) == raw_bytes(vector["signature"]), vector["name"]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        ("name",),
+        ("chainId", "verifyingContract"),
+        ("name", "version", "salt"),
+        ("name", "version", "chainId", "verifyingContract", "salt"),
+    ],
+)
+def test_a_domain_has_the_members_that_its_type_says(names: tuple[str, ...]) -> None:
+    salted = domain() | {"salt": f"0x{'5a' * 32}"}
+    kinds = [*DOMAIN_TYPE, {"name": "salt", "type": "bytes32"}]
+    values = {name: salted[name] for name in names}
+
+    given = with_domain([kind for kind in kinds if kind["name"] in names], values)
+
+    assert read_typed_data(given).preimage == plain_typed_data.preimage(given)
+    assert same(given, with_domain(None, values))  # without the type, it follows from the members
+
+
+def test_without_its_type_a_domain_may_have_its_members_in_any_order() -> None:
+    backwards = dict(reversed(domain().items()))
+
+    assert same(mail(), with_domain(None, backwards))
+
+
+def test_the_domain_type_may_have_its_members_in_any_order() -> None:
+    given = with_domain(DOMAIN_TYPE[::-1], domain())
+
+    assert read_typed_data(given).preimage == plain_typed_data.preimage(given)
+    assert not same(given, mail())
+
+
+@pytest.mark.parametrize("chain_id", [1, "1", "0x1", "0x0001"])
+def test_the_chain_of_a_domain_is_told_however_it_is_spelled(chain_id: object) -> None:
+    typed_data = read_typed_data(mail() | {"domain": domain() | {"chainId": chain_id}})
+
+    assert typed_data.chain_id == 1
+    assert typed_data.digest == read_typed_data(mail()).digest
+
+
+def test_a_domain_without_a_chain_tells_none() -> None:
+    assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
+
+
+def test_types_that_nothing_uses_change_nothing() -> None:
+    more = mail()
+    more["types"]["Unused"] = members("Mail mail, Unused[] more")
+
+    assert same(more, mail())
+
+
+def test_the_order_of_types_and_of_values_changes_nothing() -> None:
+    turned = mail()
+    turned["types"] = dict(reversed(turned["types"].items()))
+    turned["message"] = dict(reversed(turned["message"].items()))
+
+    assert same(turned, mail())
+
+
+def test_addresses_are_the_same_in_any_case() -> None:
+    lower, upper = mail(), mail()
+    lower["message"]["to"]["wallet"] = BOB.lower()
+    upper["message"]["to"]["wallet"] = f"0x{BOB[2:].upper()}"
+
+    assert same(lower, mail())
+    assert same(upper, mail())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("bool", True, "01"),
+        ("bool", False, "00"),
+        ("address", CONTRACT, "cc" * 20),
+        ("uint8", 255, "ff"),
+        ("uint8", "255", "ff"),
+        ("uint8", "0xff", "ff"),
+        ("uint64", 2**64 - 1, "ff" * 8),
+        ("uint256", str(2**256 - 1), "ff" * 32),
+        ("uint256", hex(2**256 - 1), "ff" * 32),
+        ("int8", -128, "ff" * 31 + "80"),
+        ("int8", "-128", "ff" * 31 + "80"),
+        ("int8", 127, "7f"),
+        ("int256", -1, "ff" * 32),
+        ("int256", str(-(2**255)), "80" + "00" * 31),
+    ],
+)
+def test_values_are_right_aligned(kind: str, value: object, expected: str) -> None:
+    assert word_of(kind, value).hex() == expected.rjust(64, "0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("bytes1", "0xff", "ff"),
+        ("bytes4", "0xDEADbeef", "deadbeef"),
+        ("bytes32", f"0x{'12' * 32}", "12" * 32),
+    ],
+)
+def test_bytes_of_a_fixed_size_are_left_aligned(kind: str, value: object, expected: str) -> None:
+    assert word_of(kind, value).hex() == expected.ljust(64, "0")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "content"),
+    [
+        ("string", "", b""),
+        ("string", "0x00", b"0x00"),
+        ("string", "\u0000é€😀", "\u0000é€😀".encode()),
+        ("bytes", "0x", b""),
+        ("bytes", "0x00Ff", b"\x00\xff"),
+        ("uint8[]", [], b""),
+        ("uint8[]", [1, "2"], bytes(31) + b"\1" + bytes(31) + b"\2"),
+        ("bytes2[1]", ["0x1234"], b"\x12\x34" + bytes(30)),
+        ("uint8[2][]", [[1, 2]], keccak256(bytes(31) + b"\1" + bytes(31) + b"\2")),
+        ("uint8[][2]", [[], []], keccak256(b"") * 2),
+        ("string[]", ["a"], keccak256(b"a")),
+    ],
+)
+def test_dynamic_values_and_arrays_are_hashed(kind: str, value: object, content: bytes) -> None:
+    assert word_of(kind, value) == keccak256(content)
+
+
+@pytest.mark.parametrize("bits", range(8, 257, 8))
+def test_integers_of_every_width_reach_from_their_least_to_their_greatest(bits: int) -> None:
+    for kind, number in [
+        (f"uint{bits}", 0),
+        (f"uint{bits}", 2**bits - 1),
+        (f"int{bits}", -(2 ** (bits - 1))),
+        (f"int{bits}", 2 ** (bits - 1) - 1),
+    ]:
+        assert word_of(kind, str(number)) == (number % 2**256).to_bytes(32)
+
+
+def test_structs_may_be_empty() -> None:
+    assert word_of("Empty", {}, Empty=[]) == keccak256(keccak256(b"Empty()"))
+
+
+def test_types_that_lead_back_to_themselves_end_with_an_empty_array_or_null() -> None:
+    node = members("uint8 id, Node[] children, Node[][2] pairs, Edge next")
+    edge = members("Node to, Edge other")
+    leaf = {"id": 1, "children": [], "pairs": [[], []], "next": None}
+    tree = {"id": 2, "children": [leaf, leaf], "pairs": [[leaf], []], "next": {"to": leaf, "other": None}}
+
+    assert word_of("Node", tree, Node=node, Edge=edge)
+
+
+def test_a_name_with_colons_may_have_no_references() -> None:
+    given = mail()
+    given["types"] = {"App:Withdraw": members("address to, uint64 amount")}
+    given |= {"primaryType": "App:Withdraw", "message": {"to": BOB, "amount": 5}}
+
+    expected = plain_typed_data.hash_struct("App:Withdraw", given["message"], given["types"])
+
+    assert read_typed_data(given).preimage[34:] == expected
+
+
+def test_structs_may_begin_like_types_that_are_none() -> None:
+    types = {"boolean": members("bool ok"), "uint8Range": members("uint8 low"), "integer": members("int8 i")}
+
+    assert word_of("boolean", {"ok": True}, **types)
+    assert word_of("uint8Range", {"low": 1}, **types)
+    assert word_of("integer", {"i": -1}, **types)
+
+
+def test_the_same_types_with_other_values_are_other_data() -> None:
+    first, second = mail(), deepcopy(mail())
+    second["message"]["contents"] = "Hello, Cow!"
+    third = mail() | {"domain": domain() | {"chainId": 2}}
+
+    assert len({read_typed_data(given).digest for given in (first, second, third, mail())}) == 3
+
+
+def test_types_that_all_refer_to_each_other_are_spelled_in_no_time() -> None:
+    names = [f"T{number}" for number in range(30)]
+    types = {name: members(", ".join(f"{other}[] m{other}" for other in names)) for name in names}
+    empty: dict[str, list[Any]] = {f"m{name}": [] for name in names}
+
+    assert word_of("T0", empty, **types)
+
+
+def test_values_decide_how_long_hashing_takes_not_the_types() -> None:
+    """Fifty arrays of a type with fifty arrays of a type, and so on: as long as there are few values."""
+    chain = {
+        f"L{level}": members(", ".join(f"L{level + 1}[] m{n}" for n in range(50))) for level in range(20)
+    }
+    empty: dict[str, list[Any]] = {f"m{number}": [] for number in range(50)}
+
+    assert word_of("L0", empty, **chain, L20=[])
