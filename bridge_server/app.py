@@ -6,6 +6,7 @@
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -28,6 +29,9 @@ from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.routes import relay_routes
 from bridge_server.resources import RESOURCES, Resource
 from bridge_server.settings import Settings
+from bridge_server.wallet.access import Access
+from bridge_server.wallet.handlers import WalletHandlers
+from bridge_server.wallet.routes import wallet_routes
 from bridge_server.web.application import build_application
 from bridge_server.web.bearer import one_token
 from bridge_server.web.gateway import Gateway, Reporting
@@ -84,6 +88,7 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
         every_request,
         new_clients=per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst),
     )
+    rows += _wallet_rows(parts)
     rows += health_routes(parts.check_work, parts.troubles)
     if settings.admin_token is not None:
         limit = account_limit(settings.account_rate_per_hour, settings.account_burst)
@@ -94,6 +99,20 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
         bearer = one_token(settings.metrics_token.get_secret_value())
         rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer),)
     return rows
+
+
+def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
+    settings = parts.settings
+    token, origins = settings.rpc_token, frozenset(settings.rpc_origins)
+    own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
+    access = Access(parts.addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
+    return wallet_routes(
+        WalletHandlers(parts.wallet.calls, parts.addresses),
+        settings.rpc_body_limit,
+        access.check,
+        None if token is None else one_token(token.get_secret_value()),
+        origins,
+    )
 
 
 def _held_by_application(

@@ -44,6 +44,7 @@ from bridge_server.storage.sign_in_store import SqlSignInStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
 from bridge_server.version import USER_AGENT
+from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.request_figures import RequestFigures
@@ -80,6 +81,7 @@ class Parts:
         channels = Channels(senders, otherwise=self.sender)
         self.push_server = self._push_server(channels, clock, ids)
         self.dispatcher = Dispatcher(self.outbox_store, channels, self.signals, clock, self._forget_receiver)
+        self.wallet = WalletParts(settings, self.database, self.signals, self.stopping, clock, ids)
         self.sweeper = Sweeper(self._sweeps(), clock, settings.sweep_interval)
 
     def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
@@ -102,6 +104,7 @@ class Parts:
             self.publishing.sweep,
             self.inbox.sign_in.sweep,
             self.push_server.sweep,
+            *self.wallet.sweeps,
             self._sweep_dead_letters,
         )
 
@@ -160,8 +163,9 @@ class Parts:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}
         outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
         waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
+        approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
-        return {**waiting, **blocked, **database, **outbox}
+        return {**waiting, **approvals, **blocked, **database, **outbox}
 
 
 def _lifetimes(settings: Settings) -> Lifetimes:

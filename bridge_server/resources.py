@@ -20,6 +20,7 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 _QUOTA_SAVE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
 _WATCH_REST = 20
+_EAGER_SECONDS = 0.1
 
 log = structlog.get_logger()
 
@@ -85,15 +86,19 @@ async def delivery(parts: Parts) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def watching(parts: Parts) -> AsyncIterator[None]:
-    """Commands write to the same database: what they put into the outbox is sent soon after."""
+    """Commands write to the same database: what they put into the outbox is sent soon after, and what they
+    approve is signed.
+    """
+    approvals = parts.wallet.approvals
 
     async def watch_forever() -> None:
         pause_seconds = _WATCH_SECONDS
         while True:
-            await asyncio.sleep(pause_seconds)
+            await asyncio.sleep(min(pause_seconds, _EAGER_SECONDS) if approvals.waiting else pause_seconds)
             started = perf_counter()
             try:
                 if await parts.database.has_changed_outside():
+                    approvals.look_again()
                     await parts.dispatcher.recount()
             except Exception as error:  # the next time may go better
                 log.warning("outside_changes_not_seen", error=str(error))
@@ -118,5 +123,23 @@ async def sweeping(parts: Parts) -> AsyncIterator[None]:
         yield
 
 
-RESOURCES: tuple[Resource, ...] = (storage, quota_keeping, delivery, watching, streaming, sweeping)
+@asynccontextmanager
+async def signing(parts: Parts) -> AsyncIterator[None]:
+    """The wallet signs, and what it was asked to send goes to the node."""
+    wallet = parts.wallet
+    await wallet.approvals.forget_waiting()
+    async with wallet.audit.opened(), wallet.node, running(wallet.broadcaster.run_forever()):
+        yield
+        await wallet.approvals.withdrawn()
+
+
+RESOURCES: tuple[Resource, ...] = (
+    storage,
+    quota_keeping,
+    delivery,
+    signing,
+    watching,
+    streaming,
+    sweeping,
+)
 """In the order in which they are opened."""

@@ -22,6 +22,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from bridge_server.ethereum.mnemonic import checked_mnemonic
+from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.push.keys import read_private_key
 from bridge_server.push.providers.apns_settings import ApnsSettings
 from bridge_server.push.providers.fcm import ENDPOINT as FCM_ENDPOINT
@@ -52,6 +54,7 @@ from bridge_server.setting_types import (
     networks,
 )
 from bridge_server.version import USER_AGENT
+from bridge_server.wallet.private_keys import development_keys, read_private_keys
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
@@ -84,6 +87,14 @@ def _fault_of(name: str, read: Callable[[], object]) -> str | None:
     except ValueError as error:
         return f"{name}: {error}"
     return None
+
+
+def _keys_in(setting: SecretStr | None) -> list[SigningKey]:
+    return [] if setting is None else read_private_keys(setting.get_secret_value())
+
+
+def _keys_of(file: Path | None) -> list[SigningKey]:
+    return [] if file is None else read_private_keys(_text_of(file))
 
 
 _PARTS_OF_A_KEY = {
@@ -279,6 +290,18 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _wallet_keys_are_well_formed(self) -> Self:
+        mnemonic = self.dev_mnemonic.get_secret_value()
+        faults = (
+            _fault_of("dev_mnemonic", lambda: checked_mnemonic(mnemonic)),
+            _fault_of("private_keys", lambda: _keys_in(self.private_keys)),
+            _fault_of("private_keys_file", lambda: _keys_of(self.private_keys_file)),
+        )
+        if any(faults):
+            raise ValueError("\n".join(filter(None, faults)))
+        return self
+
+    @model_validator(mode="after")
     def _published_keys_stay_on_this_machine(self) -> Self:
         if self.dev_accounts and not self.dev_accounts_public and not is_loopback(self.host):
             raise ValueError(
@@ -345,6 +368,16 @@ class Settings(BaseSettings):
             self.allow_private_webhooks,
             USER_AGENT,
         )
+
+    def development_keys(self) -> list[SigningKey]:
+        """The keys of the accounts for development; none when there are none. Raises ValueError."""
+        if not self.dev_accounts:
+            return []
+        return development_keys(self.dev_mnemonic.get_secret_value(), self.dev_account_count)
+
+    def raw_keys(self) -> list[SigningKey]:
+        """The wallet's keys that stand in the settings. Raises ValueError."""
+        return _keys_in(self.private_keys) + _keys_of(self.private_keys_file)
 
     @property
     def keystore(self) -> Path:

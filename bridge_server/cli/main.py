@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from bridge_server.cli.account import account_group
 from bridge_server.cli.approvals import approvals_group
 from bridge_server.cli.backup import backup_command
 from bridge_server.cli.config import config_group
@@ -32,6 +33,7 @@ commands.add_command(backup_command)
 commands.add_command(device_group)
 commands.add_command(push_group)
 commands.add_command(keys_group)
+commands.add_command(account_group)
 commands.add_command(version_command)
 
 

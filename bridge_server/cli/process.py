@@ -52,3 +52,9 @@ def notify_systemd(state: str) -> None:
             channel.sendall(state.encode())
     except OSError as error:
         log.warning("service_manager_not_told", state=state, error=str(error))
+
+
+def url_of(host: str, port: int) -> str:
+    """Where this machine reaches what listens there."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is only read here
+    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

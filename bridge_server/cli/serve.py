@@ -18,7 +18,7 @@ from aiohttp import web
 
 from bridge_server.app import build_app
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
-from bridge_server.cli.process import notify_systemd, raise_descriptor_limit, ready_file_at
+from bridge_server.cli.process import notify_systemd, raise_descriptor_limit, ready_file_at, url_of
 from bridge_server.logs import configure_logs
 from bridge_server.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -42,6 +42,11 @@ log = structlog.get_logger()
 @click.option(
     "--allow-private-webhooks", is_flag=True, default=None,
     help="Call webhooks at private and loopback addresses too. For development.",
+)  # fmt: skip
+@click.option("--node-url", help="The Ethereum node's JSON-RPC endpoint, for the wallet.")
+@click.option(
+    "--dev-accounts", is_flag=True, default=None,
+    help="Give the wallet accounts whose keys everybody knows. For development.",
 )  # fmt: skip
 @click.option("--access-log", is_flag=True, default=None, help="Log every request.")
 @click.option(
@@ -67,6 +72,10 @@ def serve_command(config_file: Path | None, ready_file: Path | None, **flags: An
 def _mention_oddities(loaded: LoadedSettings) -> None:
     for variable in loaded.unknown_variables:
         log.warning("unknown_setting", variable=variable)
+    if loaded.settings.dev_accounts:
+        log.warning(
+            "development_accounts", advice="everybody knows their keys: never send them anything of value"
+        )
     descriptors = raise_descriptor_limit()
     if descriptors < _ENOUGH_DESCRIPTORS:
         log.warning(
@@ -133,14 +142,9 @@ async def _listening(application: web.Application, host: str, port: int) -> Asyn
                 f"cannot listen on {host} port {port} ({error.strerror or error}): "
                 "name another with --host and --port"
             ) from error
-        yield _url(host, runner.addresses[0][1])
+        yield url_of(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-def _url(host: str, port: int) -> str:
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is only read here
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"
 
 
 def _facts(url: str, settings: Settings) -> dict[str, Any]:
@@ -148,6 +152,7 @@ def _facts(url: str, settings: Settings) -> dict[str, Any]:
         "url": url,
         "pid": os.getpid(),
         "public_url": settings.public_url or url,
+        "rpc_url": f"{url}/rpc",
         "database": str(settings.database_file),
         "version": VERSION,
     }
@@ -158,6 +163,7 @@ def _banner(url: str, settings: Settings) -> str:
         (
             f"{NAME} {VERSION}",
             f"  bridge    {settings.public_url or url}",
+            f"  wallet    {url}/rpc",
             f"  database  {settings.database_file}",
             f"  try       curl -X POST {url}/session/new",
             "  stop      Ctrl-C",

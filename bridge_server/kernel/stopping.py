@@ -18,6 +18,11 @@ class Stopping:
         self._grace_seconds = grace_seconds
         self._closed = asyncio.Event()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server stops."""
+        return self._closed.is_set()
+
     def close(self) -> None:
         """The server stops now."""
         self._closed.set()

@@ -52,6 +52,26 @@ class WrongPassphraseError(ForbiddenError):
         super().__init__(f"The passphrase does not open the account {address}.")
 
 
+class AccountExistsError(ConflictError):
+    """The wallet has a key file of the account."""
+
+    code = "account-exists"
+    title = "The account exists"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"The wallet has the account {address} already: its key file is never overwritten.")
+
+
+class KeyFileError(ConflictError):
+    """The account's key file cannot be opened, whatever the passphrase."""
+
+    code = "key-file"
+    title = "The key file cannot be opened"
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"The key file of {address} cannot be opened: {reason}.")
+
+
 class RejectedError(ForbiddenError):
     """Who approves requests said no, or nothing in time."""
 

@@ -63,6 +63,7 @@ class SendRequest:
     sender: Address
     params: bytes
     asked_at_ms: int
+    caller: Caller
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What the wallet needs of storage. One method is one transaction, one read, or one file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from bridge_server.wallet.models import (
@@ -17,7 +17,10 @@ from bridge_server.wallet.models import (
 
 
 class TransactionStore(Protocol):
-    """Transactions that were asked for, durable from the moment that a method returns."""
+    """Transactions that were asked for, durable from the moment that a method returns.
+
+    What is owed (queued or signed) and due is announced to the signals as `("transactions", due_at_ms)`.
+    """
 
     async def reserve(
         self,
@@ -26,19 +29,29 @@ class TransactionStore(Protocol):
         nonce: int | None,
         lowest_nonce: int,
         sign: Callable[[int], SignedTransaction],
+        due_at_ms: int,
     ) -> StoredTransaction:
         """Reserve a nonce, sign with it and store the signed bytes, in one transaction.
 
         `nonce` None takes the lowest from `lowest_nonce` on that none of the account's live transactions
-        (signed or sent) has; a given one may replace. `sign` must be pure: it may be called again. A request
-        that is queued already becomes the signed one.
+        (signed or sent) has; a given one may replace. `sign` is called in another thread, and may be called
+        again; what it raises is raised, and nothing is stored. A request that is queued already becomes the
+        signed one; raises ConflictError when it is queued no longer.
         """
         ...
 
-    async def queue(
-        self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None
-    ) -> None:
-        """Keep what cannot be sent now: as it was asked for, or signed already (raw transactions)."""
+    async def keep(
+        self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
+    ) -> StoredTransaction:
+        """Keep what is to be sent: queued as it was asked for, or signed already (raw transactions)."""
+        ...
+
+    async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
+        """The nonce that `reserve` would take, without taking it."""
+        ...
+
+    async def get(self, transaction_id: TransactionId) -> StoredTransaction | None:
+        """What has become of one."""
         ...
 
     async def settle_sent(self, transaction_id: TransactionId, now_ms: int) -> None:
@@ -49,33 +62,46 @@ class TransactionStore(Protocol):
         """The node calls it invalid: its nonce is free."""
         ...
 
-    async def settle_mined(self, chain_id: int, address: Address, next_nonce: int, now_ms: int) -> None:
+    async def settle_mined(self, chain_id: int, sender: Address, next_nonce: int, now_ms: int) -> None:
         """Nonces below `next_nonce` are used on the chain: what the account sent with them is done."""
         ...
 
-    async def postpone(self, transaction_id: TransactionId, next_attempt_at_ms: int) -> None:
-        """One attempt more has not reached the node."""
+    async def postpone(
+        self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
+    ) -> None:
+        """These did not reach the node, for the reason given; the next attempts are due then."""
         ...
 
-    async def resend(self, chain_id: int, now_ms: int) -> int:
-        """The node may have forgotten: what was sent and is not mined is due again. Returns how many."""
+    async def send_again(self, transaction_ids: Sequence[TransactionId], now_ms: int) -> None:
+        """The node has forgotten what was sent: it is signed, and due now."""
         ...
 
-    async def due(self, now_ms: int, limit: int) -> Sequence[StoredTransaction]:
-        """Queued and signed ones whose next attempt is due, in the order in which they must be sent."""
+    async def owed(self, due_at_ms: int, limit: int) -> Sequence[StoredTransaction]:
+        """What is due until then, in the order in which it must be sent: by nonce, then as asked for."""
         ...
 
-    async def unmined(self) -> Sequence[tuple[int, Address]]:
-        """The chains and accounts that have transactions sent and not mined."""
+    async def next_due(self) -> int | None:
+        """When the next of what is owed is due; None when nothing is owed."""
+        ...
+
+    async def unmined(
+        self, chain_id: int, after: TransactionId | None, limit: int
+    ) -> Sequence[StoredTransaction]:
+        """What was sent and is not mined, as asked for; `after` is the last of the slice before."""
         ...
 
     async def newest(
-        self,
-        transaction_id: TransactionId | None = None,
-        sender: Address | None = None,
-        params: bytes | None = None,
+        self, sender: Address | None = None, params: bytes | None = None
     ) -> StoredTransaction | None:
-        """The newest one that matches all that is given."""
+        """The newest one, of an account if one is named, that was asked for with these params if any are."""
+        ...
+
+    async def with_hash(self, transaction_hash: str) -> StoredTransaction | None:
+        """The newest one with this hash (DATA in lower case)."""
+        ...
+
+    async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
+        """What is owed, of an account if one is named, as asked for."""
         ...
 
     async def sweep(self, before_ms: int, limit: int) -> int:
@@ -119,7 +145,10 @@ class AuditLog(Protocol):
     """What was signed, append-only."""
 
     def append(self, entry: AuditEntry) -> None:
-        """Write the entry before the signature is handed out. Raises UnavailableError when it cannot be."""
+        """Write the entry before the signature is handed out. Raises UnavailableError when it cannot be.
+
+        Called from the event loop and from the database's thread.
+        """
         ...
 
 

@@ -15,6 +15,7 @@ def ready_made(headers: Mapping[str, str]) -> CIMultiDictProxy[str]:
 
 
 _JSON = ready_made({"Content-Type": "application/json"})
+_NOTHING = ready_made({})
 _TEXT = ready_made({"Content-Type": "text/plain; charset=utf-8"})
 
 
@@ -26,3 +27,8 @@ def json_answer(body: bytes) -> web.Response:
 def text_answer(text: str) -> web.Response:
     """200 with plain text."""
     return WholeAnswer(body=text.encode(), headers=_TEXT)
+
+
+def no_content() -> web.Response:
+    """204: there is nothing to say."""
+    return WholeAnswer(status=204, headers=_NOTHING)

@@ -47,6 +47,10 @@ class ClientAddresses:
                 return address if _parse(address) else peer
         return peer
 
+    def trusts(self, peer: str) -> bool:
+        """Whether the peer is a proxy that is believed."""
+        return self._is_trusted(peer)
+
     def _mention_proxy(self, peer: str) -> None:
         if self._is_trusted(peer):
             return

@@ -21,7 +21,7 @@ from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
 from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.request_id import HEADER, RequestIds
+from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
 from bridge_server.web.routes import Handler, Route
 
 _CLIENT_LEFT = 499
@@ -74,6 +74,7 @@ class Gateway:
             charged = NOTHING_CHARGED
             try:
                 if admit is not None:
+                    request[REQUEST_ID] = request_id
                     caller = await admit(request)
                 if charge is not None:
                     charged = charge(request, caller)
@@ -144,14 +145,16 @@ class Gateway:
 
 def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:
     """Lets in who may call the row's endpoint, and says who it is as far as the row asks for that."""
-    bearer, identify = row.bearer, row.identify
+    guard, bearer, identify = row.guard, row.bearer, row.identify
 
     async def admit(request: web.Request) -> str | None:
+        if guard is not None:
+            guard(request)
         if bearer is not None:
             require_bearer(request, bearer)
         return None if identify is None else await require_caller(request, identify)
 
-    return admit if bearer or identify else None
+    return admit if guard or bearer or identify else None
 
 
 def _answer_to(error: Exception, request: web.Request, request_id: str) -> web.StreamResponse:

@@ -1,15 +1,16 @@
-"""JSON objects from outside, strictly: what two parsers could read differently is refused.
+"""JSON from outside, strictly: what two parsers could read differently is refused.
 
 orjson refuses what is not JSON (NaN, lone surrogates, invalid UTF-8). Here duplicate names and deep
-nesting are refused too, and the text of each member is kept, so that an opaque value can be stored and
-returned byte for byte.
+nesting are refused too. Of an object the text of each member is kept, so that an opaque value can be stored
+and returned byte for byte; of any other document, the value of each integer, however large.
 """
 
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from aiohttp import web
@@ -19,6 +20,8 @@ from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 MAX_DEPTH = 64
 MAX_VALUES = 4_096
 """Members and elements in all. The contract's largest body has some 500."""
+
+_Read = TypeVar("_Read")
 
 _SPACE = r"[ \t\n\r]*"
 _OPENING = re.compile(_SPACE + "{" + _SPACE)
@@ -47,13 +50,23 @@ class _DuplicateNameError(ValueError):
 
 async def json_object(request: web.Request) -> JsonObject:
     """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError."""
+    require_json(request)
+    return parse_object(await request.read())
+
+
+def require_json(request: web.Request, *, is_declared: bool = False) -> None:
+    """Raise UnsupportedMediaError for a body declared as anything but plain JSON.
+
+    A body without a declaration passes, unless it must be one that `is_declared`.
+    """
     headers = request.headers
     if "Content-Encoding" in headers:
         raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
     content_type = headers.get("Content-Type")
+    if content_type is None and is_declared:
+        raise UnsupportedMediaError("Say «Content-Type: application/json».")
     if content_type is not None and content_type != "application/json":
-        _require_json(request.content_type)
-    return parse_object(await request.read())
+        _require_json_type(request.content_type)
 
 
 def parse_object(body: bytes) -> JsonObject:
@@ -65,21 +78,28 @@ def parse_object(body: bytes) -> JsonObject:
         raise InvalidInputError(detail) from error
     if not isinstance(values, dict):
         raise InvalidInputError(f"The body must be a JSON object, not {_kind(values)}.")
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH or body.count(b",") >= MAX_VALUES:
-        _check_size(values)
+    _check_size(body, values, MAX_VALUES, "The body")
     if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
         return JsonObject(values, None)
+    return JsonObject(values, _read_again(_member_texts, body, "The body"))
+
+
+def parse_value(text: bytes, what: str, most_values: int) -> Any:
+    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise.
+
+    Integers are exact; numbers with a fraction or an exponent are floats.
+    """
     try:
-        return JsonObject(values, _member_texts(body.decode()))
-    except _DuplicateNameError as error:
-        raise InvalidInputError(f"The body has an object with the name {error} twice.") from error
-    except RecursionError as error:  # in a member that a later one of the same name hid
-        raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.") from error
-    except ValueError as error:
-        raise InvalidInputError(f"The body has a number that cannot be represented: {error}.") from error
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidInputError(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
+    _check_size(text, value, most_values, what)
+    if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
+        return value
+    return _read_again(_decode_exactly, text, what)
 
 
-def _require_json(content_type: str) -> None:
+def _require_json_type(content_type: str) -> None:
     if content_type != "application/json" and not content_type.endswith("+json"):
         raise UnsupportedMediaError(f"Send the body as application/json, not as {content_type}.")
 
@@ -89,19 +109,37 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _check_size(values: dict[str, Any]) -> None:
+def _check_size(text: bytes, document: Any, most_values: int, what: str) -> None:
     """Refuse what is too deep, and what would keep others waiting while it is looked through."""
+    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH and text.count(b",") < most_values:
+        return
     depth = count = 0
-    level: list[Any] = [values]
+    level = [value for value in (document,) if isinstance(value, dict | list)]
     while level:
         depth += 1
         count += sum(map(len, level))
         if depth > MAX_DEPTH:
-            raise InvalidInputError(f"The body is nested deeper than {MAX_DEPTH} levels.")
-        if count > MAX_VALUES:
-            raise InvalidInputError(f"The body has more than {MAX_VALUES} values.")
+            raise _too_deep(what)
+        if count > most_values:
+            raise InvalidInputError(f"{what} has more than {most_values} values.")
         inner = [value for item in level for value in (item.values() if isinstance(item, dict) else item)]
         level = [value for value in inner if isinstance(value, dict | list)]
+
+
+def _too_deep(what: str) -> InvalidInputError:
+    return InvalidInputError(f"{what} is nested deeper than {MAX_DEPTH} levels.")
+
+
+def _read_again(read: Callable[[str], _Read], text: bytes, what: str) -> _Read:
+    """What Python's own parser reads in a valid document, which is slower and sees more."""
+    try:
+        return read(text.decode())
+    except _DuplicateNameError as error:
+        raise InvalidInputError(f"{what} has an object with the name {error} twice.") from error
+    except RecursionError as error:  # in a member that a later one of the same name hid
+        raise _too_deep(what) from error
+    except ValueError as error:
+        raise InvalidInputError(f"{what} has a number that cannot be represented: {error}.") from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -112,6 +150,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return names
 
 
+_decode_exactly: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unique).decode
 _decode_at = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str, parse_float=str).raw_decode
 
 

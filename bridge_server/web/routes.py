@@ -25,6 +25,8 @@ class Route:
     """The largest body it accepts; a route that reads none is sent none."""
     limits: tuple[Limit, ...] = ()
     """Token buckets per client address, all of which a request is charged to."""
+    guard: Callable[[web.Request], None] | None = None
+    """Raises what keeps a request out for where it comes from, before anything else is looked at."""
     bearer: Callable[[str], bool] | None = None
     """Tells whether a bearer token may pass; None lets everybody in."""
     identify: Identify | None = None

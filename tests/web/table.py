@@ -27,7 +27,10 @@ NOTIFY: dict[str, set[str]] = {
     f"/{PROJECT_ID}/subscribers": {"GET"},
     f"/v1/{PROJECT_ID}/mark-all-as-read": {"POST"},
 }
+WALLET: dict[str, set[str]] = {"/rpc": {"POST"}}
 AROUND: dict[str, set[str]] = {"/livez": {"GET"}, "/readyz": {"GET"}, "/metrics": {"GET"}}
+NO_ORIGIN = {**NOTIFY, **WALLET, **AROUND}
+"""Those that no web page may call, as long as no setting allows it."""
 WITH_A_BODY = [
     ("PUT", f"/session/{SESSION_ID}"),
     ("POST", f"/session/{SESSION_ID}/call/new"),
@@ -48,6 +51,6 @@ class Endpoint:
 
 EVERY_ENDPOINT = [
     Endpoint(method, path)
-    for path, methods in {**ANY_ORIGIN, **NOTIFY, **AROUND}.items()
+    for path, methods in {**ANY_ORIGIN, **NO_ORIGIN}.items()
     for method in sorted(methods)
 ]

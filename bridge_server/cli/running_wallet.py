@@ -1,0 +1,81 @@
+"""The wallet of a server that runs, as commands call it: over its JSON-RPC."""
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import orjson
+
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.process import url_of
+from bridge_server.kernel.fields import http_url
+from bridge_server.settings import Settings
+from bridge_server.version import USER_AGENT
+
+_ANSWER_SECONDS = 60.0
+_OK = 200
+
+
+def server_url(settings: Settings) -> str:
+    """Where the server with these settings answers on this machine. Raises CommandError."""
+    if not settings.port:
+        raise CommandError("the server listens on any free port: name its address with --url")
+    return url_of(settings.host, settings.port)
+
+
+def call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -> Any:
+    """The result of a method of the server at the URL. Raises CommandError."""
+    body = _body(method, params)
+    try:
+        endpoint = f"{http_url(url).rstrip('/')}/rpc"
+    except ValueError as error:
+        raise CommandError(f"--url {error}") from error
+    try:
+        status, content = asyncio.run(_post(endpoint, body, _headers(settings)))
+    except TimeoutError:
+        raise CommandError(f"the server at {url} does not answer") from None
+    except aiohttp.ClientError as error:
+        raise CommandError(f"no server answers at {url}: start it, or name another with --url") from error
+    return _result(url, status, content)
+
+
+def _body(method: str, params: list[Any]) -> bytes:
+    try:
+        return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    except orjson.JSONEncodeError as error:
+        raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
+
+
+def _headers(settings: Settings) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
+    if settings.rpc_token is not None:
+        headers["Authorization"] = f"Bearer {settings.rpc_token.get_secret_value()}"
+    return headers
+
+
+async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+    ):
+        return response.status, await response.read()
+
+
+def _result(url: str, status: int, content: bytes) -> Any:
+    match _json(content):
+        case {"error": {"message": str(refusal)}} if status == _OK:
+            raise CommandError(f"the server refused: {refusal}")
+        case {"result": result} if status == _OK:
+            return result
+        case {"detail": str(refusal)}:
+            raise CommandError(f"the server refused: {refusal}")
+        case _:
+            raise CommandError(f"what answers at {url} is no bridge server (status {status})")
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None

@@ -1,0 +1,106 @@
+"""Who may call the wallet, as far as the head of a request tells.
+
+A web page can have its visitor's browser send requests anywhere. Those that say so (Origin) must come from
+an allowed page; and a page that had its own host's name lead to this machine (DNS rebinding) is known by that
+name, in Host. A request without a token must come from this machine.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from aiohttp import web
+
+from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.web.client_address import ClientAddresses
+
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
+_LOOPBACK_NAME = "localhost"
+_FORWARDING_HEADERS = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
+
+
+class Access:
+    """Checks a request before anything of its body is read. `hosts` are names or addresses, without ports."""
+
+    def __init__(
+        self,
+        addresses: ClientAddresses,
+        hosts: Iterable[str],
+        origins: frozenset[str],
+        *,
+        has_token: bool,
+    ) -> None:
+        self._addresses = addresses
+        self._hosts = frozenset(host.strip("[]").lower() for host in hosts if host)
+        self._origins = origins
+        self._has_token = has_token
+        self._is_known_host = lru_cache(maxsize=1_024)(self._is_known)
+
+    def check(self, request: web.Request) -> None:
+        """Raise ForbiddenError for a request that must not reach the wallet, whatever it asks."""
+        headers = request.headers
+        host = ",".join(headers.getall("Host", ()))
+        if not self._is_known_host(host) and not _is_own_address(request, host):
+            raise ForbiddenError(
+                f"The wallet does not answer to the host {host[:255]!r}: reach it as localhost or by its "
+                "address, or name the host in rpc_hosts."
+            )
+        origin = headers.get("Origin")
+        if origin is not None and origin not in self._origins:
+            raise ForbiddenError(
+                f"Web pages of {origin[:255]!r} may not call the wallet: rpc_origins names those that may."
+            )
+        if not self._has_token and not self._is_local(request):
+            raise ForbiddenError(
+                "Without a token the wallet answers only callers on its own machine: set rpc_token, and send "
+                "it as «Authorization: Bearer TOKEN»."
+            )
+
+    def _is_known(self, host: str) -> bool:
+        name = _name_of(host)
+        return name == _LOOPBACK_NAME or is_loopback(name) or name in self._hosts
+
+    def _is_local(self, request: web.Request) -> bool:
+        """Whether the client is on this machine, not only the proxy that forwards for it."""
+        peer = request.remote or ""
+        if not is_loopback(peer):
+            return False
+        headers = request.headers
+        if not any(name in headers for name in _FORWARDING_HEADERS):
+            return True
+        hops = ",".join(headers.getall("X-Forwarded-For", [])).split(",")
+        return (
+            self._addresses.trusts(peer)
+            and "Forwarded" not in headers
+            and all(is_loopback(hop.strip()) for hop in hops)
+        )
+
+
+@lru_cache(maxsize=1_024)
+def is_loopback(text: str) -> bool:
+    """Whether this is an address by which a machine calls itself."""
+    try:
+        return _address_of(text).is_loopback
+    except ValueError:
+        return False
+
+
+def _name_of(host: str) -> str:
+    """The name or address in a Host field, without the port; empty for what is none."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower().removesuffix(".") if found else ""
+
+
+def _is_own_address(request: web.Request, host: str) -> bool:
+    """Whether the host is the very address that the connection came to."""
+    own = request.transport.get_extra_info("sockname") if request.transport is not None else None
+    try:
+        return isinstance(own, tuple) and _address_of(_name_of(host)) == _address_of(own[0])
+    except ValueError:
+        return False
+
+
+def _address_of(text: str) -> IPv4Address | IPv6Address:
+    address = ip_address(text.partition("%")[0])
+    return getattr(address, "ipv4_mapped", None) or address

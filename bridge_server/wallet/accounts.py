@@ -1,0 +1,226 @@
+"""The wallet's accounts: whose keys there are, and which of them are open. Keys are in memory while open."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import structlog
+
+from bridge_server.ethereum.keystore import (
+    IV_BYTES,
+    SALT_BYTES,
+    KeystoreError,
+    PassphraseError,
+    make_keystore,
+    read_keystore,
+)
+from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, SigningKeyError
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import InvalidInputError, UnavailableError
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.wallet.derivations import Derivations
+from bridge_server.wallet.errors import (
+    AccountExistsError,
+    KeyFileError,
+    LockedError,
+    UnknownAccountError,
+    WrongPassphraseError,
+)
+from bridge_server.wallet.models import Account, AccountSource, Address
+from bridge_server.wallet.store import KeystoreFiles
+
+DEFAULT_UNLOCK_SECONDS = 300
+LONGEST_UNLOCK_SECONDS = 10**9
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenKey:
+    """`until_ms` is None for a key that stays open as long as the server runs."""
+
+    key: SigningKey
+    until_ms: int | None
+
+
+class Accounts:
+    """Development accounts and raw keys, which are always open, and key files, which a passphrase opens.
+
+    A key that is known from several places is one account, of the first of them.
+    """
+
+    def __init__(
+        self,
+        development: Sequence[SigningKey],
+        raw: Sequence[SigningKey],
+        files: KeystoreFiles,
+        derivations: Derivations,
+        clock: Clock,
+        ids: IdMaker,
+        random_bytes: Callable[[int], bytes],
+        cost: ScryptCost,
+    ) -> None:
+        self._files = files
+        self._derivations = derivations
+        self._clock = clock
+        self._ids = ids
+        self._random_bytes = random_bytes
+        self._cost = cost
+        self._lasting: dict[Address, AccountSource] = {}
+        self._open: dict[Address, _OpenKey] = {}
+        for source, keys in ((AccountSource.DEVELOPMENT, development), (AccountSource.RAW_KEY, raw)):
+            for key in keys:
+                self._lasting.setdefault(_address(key), source)
+                self._open[_address(key)] = _OpenKey(key, None)
+
+    def addresses(self) -> list[Address]:
+        """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
+        return [account.address for account in self.accounts()]
+
+    def accounts(self) -> list[Account]:
+        """The accounts in the order of `addresses`. Raises UnavailableError."""
+        sources = dict(self._lasting)
+        for address in self._files.addresses():
+            sources.setdefault(address, AccountSource.KEYSTORE)
+        self._forget_ended(self._clock.now_ms())
+        return [self._account(address, source) for address, source in sources.items()]
+
+    def key(self, address: Address) -> SigningKey:
+        """The account's key. Raises UnknownAccountError, LockedError."""
+        opened = self._open.get(address)
+        if opened is not None and (opened.until_ms is None or self._clock.now_ms() < opened.until_ms):
+            return opened.key
+        self._open.pop(address, None)
+        self._check_known(address)
+        raise LockedError(address)
+
+    async def key_with(self, address: Address, passphrase: str) -> SigningKey:
+        """The account's key, which stays as locked as it was; one that is always open needs no passphrase.
+
+        Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
+        """
+        if address in self._lasting:
+            return self._open[address].key
+        content = self._files.read(address)
+        try:
+            secret = await self._derivations.run(lambda: read_keystore(content).open(_encoded(passphrase)))
+        except PassphraseError as error:
+            log.warning("wrong_passphrase", account=address)
+            raise WrongPassphraseError(address) from error
+        except KeystoreError as error:
+            raise KeyFileError(address, str(error)) from error
+        key = SigningKey(secret)
+        if _address(key) != address:
+            raise KeyFileError(address, f"its key is that of {_address(key)}")
+        return key
+
+    async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
+        """Open the account's key for some seconds; None means 300, and 0 until the server stops.
+
+        While it is open already a new time counts from now; what was opened without an end stays so.
+        Raises what `key_with` raises, and InvalidInputError for another number of seconds.
+        """
+        if seconds is None:
+            seconds = DEFAULT_UNLOCK_SECONDS
+        if not 0 <= seconds <= LONGEST_UNLOCK_SECONDS:
+            raise InvalidInputError(
+                f"An account is unlocked for 1 to {LONGEST_UNLOCK_SECONDS} seconds, "
+                "or for 0: until the server stops."
+            )
+        key = await self.key_with(address, passphrase)
+        opened = self._open.get(address)
+        if opened is not None and opened.until_ms is None:
+            return
+        until_ms = self._clock.now_ms() + seconds * 1000 if seconds else None
+        self._open[address] = _OpenKey(key, until_ms)
+        log.info("account_unlocked", account=address, seconds=seconds)
+
+    def lock(self, address: Address) -> bool:
+        """Forget the account's key. False for one that is always open. Raises UnknownAccountError."""
+        self._check_known(address)
+        if address in self._lasting:
+            return False
+        self._open.pop(address, None)
+        return True
+
+    async def create(self, passphrase: str) -> Address:
+        """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
+        return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)
+
+    async def import_key(self, secret: bytes, passphrase: str) -> Address:
+        """Store a key of 32 bytes under a passphrase; the account is locked.
+
+        Raises InvalidInputError, AccountExistsError, UnavailableError, LimitError.
+        """
+        try:
+            address = _address(SigningKey(secret))
+        except SigningKeyError as error:
+            raise InvalidInputError(f"This is no private key: {error}.") from error
+        if address in self._files.addresses():
+            raise AccountExistsError(address)
+        make_file = partial(
+            make_keystore,
+            secret,
+            _encoded(passphrase),
+            cost=self._cost,
+            salt=self._random_bytes(SALT_BYTES),
+            iv=self._random_bytes(IV_BYTES),
+            uuid=self._ids.random_uuid(),
+        )
+        await self._derivations.run(lambda: self._files.write(address, make_file()))
+        return address
+
+    async def import_file(self, content: bytes, passphrase: str) -> Address:
+        """Store a key file as it is, once the passphrase has opened it; the account is locked.
+
+        Raises InvalidInputError for what is no key file or not opened, AccountExistsError, UnavailableError,
+        LimitError.
+        """
+        try:
+            keystore = read_keystore(content)
+            secret = await self._derivations.run(lambda: keystore.open(_encoded(passphrase)))
+        except KeystoreError as error:
+            raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
+        address = _address(SigningKey(secret))
+        await self._derivations.run(lambda: self._files.write(address, content))
+        return address
+
+    async def sweep(self, now_ms: int) -> int:
+        """Forget the keys that are open no longer, or whose files are gone; returns how many."""
+        before = len(self._open)
+        self._forget_ended(now_ms)
+        with suppress(UnavailableError):  # then nobody knows what is gone
+            self._forget_gone()
+        return before - len(self._open)
+
+    def _account(self, address: Address, source: AccountSource) -> Account:
+        opened = self._open.get(address)
+        return Account(address, source, opened is not None, opened.until_ms if opened else None)
+
+    def _forget_ended(self, now_ms: int) -> None:
+        ended = [
+            address
+            for address, opened in self._open.items()
+            if opened.until_ms is not None and opened.until_ms <= now_ms
+        ]
+        for address in ended:
+            del self._open[address]
+
+    def _forget_gone(self) -> None:
+        for address in self._open.keys() - self._lasting.keys() - set(self._files.addresses()):
+            del self._open[address]
+
+    def _check_known(self, address: Address) -> None:
+        if address not in self._lasting and address not in self._files.addresses():
+            raise UnknownAccountError(address)
+
+
+def _address(key: SigningKey) -> Address:
+    return Address(key.address.lower())
+
+
+def _encoded(passphrase: str) -> bytes:
+    """As it is; what was no text in UTF-8 on the command line is the bytes that it was."""
+    return passphrase.encode(errors="surrogateescape")

@@ -1,0 +1,174 @@
+"""Calls of contracts that everybody should understand before they sign: tokens and their allowances.
+
+A call's data are a selector, which is the beginning of its signature's hash, and 32 bytes for each argument
+(Solidity's ABI). Who wrote a contract may have meant anything by a signature: what is said here is what the
+standards mean by it (ERC-20, ERC-721, ERC-1155, EIP-2612).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.hex_data import hex_of
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.wallet.amounts import instant, is_unlimited
+
+Argument: TypeAlias = tuple[str, str]
+"""Name and value."""
+
+_SELECTOR_BYTES = 4
+_WORD_BYTES = 32
+_ADDRESS_BYTES = 20
+
+_ALLOWANCE = "the spender can take this token from the account, up to the amount, at any time"
+_UNLIMITED = "UNLIMITED: the spender can take all of this token that the account has or will have"
+_ALL_TOKENS = "the operator can take EVERY token of this contract from the account, at any time"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCall:
+    """A function: its arguments as types and names, and what to say of it."""
+
+    name: str
+    arguments: tuple[tuple[str, str], ...]
+    meaning: str
+    warning: Callable[[list[int]], str | None] = lambda words: None
+
+    @property
+    def signature(self) -> str:
+        """Its name and the types of its arguments."""
+        return f"{self.name}({','.join(kind for kind, _ in self.arguments)})"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCall:
+    """What a call says. `fault` is what is wrong with its arguments, which are then not to be relied on."""
+
+    signature: str
+    meaning: str
+    arguments: list[Argument]
+    warning: str | None = None
+    fault: str | None = None
+
+
+def read_call(data: bytes) -> ReadCall | None:
+    """The call that the data are, if it is a known one."""
+    known = _BY_SELECTOR.get(data[:_SELECTOR_BYTES])
+    if known is None:
+        return None
+    arguments = data[_SELECTOR_BYTES:]
+    heads = len(known.arguments) * _WORD_BYTES
+    if len(arguments) < heads:
+        return _unreadable(known, f"it has {len(arguments)} bytes of arguments, and needs {heads}")
+    words = [arguments[start : start + _WORD_BYTES] for start in range(0, heads, _WORD_BYTES)]
+    try:
+        shown = [
+            (name, _READERS[kind](name, word))
+            for (kind, name), word in zip(known.arguments, words, strict=True)
+        ]
+    except ValueError as error:
+        return _unreadable(known, str(error))
+    if len(arguments) > heads and "bytes" not in _kinds(known):
+        shown.append(("and", f"{len(arguments) - heads} bytes more, which the call does not need"))
+    numbers = [int.from_bytes(word) for word in words]
+    return ReadCall(known.signature, known.meaning, shown, known.warning(numbers))
+
+
+def _unreadable(known: KnownCall, fault: str) -> ReadCall:
+    return ReadCall(known.signature, known.meaning, [], fault=fault)
+
+
+def _kinds(known: KnownCall) -> list[str]:
+    return [kind for kind, _ in known.arguments]
+
+
+def _read_address(name: str, word: bytes) -> str:
+    if any(word[:-_ADDRESS_BYTES]):
+        raise ValueError(f"{name} is no address: {hex_of(word)}")
+    return checksummed(hex_of(word[-_ADDRESS_BYTES:]))
+
+
+def _read_bool(name: str, word: bytes) -> str:
+    number = int.from_bytes(word)
+    if number > 1:
+        raise ValueError(f"{name} is neither true nor false: {hex_of(word)}")
+    return "true" if number else "false"
+
+
+def _read_number(name: str, word: bytes) -> str:
+    number = int.from_bytes(word)
+    return instant(number) if name == "deadline" else str(number)
+
+
+def _allowance(position: int) -> Callable[[list[int]], str | None]:
+    def warning(words: list[int]) -> str | None:
+        if words[position] == 0:
+            return None
+        return _UNLIMITED if is_unlimited(words[position]) else _ALLOWANCE
+
+    return warning
+
+
+_READERS: dict[str, Callable[[str, bytes], str]] = {
+    "address": _read_address,
+    "bool": _read_bool,
+    "uint256": _read_number,
+    "uint8": _read_number,
+    "bytes32": lambda name, word: hex_of(word),
+    "bytes": lambda name, word: "(in the data below)",
+}
+
+_FROM_TO = (("address", "from"), ("address", "to"))
+_KNOWN = (
+    KnownCall("transfer", (("address", "to"), ("uint256", "amount")), "send a token (ERC-20)"),
+    KnownCall(
+        "approve",
+        (("address", "spender"), ("uint256", "amount")),
+        "let another spend a token (ERC-20), or, with a token's number for the amount, take it (ERC-721)",
+        _allowance(1),
+    ),
+    KnownCall(
+        "increaseAllowance",
+        (("address", "spender"), ("uint256", "added")),
+        "let another spend more of a token (ERC-20)",
+        _allowance(1),
+    ),
+    KnownCall(
+        "decreaseAllowance",
+        (("address", "spender"), ("uint256", "subtracted")),
+        "let another spend less of a token (ERC-20)",
+    ),
+    KnownCall(
+        "transferFrom",
+        (*_FROM_TO, ("uint256", "amount")),
+        "send a token of somebody who allowed it (ERC-20), or a single one, by its number (ERC-721)",
+    ),
+    KnownCall(
+        "permit",
+        (
+            *(("address", "owner"), ("address", "spender"), ("uint256", "value"), ("uint256", "deadline")),
+            *(("uint8", "v"), ("bytes32", "r"), ("bytes32", "s")),
+        ),
+        "let another spend the owner's token, by the owner's signature (EIP-2612)",
+        _allowance(2),
+    ),
+    KnownCall(
+        "setApprovalForAll",
+        (("address", "operator"), ("bool", "approved")),
+        "let another take all tokens, or no longer (ERC-721, ERC-1155)",
+        lambda words: _ALL_TOKENS if words[1] else None,
+    ),
+    KnownCall("safeTransferFrom", (*_FROM_TO, ("uint256", "token")), "send a token by its number (ERC-721)"),
+    KnownCall(
+        "safeTransferFrom",
+        (*_FROM_TO, ("uint256", "token"), ("bytes", "data")),
+        "send a token by its number (ERC-721)",
+    ),
+    KnownCall(
+        "safeTransferFrom",
+        (*_FROM_TO, ("uint256", "token"), ("uint256", "amount"), ("bytes", "data")),
+        "send a token by its number (ERC-1155)",
+    ),
+)
+_BY_SELECTOR = {keccak256(known.signature.encode())[:_SELECTOR_BYTES]: known for known in _KNOWN}

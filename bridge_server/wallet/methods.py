@@ -1,0 +1,149 @@
+"""The methods that the wallet answers itself (contract, section 4, D; decisions, section 4)."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from bridge_server.ethereum.hex_data import hex_of, quantity
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.recovery import SignatureError, recover_address
+from bridge_server.ethereum.typed_data import TypedData
+from bridge_server.version import USER_AGENT
+from bridge_server.wallet import wire
+from bridge_server.wallet.accounts import Accounts
+from bridge_server.wallet.errors import InvalidParamsError
+from bridge_server.wallet.models import Address, Caller
+from bridge_server.wallet.node import Node
+from bridge_server.wallet.queued import QueuedTransactions
+from bridge_server.wallet.sending import Sending
+from bridge_server.wallet.signing import Signing
+from bridge_server.wallet.wire import Params
+
+Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
+"""Answers one call with a JSON value. Raises BridgeError."""
+
+TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
+LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
+
+
+@dataclass(frozen=True, slots=True)
+class WalletServices:
+    """What the methods call. A chain `is_assumed` when nobody has named one, and no node tells it."""
+
+    accounts: Accounts
+    signing: Signing
+    sending: Sending
+    queued: QueuedTransactions
+    node: Node
+    is_chain_assumed: bool
+
+
+class WalletMethods:
+    """`by_name` is the table from a method's name to what answers it."""
+
+    def __init__(self, services: WalletServices) -> None:
+        self._accounts = services.accounts
+        self._signing = services.signing
+        self._node = services.node
+        self._is_chain_assumed = services.is_chain_assumed
+        sending, queued = services.sending, services.queued
+        asks_node: dict[str, Method] = {
+            "eth_sendTransaction": sending.send,
+            "eth_signTransaction": sending.sign,
+            "eth_sendRawTransaction": sending.send_raw,
+        }
+        signs: dict[str, Method] = {
+            "personal_sign": self._personal_sign,
+            "eth_sign": self._eth_sign,
+            **_named(self._sign_typed_data, TYPED_DATA),
+        }
+        self.by_name: Mapping[str, Method] = {
+            **asks_node,
+            **signs,
+            **_named(self._list_accounts, LISTING),
+            "personal_newAccount": self._new_account,
+            "personal_importRawKey": self._import_raw_key,
+            "personal_unlockAccount": self._unlock_account,
+            "personal_lockAccount": self._lock_account,
+            "personal_ecRecover": self._recover,
+            "wallet_getQueuedTransaction": queued.newest,
+            "wallet_getQueuedTransactions": queued.waiting,
+            "eth_chainId": self._chain_id,
+            "net_version": self._net_version,
+            "web3_clientVersion": self._client_version,
+        }
+        self.waiting = asks_node.keys() | (signs.keys() if self._signing.asks_for_approval else set())
+        """The names of those that ask the node, or a person, before they answer."""
+
+    async def _personal_sign(self, params: Params, caller: Caller) -> str:
+        message, account, passphrase = wire.read_personal_sign(params)
+        return hex_of(await self._signing.sign_message("personal_sign", account, message, caller, passphrase))
+
+    async def _eth_sign(self, params: Params, caller: Caller) -> str:
+        message, account = wire.read_eth_sign(params)
+        return hex_of(await self._signing.sign_message("eth_sign", account, message, caller))
+
+    async def _sign_typed_data(self, method: str, params: Params, caller: Caller) -> str:
+        account, typed_data, document = wire.read_sign_typed_data(method, params)
+        await self._require_own_chain(typed_data)
+        return hex_of(await self._signing.sign_typed_data(method, account, typed_data, document, caller))
+
+    async def _list_accounts(self, method: str, params: Params, _: Caller) -> list[Address]:
+        wire.nothing(method, params)
+        return self._accounts.addresses()
+
+    async def _new_account(self, params: Params, _: Caller) -> Address:
+        [passphrase] = wire.arguments("personal_newAccount", params, 1, "passphrase")
+        return await self._accounts.create(wire.text(passphrase, "params[0]"))
+
+    async def _import_raw_key(self, params: Params, _: Caller) -> Address:
+        secret, passphrase = wire.read_new_key(params)
+        return await self._accounts.import_key(secret, passphrase)
+
+    async def _unlock_account(self, params: Params, _: Caller) -> bool:
+        account, passphrase, seconds = wire.read_unlock(params)
+        await self._accounts.unlock(account, passphrase, seconds)
+        return True
+
+    async def _lock_account(self, params: Params, _: Caller) -> bool:
+        [account] = wire.arguments("personal_lockAccount", params, 1, "account")
+        return self._accounts.lock(wire.address(account, "params[0]"))
+
+    async def _recover(self, params: Params, _: Caller) -> str:
+        message, signature = wire.read_recover(params)
+        try:
+            return recover_address(personal_message_hash(message), signature).lower()
+        except SignatureError as error:
+            raise InvalidParamsError(f"params[1]: {error}.") from None
+
+    async def _chain_id(self, params: Params, _: Caller) -> str:
+        wire.nothing("eth_chainId", params)
+        return quantity(await self._node.chain_id())
+
+    async def _net_version(self, params: Params, _: Caller) -> str:
+        wire.nothing("net_version", params)
+        return str(await self._node.chain_id())
+
+    async def _client_version(self, params: Params, _: Caller) -> str:
+        wire.nothing("web3_clientVersion", params)
+        return USER_AGENT
+
+    async def _require_own_chain(self, typed_data: TypedData) -> None:
+        """A wallet signs for no chain that it does not mean. Typed data need not name one."""
+        meant = typed_data.chain_id
+        if meant is None or self._is_chain_assumed or not (self._node.exists or self._node.known_chain_id):
+            return
+        own = await self._node.chain_id()
+        if meant != own:
+            raise InvalidParamsError(
+                f"params[1]: domain.chainId is {meant}, and the wallet is on chain {own}: "
+                "it signs for no other."
+            )
+
+
+def _named(
+    method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
+) -> dict[str, Method]:
+    """The same method under several names, which it is told."""
+    return {name: partial(method, name) for name in names}

@@ -1,0 +1,182 @@
+"""The Ethereum node behind the wallet: which chain it is on, what it knows, and what is sent through it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+import orjson
+
+from bridge_server.ethereum.hex_data import HexError, quantity_of
+from bridge_server.kernel.stopping import StoppedError, Stopping
+from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
+from bridge_server.wallet.models import RpcCall
+from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
+from bridge_server.wallet.node_line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
+
+Result = TypeVar("Result")
+
+_READERS = 64
+_LINES = 16
+
+# What standard nodes offer under these names may be asked twice. Elsewhere there is `evm_mine`.
+_REPEATABLE = ("eth_", "net_", "web3_")
+
+
+class Node:
+    """A node at an http or https URL, or none; used as an async context manager.
+
+    `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
+    it. The URL may hold credentials and is never told.
+    """
+
+    def __init__(
+        self,
+        url: str | None,
+        timeout_seconds: float,
+        user_agent: str,
+        stopping: Stopping,
+        chain_id: int | None = None,
+    ) -> None:
+        self._endpoint = Endpoint(url, timeout_seconds, user_agent) if url is not None else None
+        self._stopping = stopping
+        self._chain_id = chain_id
+        self._readers: aiohttp.ClientSession | None = None
+        self._lines: list[NodeLine] = []
+        self._idle: list[NodeLine] = []
+        self._places = asyncio.Semaphore(_LINES)
+        self._listeners: list[Callable[[], None]] = []
+        self._failed_at: float | None = None
+        self._failure = ""
+
+    async def __aenter__(self) -> Self:
+        if self._endpoint is not None:
+            self._readers = self._endpoint.session(_READERS, [])
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for line in self._lines:
+            await line.close()
+        self._lines.clear()
+        self._idle.clear()
+        if self._readers is not None:
+            await self._readers.close()
+            self._readers = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a node at all."""
+        return self._endpoint is not None
+
+    @property
+    def known_chain_id(self) -> int | None:
+        """The wallet's chain, as far as it is known without asking."""
+        return self._chain_id
+
+    def on_connected(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever a new connection leads to a node on the wallet's chain."""
+        self._listeners.append(listener)
+
+    async def chain_id(self) -> int:
+        """The wallet's chain. Raises NoChainError, or NoNodeError when only the node could tell."""
+        if self._chain_id is None:
+            if self._endpoint is None:
+                raise NoChainError
+            await self.ask([CHAIN_ID])
+            assert self._chain_id is not None  # the connection was not opened without it
+        return self._chain_id
+
+    async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
+        """Ask for somebody else: one call alone, several as a batch; the answers as the node gave them.
+
+        Raises NoNodeError.
+        """
+        status, body = await self._unless_stopped(self._forward(calls))
+        try:
+            answers = read_answers(body, len(calls))
+        except NoNodeError as error:
+            if status == HTTPStatus.OK:
+                raise
+            raise NoNodeError(f"The node answers with HTTP status {status}.") from error
+        return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
+
+    async def ask(self, calls: Sequence[RpcCall], since: float | None = None) -> list[Any]:
+        """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain.
+
+        The answers are JSON values or NodeError. The calls must be such that they may be asked twice.
+        Raises NoNodeError, at once when the node has failed after the moment `since` (see `now`) and not
+        answered again; WrongChainError.
+        """
+        async with self._line(since) as line:
+            try:
+                answers = await self._unless_stopped(line.ask(calls))
+            except NoNodeError as error:
+                self._failed_at, self._failure = self.now(), error.detail
+                raise
+            self._failed_at = None
+        return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
+
+    def now(self) -> float:
+        """A moment for `ask`, in seconds of the event loop's clock."""
+        return asyncio.get_running_loop().time()
+
+    async def _forward(self, calls: Sequence[RpcCall]) -> tuple[int, bytes]:
+        if self._readers is None or self._endpoint is None:
+            raise _no_node()
+        body = write_calls(calls)
+        try:
+            return await self._endpoint.exchange(self._readers, body)
+        except BrokenOffError:  # by a node that closed what it took for idle, as a rule
+            if not all(call.method.startswith(_REPEATABLE) for call in calls):
+                raise
+        return await self._endpoint.exchange(self._readers, body)
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result:
+        try:
+            return await self._stopping.finish(work)
+        except StoppedError as error:
+            raise NoNodeError("This server stops.") from error
+
+    @asynccontextmanager
+    async def _line(self, since: float | None) -> AsyncIterator[NodeLine]:
+        since = self.now() if since is None else since
+        if self._readers is None or self._endpoint is None:
+            raise _no_node()
+        async with self._places:
+            if self._failed_at is not None and self._failed_at >= since:
+                raise NoNodeError(self._failure)
+            if not self._idle:
+                self._lines.append(NodeLine(self._endpoint, self._check_chain))
+                self._idle.append(self._lines[-1])
+            line = self._idle.pop()
+            try:
+                yield line
+            finally:
+                self._idle.append(line)
+
+    def _check_chain(self, answer: Answer) -> None:
+        try:
+            chain_id = quantity_of(None if isinstance(answer, NodeError) else orjson.loads(answer))
+        except HexError as error:
+            raise NoNodeError("What answers at node_url does not tell its chain (eth_chainId).") from error
+        if self._chain_id is None:
+            self._chain_id = chain_id
+        elif chain_id != self._chain_id:
+            raise WrongChainError(
+                f"The node is on chain {chain_id} and the wallet on chain {self._chain_id}: set chain_id or "
+                "node_url, and start again."
+            )
+        for listener in self._listeners:
+            listener()
+
+
+def _no_node() -> NoNodeError:
+    return NoNodeError("There is no node: set node_url to the address of an Ethereum node.")

@@ -1,0 +1,149 @@
+"""Connections to the node.
+
+Whoever signs or sends uses a line: one connection at a time, on which the first thing asked is the chain.
+What only reads may use any.
+"""
+
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+import aiohttp
+from aiohttp import hdrs
+
+from bridge_server.outbox.failure_text import failure
+from bridge_server.wallet.errors import NodeError, NoNodeError
+from bridge_server.wallet.models import RpcCall
+from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
+
+ANSWER_LIMIT_BYTES = 64 * 2**20
+
+# Less than the 5 seconds after which some servers close an idle connection: a POST that meets the closing
+# is lost.
+_IDLE_SECONDS = 4.0
+_ATTEMPTS = 3
+_LIMIT_EXCEEDED = -32005
+_TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
+
+CHAIN_ID = RpcCall("eth_chainId", [])
+
+
+class BrokenOffError(NoNodeError):
+    """The connection was closed before an answer: the node may or may not have taken the request."""
+
+
+class _NotOpenError(Exception):
+    """A request would have opened a connection, and may not."""
+
+
+class Endpoint:
+    """Where the node is, and how it is spoken to."""
+
+    def __init__(self, url: str, timeout_seconds: float, user_agent: str) -> None:
+        self._url = url
+        self._timeout_seconds = timeout_seconds
+        self._headers = {
+            hdrs.CONTENT_TYPE: "application/json",
+            hdrs.ACCEPT_ENCODING: "identity",
+            hdrs.USER_AGENT: user_agent,
+        }
+
+    def session(self, limit: int, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
+        """A pool of at most so many connections; the caller closes it."""
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
+            trace_configs=tracing,
+            trust_env=False,
+        )
+
+    async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
+        """The status and the body of the node's answer.
+
+        Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
+        """
+        try:
+            async with session.post(
+                self._url, data=body, headers=self._headers, allow_redirects=False
+            ) as response:
+                return response.status, await _read(response)
+        except (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError) as error:
+            raise BrokenOffError(f"The node cannot be reached: {failure(error)}.") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > ANSWER_LIMIT_BYTES:
+            response.close()
+            mebibytes = ANSWER_LIMIT_BYTES // 2**20
+            raise NodeError(
+                _LIMIT_EXCEEDED, f"The node's answer is larger than {mebibytes} MiB: ask for less."
+            )
+    return b"".join(chunks)
+
+
+class NodeLine:
+    """One connection at a time, for one user at a time.
+
+    `check_chain` is given the node's answer to eth_chainId before anything else is asked on a
+    new connection; what it raises is raised, and nothing else is asked.
+    """
+
+    def __init__(self, endpoint: Endpoint, check_chain: Callable[[Answer], None]) -> None:
+        self._endpoint = endpoint
+        self._check_chain = check_chain
+        self._tracing = aiohttp.TraceConfig()
+        self._tracing.on_connection_create_start.append(self._on_opening)
+        self._session = endpoint.session(1, [self._tracing])
+        self._may_open = False
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    async def ask(self, calls: Sequence[RpcCall]) -> list[Answer]:
+        """The answers, in order. Asks again when a connection breaks: the calls must allow it."""
+        body = write_calls(calls)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._ask(body, len(calls))
+            except _NotOpenError:
+                await self._open()
+            except BrokenOffError:  # by a node that closed what it took for idle, as a rule
+                if attempt == _ATTEMPTS:
+                    raise
+        raise NoNodeError(
+            "The node closes every connection after one answer: the wallet sends only where it has asked for "
+            "the chain."
+        )
+
+    async def _on_opening(self, *_: object) -> None:
+        if not self._may_open:
+            raise _NotOpenError
+
+    async def _open(self) -> None:
+        self._may_open = True
+        try:
+            (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
+        finally:
+            self._may_open = False
+        try:
+            self._check_chain(answer)
+        except Exception:
+            await self._session.close()
+            self._session = self._endpoint.session(1, [self._tracing])
+            raise
+
+    async def _ask(self, body: bytes, count: int) -> list[Answer]:
+        try:
+            status, answer = await self._endpoint.exchange(self._session, body)
+        except NodeError as error:
+            raise NoNodeError(error.detail) from error
+        if status != HTTPStatus.OK:
+            raise NoNodeError(f"The node answers with HTTP status {status}.")
+        return read_answers(answer, count)

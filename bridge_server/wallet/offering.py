@@ -1,0 +1,65 @@
+"""Giving a signed transaction to the node, and storing what became of it."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefusedError
+from bridge_server.wallet.models import RpcCall, StoredTransaction
+from bridge_server.wallet.node import Node
+from bridge_server.wallet.node_errors import says_known, says_not_now
+from bridge_server.wallet.store import TransactionStore
+
+_FIRST_DELAY_MS = 1_000
+_LONGEST_DELAY_MS = 60_000
+_MOST_DOUBLINGS = 6
+
+log = structlog.get_logger()
+
+
+def delay_ms(attempts: int) -> int:
+    """How long to wait after so many attempts that did not reach the node: twice as long each time."""
+    return min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(attempts, _MOST_DOUBLINGS))
+
+
+class Offering:
+    """Offers transactions to the node. Those of one account must be offered one after the other."""
+
+    def __init__(self, store: TransactionStore, node: Node, clock: Clock) -> None:
+        self._store = store
+        self._node = node
+        self._clock = clock
+
+    async def offer(self, stored: StoredTransaction, since: float | None = None) -> None:
+        """Return once the node has the transaction, and it is stored as sent.
+
+        Raises TransactionRefusedError when the node calls it invalid, and it is stored as refused;
+        NoNodeError when the node cannot be asked or does not take it now, and WrongChainError: it is signed
+        still. `since` is that of `Node.ask`.
+        """
+        signed, request = stored.signed, stored.request
+        assert signed is not None
+        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], since)
+        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
+            await self._store.settle_refused(request.transaction_id, answer.detail, self._clock.now_ms())
+            log.info("transaction_refused", hash=signed.transaction_hash, reason=answer.detail)
+            raise TransactionRefusedError(answer.detail, answer.data)
+        await self._store.settle_sent(request.transaction_id, self._clock.now_ms())
+
+    async def postpone(self, stored: Sequence[StoredTransaction], error: str) -> None:
+        """An attempt for these was in vain: the next comes later, and later still each time."""
+        now_ms = self._clock.now_ms()
+        due = {each.request.transaction_id: now_ms + delay_ms(each.attempts) for each in stored}
+        await self._store.postpone(due, error)
+
+    async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
+        """Whether the node, which did not take the transaction, has it already: sent before, or mined."""
+        if says_known(error):
+            return True
+        if says_not_now(error):
+            raise NoNodeError(f"The node does not take it now: {error.detail}")
+        (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
+        if isinstance(found, NodeError):
+            raise NoNodeError(f"The node does not tell whether it has it: {found.detail}") from error
+        return found is not None

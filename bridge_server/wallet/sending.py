@@ -1,0 +1,229 @@
+"""Transactions: filled in, approved, signed, stored, sent; or signed alone (contract, section 4, D).
+
+What was asked for is stored before anything is answered, and what is signed before the node sees it. The
+answer is the transaction's hash when the node has it, and the zero hash when that is still to come.
+"""
+
+from typing import Any
+
+import orjson
+
+from bridge_server.ethereum.hex_data import hex_of
+from bridge_server.ethereum.raw_transactions import RawTransaction
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.transactions import sign_transaction, signing_hash
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.turns import Turns
+from bridge_server.wallet import wire
+from bridge_server.wallet.accounts import Accounts
+from bridge_server.wallet.approvals import Approvals
+from bridge_server.wallet.errors import (
+    InvalidParamsError,
+    NoNodeError,
+    WrongChainError,
+)
+from bridge_server.wallet.filling import Filling
+from bridge_server.wallet.models import (
+    Address,
+    ApprovalId,
+    AuditEntry,
+    Caller,
+    SendRequest,
+    SignedTransaction,
+    StoredTransaction,
+    TransactionId,
+)
+from bridge_server.wallet.node import Node
+from bridge_server.wallet.offering import Offering, delay_ms
+from bridge_server.wallet.queued import params_text, read_signed
+from bridge_server.wallet.requests import MAX_NONCE, TransactionRequest, read_transaction, write_transaction
+from bridge_server.wallet.store import AuditLog, TransactionStore
+
+ZERO_HASH = "0x" + "00" * 32
+
+_SEND = "eth_sendTransaction"
+_SIGN = "eth_signTransaction"
+_SEND_RAW = "eth_sendRawTransaction"
+
+
+class Sending:
+    """Sends and signs transactions; those of one account are signed and sent one after the other.
+
+    `turns` is shared with whoever else sends for an account.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        approvals: Approvals,
+        audit: AuditLog,
+        store: TransactionStore,
+        node: Node,
+        offering: Offering,
+        turns: Turns,
+        clock: Clock,
+        ids: IdMaker,
+    ) -> None:
+        self._accounts = accounts
+        self._approvals = approvals
+        self._audit = audit
+        self._store = store
+        self._node = node
+        self._filling = Filling(node)
+        self._offering = offering
+        self._turns = turns
+        self._clock = clock
+        self._ids = ids
+
+    @property
+    def asks_for_approval(self) -> bool:
+        """Whether `finish` may take as long as a human does."""
+        return self._approvals.is_on
+
+    async def send(self, params: wire.Params, caller: Caller) -> str:
+        """eth_sendTransaction: the hash, or the zero hash when the node cannot be reached.
+
+        Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, WrongChainError,
+        NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
+        """
+        [value] = wire.arguments(_SEND, params, 1, "transaction")
+        request = read_transaction(value)
+        self._accounts.key(request.sender)
+        asked = self._asked(request.sender, value, caller)
+        try:
+            return await self.finish(asked, await self.fill(request))
+        except NoNodeError:  # if it was approved already, whoever approves sees it again, filled in anew
+            if not self._node.exists:
+                raise
+        await self._store.keep(asked, self._node.known_chain_id, None, self._first_attempt_at_ms())
+        return ZERO_HASH
+
+    async def send_raw(self, params: wire.Params, caller: Caller) -> str:
+        """eth_sendRawTransaction: the hash, or the zero hash when the node does not take it now.
+
+        Raises InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no
+        node at all.
+        """
+        [value] = wire.arguments(_SEND_RAW, params, 1, "signed transaction")
+        transaction = read_signed(value)
+        if transaction.nonce > MAX_NONCE:
+            raise InvalidParamsError(f"params[0] has a nonce above {MAX_NONCE:#x}, which is not stored.")
+        if not self._node.exists:
+            raise NoNodeError("There is no node to send it to: set node_url.")
+        since = self._node.now()
+        chain_id = await self._chain_of(transaction)
+        signed = SignedTransaction(chain_id, transaction.nonce, hex_of(transaction.hash), value)
+        sender = Address(transaction.sender)
+        async with self._turns.taken(sender):
+            asked = self._asked(sender, value, caller)
+            stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
+            return await self._offer(stored, since)
+
+    async def sign(self, params: wire.Params, caller: Caller) -> str:
+        """eth_signTransaction: the signed transaction, as DATA. Its nonce is not reserved.
+
+        Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, NoChainError, NodeError;
+        NoNodeError when something is left open that only the node could tell.
+        """
+        [value] = wire.arguments(_SIGN, params, 1, "transaction")
+        request = read_transaction(value)
+        self._accounts.key(request.sender)
+        filled = await self.fill(request)
+        approval_id = await self._approved(_SIGN, filled, caller)
+        nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
+        key = self._accounts.key(filled.sender)  # it may have been locked since
+        return self._signed(_SIGN, filled, nonce, key, caller, approval_id).raw
+
+    async def fill(self, request: TransactionRequest) -> TransactionRequest:
+        """The request with nothing left open but its nonce; raises what `Filling.filled` does."""
+        return await self._filling.filled(request)
+
+    async def finish(self, asked: SendRequest, filled: TransactionRequest) -> str:
+        """Have it approved, sign, store and send it: the hash, or the zero hash.
+
+        Raises NoNodeError when it could not be signed: nothing has been stored then. Otherwise raises what
+        `send` does.
+        """
+        approval_id = await self._approved(_SEND, filled, asked.caller)
+        assert filled.chain_id is not None
+        since = self._node.now()
+        async with self._turns.taken(filled.sender):
+            lowest = await self._filling.pending_count(filled.sender, since)
+            key = self._accounts.key(filled.sender)  # it may have been locked since
+            stored = await self._store.reserve(
+                asked,
+                filled.chain_id,
+                filled.nonce,
+                lowest,
+                lambda nonce: self._signed(_SEND, filled, nonce, key, asked.caller, approval_id),
+                self._first_attempt_at_ms(),
+            )
+            return await self._offer(stored)
+
+    async def _offer(self, stored: StoredTransaction, since: float | None = None) -> str:
+        assert stored.signed is not None
+        try:
+            await self._offering.offer(stored, since)
+        except NoNodeError as error:
+            await self._offering.postpone([stored], error.detail)
+            return ZERO_HASH
+        except WrongChainError as error:  # no node has seen it
+            await self._store.settle_refused(
+                stored.request.transaction_id, error.detail, self._clock.now_ms()
+            )
+            raise
+        return stored.signed.transaction_hash
+
+    async def _approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
+        if not self._approvals.is_on:
+            return None
+        subject = orjson.dumps(write_transaction(filled))
+        return await self._approvals.approved(method, filled.sender, subject, caller)
+
+    async def _next_nonce(self, filled: TransactionRequest) -> int:
+        if not self._node.exists:
+            raise NoNodeError("There is no node to ask for the nonce: name it in params[0], or set node_url.")
+        assert filled.chain_id is not None
+        lowest = await self._filling.pending_count(filled.sender)
+        return await self._store.next_nonce(filled.chain_id, filled.sender, lowest)
+
+    def _signed(
+        self,
+        method: str,
+        filled: TransactionRequest,
+        nonce: int,
+        key: SigningKey,
+        caller: Caller,
+        approval_id: ApprovalId | None,
+    ) -> SignedTransaction:
+        transaction = filled.transaction(nonce)
+        raw, transaction_hash = sign_transaction(transaction, key)
+        signed_hash = hex_of(signing_hash(transaction))
+        self._audit.append(
+            AuditEntry(self._clock.now_ms(), method, filled.sender, signed_hash, caller, approval_id)
+        )
+        return SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
+
+    async def _chain_of(self, transaction: RawTransaction) -> int:
+        """The chain to send it on: the wallet's."""
+        try:
+            chain_id = await self._node.chain_id()
+        except NoNodeError:
+            if transaction.chain_id is None:
+                raise
+            return transaction.chain_id  # the wallet's is not known; the node's is asked for before sending
+        if transaction.chain_id not in (None, chain_id):
+            raise InvalidParamsError(
+                f"params[0] is for chain {transaction.chain_id}, and the wallet is on chain {chain_id}."
+            )
+        return chain_id
+
+    def _asked(self, sender: Address, value: Any, caller: Caller) -> SendRequest:
+        now_ms = self._clock.now_ms()
+        transaction_id = TransactionId(self._ids.ordered_uuid(now_ms))
+        return SendRequest(transaction_id, sender, params_text(value), now_ms, caller)
+
+    def _first_attempt_at_ms(self) -> int:
+        """When another is made if this one is never heard of."""
+        return self._clock.now_ms() + delay_ms(0)

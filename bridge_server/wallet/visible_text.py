@@ -1,0 +1,51 @@
+"""Texts from outside, for a person's eyes: nothing in them can hide, or change how the rest looks."""
+
+import re
+from unicodedata import east_asian_width
+
+_CONTINUED = "… "
+_SHORTEST = 8  # of a line that is broken after a space
+
+# What Unicode calls printable but leaves no mark: fillers, joiners and variation selectors. Everything else
+# that is unseen (controls, terminal escapes, marks of direction, zero-width characters) is not printable.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def visible(text: str) -> str:
+    """The text on one line, with its unseen characters as `<U+202E>`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_visible_character, text))
+
+
+def folded(text: str, columns: int) -> list[str]:
+    """A text that is visible in lines as narrow as that, broken after a space where there is one.
+
+    A terminal that had to break them itself would begin with the rest where only labels begin.
+    """
+    lines = []
+    while (end := _end_of_line(text, columns)) < len(text):
+        cut = text.rfind(" ", _SHORTEST, end) + 1 or end
+        lines.append(text[:cut])
+        text = _CONTINUED + text[cut:]
+    return [*lines, text]
+
+
+def _end_of_line(text: str, columns: int) -> int:
+    """How many characters fit; those of East Asia take two columns."""
+    if len(text) * 2 <= columns:
+        return len(text)
+    used = 0
+    for position, character in enumerate(text):
+        used += 2 if east_asian_width(character) in "WF" else 1
+        if used > columns:
+            return position
+    return len(text)
+
+
+def _visible_character(character: str) -> str:
+    if character.isprintable() and _BLANK.match(character) is None:
+        return character
+    return f"<U+{ord(character):04X}>"

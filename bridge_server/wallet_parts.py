@@ -1,0 +1,102 @@
+"""What the wallet is made of: settings become its services. Nothing is opened here."""
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.stopping import Stopping
+from bridge_server.kernel.sweeper import Sweep
+from bridge_server.kernel.turns import Turns
+from bridge_server.settings import Settings
+from bridge_server.storage.approval_store import SqlApprovalStore
+from bridge_server.storage.audit_file import AuditFile
+from bridge_server.storage.database import Database
+from bridge_server.storage.keystore_files import KeystoreDirectory
+from bridge_server.storage.wallet_store import SqlTransactionStore
+from bridge_server.version import USER_AGENT
+from bridge_server.wallet.approvals import Approvals
+from bridge_server.wallet.broadcasting import Broadcaster
+from bridge_server.wallet.calls import Calls
+from bridge_server.wallet.confirming import Confirming
+from bridge_server.wallet.methods import WalletMethods, WalletServices
+from bridge_server.wallet.node import Node
+from bridge_server.wallet.offering import Offering
+from bridge_server.wallet.queued import QueuedTransactions
+from bridge_server.wallet.sending import Sending
+from bridge_server.wallet.signing import Signing, TypedDataScheme
+from bridge_server.wallet.signing_turns import SigningTurns
+from bridge_server.wallet_accounts import wallet_accounts
+
+_DEVELOPMENT_CHAIN_ID = 1337
+"""The chain of development accounts when nobody names one, and there is no node: geth's own."""
+
+
+class WalletParts:
+    """Everything that the wallet is put together from, by the name of its job."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        signals: Signals,
+        stopping: Stopping,
+        clock: Clock,
+        ids: IdMaker,
+    ) -> None:
+        self.accounts = wallet_accounts(settings, KeystoreDirectory(settings.keystore, clock), clock, ids)
+        self.audit = AuditFile(settings.audit_file)
+        self.node = _node(settings, stopping)
+        self.approvals = _approvals(settings, database, signals, clock, ids)
+        store = SqlTransactionStore(database)
+        turns = Turns()
+        offering = Offering(store, self.node, clock)
+        sending = Sending(
+            self.accounts, self.approvals, self.audit, store, self.node, offering, turns, clock, ids
+        )
+        confirming = Confirming(store, self.node, clock)
+        self.broadcaster = Broadcaster(
+            store, sending, offering, confirming, self.node, turns, signals, stopping, clock
+        )
+        queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
+        scheme = TypedDataScheme(settings.typed_data_scheme)
+        services = WalletServices(
+            self.accounts,
+            Signing(self.accounts, self.approvals, self.audit, clock, scheme),
+            sending,
+            queued,
+            self.node,
+            is_chain_assumed=_assumed_chain_id(settings) is not None,
+        )
+        self.calls = Calls(WalletMethods(services), self.node, SigningTurns())
+        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, queued.sweep)
+
+
+def _node(settings: Settings, stopping: Stopping) -> Node:
+    url = settings.node_url
+    return Node(
+        None if url is None else url.get_secret_value(),
+        settings.node_timeout,
+        USER_AGENT,
+        stopping,
+        settings.chain_id or _assumed_chain_id(settings),
+    )
+
+
+def _assumed_chain_id(settings: Settings) -> int | None:
+    """The chain when neither the settings nor a node name one."""
+    if settings.chain_id is not None or settings.node_url is not None or not settings.dev_accounts:
+        return None
+    return _DEVELOPMENT_CHAIN_ID
+
+
+def _approvals(
+    settings: Settings, database: Database, signals: Signals, clock: Clock, ids: IdMaker
+) -> Approvals:
+    return Approvals(
+        SqlApprovalStore(database),
+        signals,
+        clock,
+        ids,
+        is_on=settings.approve == "queue",
+        timeout_seconds=settings.approval_timeout,
+        kept_ms=settings.settled_request_ttl * 1000,
+    )

@@ -1,0 +1,119 @@
+"""JSON-RPC 2.0 (https://www.jsonrpc.org/specification): request objects in, response objects out.
+
+What a method does, and which of them there are, is the business of who uses this.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.json_body import parse_value
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+
+MOST_CALLS = 100
+"""In one batch."""
+MOST_VALUES = 65_536
+"""Members and elements in a body: those of a full batch of large typed data."""
+
+_NO_ID = b"null"
+_EXAMPLE = '{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
+
+
+@dataclass(frozen=True, slots=True)
+class RpcError:
+    """An error object. `data` is told when it `has_data`, since null is data too."""
+
+    code: int
+    message: str
+    data: Any = None
+    has_data: bool = False
+
+
+@dataclass(slots=True)
+class Call:
+    """A request object. `id_text` is the JSON of its id as it was sent; a notification has none."""
+
+    method: str
+    params: list[Any] | dict[str, Any] | None
+    id_text: bytes | None
+
+
+@dataclass(slots=True)
+class Unreadable:
+    """What is no request object, and the error that answers it."""
+
+    error: RpcError
+    id_text: bytes = _NO_ID
+
+
+Request: TypeAlias = Call | Unreadable
+
+
+def read_requests(body: bytes) -> Request | list[Request]:
+    """The request in a body, or those of a batch in their order. What is wrong with a body is Unreadable."""
+    try:
+        document = parse_value(body, "The body", MOST_VALUES)
+    except InvalidInputError as error:
+        return Unreadable(RpcError(PARSE_ERROR, error.detail))
+    if not isinstance(document, list):
+        return _request(document)
+    if not document:
+        return _invalid("The batch is empty.")
+    if len(document) > MOST_CALLS:
+        return _invalid(f"The batch has {len(document)} calls, and at most {MOST_CALLS} may be in one.")
+    return [_request(element) for element in document]
+
+
+def write_result(id_text: bytes, result: Any) -> bytes:
+    """The response object of a call that succeeded; `result` is any JSON value, or an orjson.Fragment."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (id_text, orjson.dumps(result))
+
+
+def write_error(id_text: bytes, error: RpcError) -> bytes:
+    """The response object of a call that failed."""
+    members = {"code": error.code, "message": error.message}
+    if error.has_data:
+        members["data"] = error.data
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_text, orjson.dumps(members))
+
+
+def write_batch(responses: Iterable[bytes]) -> bytes:
+    """The answer to a batch."""
+    return b"[%b]" % b",".join(responses)
+
+
+def _request(document: Any) -> Request:
+    if not isinstance(document, dict):
+        return _invalid(f"A request must be an object, such as {_EXAMPLE}, or an array of them.")
+    id_text = None
+    if "id" in document:
+        id_text = _id_text(document["id"])
+        if id_text is None:
+            return _invalid("id must be a string, a number or null.")
+    method, params = document.get("method"), document.get("params")
+    if document.get("jsonrpc") != "2.0":
+        return _invalid('jsonrpc must be "2.0".', id_text)
+    if not isinstance(method, str):
+        return _invalid("method must be a string, the name of a method.", id_text)
+    if not isinstance(params, list | dict) and "params" in document:
+        return _invalid("params must be an array or an object; it may be left out.", id_text)
+    return Call(method, params, id_text)
+
+
+def _id_text(sent: Any) -> bytes | None:
+    """The JSON of an id; None for what must not be one."""
+    if type(sent) is int:
+        return b"%d" % sent  # however large
+    return orjson.dumps(sent) if sent is None or type(sent) in (str, float) else None
+
+
+def _invalid(message: str, id_text: bytes | None = None) -> Unreadable:
+    return Unreadable(RpcError(INVALID_REQUEST, message), id_text or _NO_ID)

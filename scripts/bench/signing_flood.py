@@ -1,0 +1,119 @@
+"""How soon a waiting dapp hears of the wallet's answer while others have the wallet sign as fast as it can.
+
+One signature a request, or a hundred. The ratio is the median latency by that of the same server when
+nobody else asks for anything; for comparison, the same flood of requests that sign nothing (`eth_accounts`).
+"""
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import orjson
+from cores import keep_on_first_core
+from load import Load
+from plan import Plan
+from processes import Running, started_server
+from report import Figures, Result, Target, percentile, spread
+from seed import Population, fill
+from signing_tasks import ADDRESS, MESSAGE
+from waiters import close_clients, open_asker, run
+from wake_ups import probe
+
+_PROBES = 60
+_PROBE_PAUSE_SECONDS = 0.02
+_WARM_UP_SECONDS = 0.5
+_FLOOD_SECONDS = 4
+BATCH = 100
+WALLET = {"BRIDGE_DEV_ACCOUNTS": "true", "BRIDGE_CHAIN_ID": "1"}
+
+
+def rpc_body(method: str, *params: object, number: int = 1) -> bytes:
+    """A JSON-RPC request, or a batch of several alike."""
+    calls = [{"jsonrpc": "2.0", "id": each, "method": method, "params": params} for each in range(number)]
+    return orjson.dumps(calls if number > 1 else calls[0])
+
+
+SIGN = rpc_body("personal_sign", MESSAGE, ADDRESS)
+SIGN_MANY = rpc_body("personal_sign", MESSAGE, ADDRESS, number=BATCH)
+
+
+def rpc_load(folder: Path, body: bytes) -> Load:
+    """A load of this request."""
+    paths_file, body_file = folder / "bench-paths.txt", folder / "bench-body.txt"
+    paths_file.write_text("/rpc\n")
+    body_file.write_bytes(body)
+    return Load("POST", paths_file, body_file, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flood:
+    name: str
+    body: bytes
+    bound: float | None
+
+
+_FLOODS = (
+    _Flood("requests that sign nothing", rpc_body("eth_accounts"), None),
+    _Flood("one signature a request", SIGN, 2),
+    _Flood(f"{BATCH} signatures a request", SIGN_MANY, 2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """Latencies in milliseconds, without a flood and in it."""
+
+    quiet: list[float]
+    busy: list[float]
+
+
+def measure_signing_flood(plan: Plan) -> list[Result]:
+    """Probes on a server that is idle, and then on the same while it signs."""
+    return [_result(flood, [_round(flood, plan) for _ in range(min(plan.rounds, 3))]) for flood in _FLOODS]
+
+
+def _round(flood: _Flood, plan: Plan) -> _Round:
+    with plan.folder() as folder:
+        calls = iter(fill(folder, Population(1_000, calls_per_session=1)).pending)
+        with started_server(folder, WALLET) as server:
+            keep_on_first_core(server.pid)
+            server.wait_until_idle()
+            return run(_measure(server, calls, rpc_load(folder, flood.body), plan))
+
+
+async def _measure(server: Running, calls: Iterator[str], load: Load, plan: Plan) -> _Round:
+    dapp, wallet = await open_asker(server.url), await open_asker(server.url)
+    gc.freeze()
+
+    async def latencies(number: int) -> list[float]:
+        found = []
+        for call in itertools.islice(calls, number):
+            await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+            found.append(await probe(server.url, dapp, wallet, call))
+        return found
+
+    await latencies(10)
+    quiet = await latencies(_PROBES)
+    flood = asyncio.ensure_future(asyncio.to_thread(plan.generator.run, server.url, load, _FLOOD_SECONDS, 0))
+    await asyncio.sleep(_WARM_UP_SECONDS)
+    busy = await latencies(_PROBES)
+    await flood
+    close_clients([dapp, wallet])
+    return _Round(quiet, busy)
+
+
+def _result(flood: _Flood, rounds: list[_Round]) -> Result:
+    quiet = [latency for one in rounds for latency in one.quiet]
+    busy = [latency for one in rounds for latency in one.busy]
+    figures: Figures = {
+        "idle_ms": median(quiet),
+        "median_ms": median(busy),
+        "p99_ms": percentile(busy, 99),
+        **spread([median(one.busy) / median(one.quiet) for one in rounds]),
+    }
+    target = None if flood.bound is None else Target("ratio", flood.bound)
+    return Result(flood.name, figures, target)

@@ -1,0 +1,448 @@
+"""`account`: key files beside a server or without one, and a running server's accounts unlocked."""
+
+import asyncio
+import json
+import os
+import pty
+import socket
+import stat
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from click.testing import CliRunner, Result
+
+from bridge_server.cli.main import commands
+from bridge_server.ethereum.keystore import make_keystore, read_keystore
+from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.signing_key import SigningKey
+from tests.support.command import COMMAND
+
+KEY = f"0x{1:064x}"
+ADDRESS = SigningKey((1).to_bytes(32)).address
+PASSPHRASE = "open sesame"
+DEVELOPMENT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+
+@pytest.fixture(autouse=True)
+def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_LIGHT_KDF", "true")
+
+
+@dataclass(frozen=True, slots=True)
+class AccountCommands:
+    """Runs `account` commands on one data directory, with something on standard input."""
+
+    data_dir: Path
+
+    def __call__(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> Result:
+        """Whatever becomes of the command, but for an exception that it does not handle."""
+        words = ["account", *map(str, arguments), "--data-dir", str(self.data_dir)]
+        result = CliRunner().invoke(commands, words, input=stdin, prog_name="bridge-server")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    def text(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> str:
+        """What a command printed that must succeed."""
+        result = self(*arguments, stdin=stdin)
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    def json(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> Any:
+        """The one JSON document that it printed."""
+        return json.loads(self.text(*arguments, "--json", stdin=stdin))
+
+    def refusal(self, *arguments: str | Path, stdin: str | bytes = f"{PASSPHRASE}\n") -> str:
+        """The one line that a command said that must fail."""
+        result = self(*arguments, stdin=stdin)
+        assert (result.exit_code, result.stdout) == (2, "")
+        (line,) = result.stderr.splitlines()
+        return line.removeprefix("bridge-server: ")
+
+    @property
+    def keystore(self) -> Path:
+        return self.data_dir / "keystore"
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> AccountCommands:
+    return AccountCommands(tmp_path / "data")
+
+
+@pytest.fixture
+def passphrase_file(tmp_path: Path) -> Path:
+    file = tmp_path / "passphrase"
+    file.write_text(f"{PASSPHRASE}\nanother line\n")
+    return file
+
+
+def key_file(number: int = 1, passphrase: str = PASSPHRASE) -> bytes:
+    cost = ScryptCost(n=2, r=8, p=1)
+    return make_keystore(
+        number.to_bytes(32), passphrase.encode(), cost=cost, salt=bytes(32), iv=bytes(16), uuid="an-id"
+    )
+
+
+def opened(file: str | Path, passphrase: bytes = PASSPHRASE.encode()) -> str:
+    """The address of the key that the passphrase opens."""
+    return SigningKey(read_keystore(Path(file).read_bytes()).open(passphrase)).address
+
+
+def test_a_new_account_is_a_key_file_under_the_passphrase(account: AccountCommands) -> None:
+    made = account.json("new")
+
+    assert opened(made["file"]) == made["address"]
+    assert Path(made["file"]).parent == account.keystore
+    assert stat.S_IMODE(Path(made["file"]).stat().st_mode) == 0o600
+    assert not (account.data_dir / "bridge.sqlite3").exists()
+
+
+def test_a_new_account_is_told_in_lines_that_scripts_can_take_the_address_from(
+    account: AccountCommands,
+) -> None:
+    address, line = account.text("new").splitlines()
+
+    (listed,) = account.json("list")["accounts"]
+    assert (address, line) == (listed["address"], f"key file: {listed['file']}")
+
+
+def test_the_passphrase_is_the_first_line_of_a_file(account: AccountCommands, passphrase_file: Path) -> None:
+    made = account.json("new", "--passphrase-file", passphrase_file, stdin="")
+
+    assert opened(made["file"]) == made["address"]
+
+
+@pytest.mark.parametrize("passphrase", [b" spaces around ", "pässwörd \N{KEY}".encode(), b"\xff\xfe", b""])
+def test_a_passphrase_is_taken_as_the_bytes_that_it_is(account: AccountCommands, passphrase: bytes) -> None:
+    made = account.json("new", stdin=passphrase + b"\r\n")
+
+    assert opened(made["file"], passphrase) == made["address"]
+
+
+def test_no_passphrase_at_all_is_told(account: AccountCommands) -> None:
+    refusal = account.refusal("new", stdin="")
+
+    assert refusal == "there is no passphrase: write it to standard input, or name a --passphrase-file"
+    assert not account.keystore.exists()
+
+
+def test_a_passphrase_file_that_is_not_there_is_told(account: AccountCommands, tmp_path: Path) -> None:
+    refusal = account.refusal("new", "--passphrase-file", tmp_path / "nothing")
+
+    assert refusal == f"{tmp_path / 'nothing'} cannot be read: No such file or directory"
+
+
+def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -> None:
+    terminal, end = pty.openpty()
+    command = [*COMMAND, "account", "new", "--data-dir", str(account.data_dir)]
+    process = subprocess.Popen(command, stdin=end, stdout=subprocess.PIPE, stderr=end, start_new_session=True)
+    os.close(end)
+
+    shown = b""
+    for question, answer in (
+        (b"Passphrase: ", b"one thing"),
+        (b"Repeat the passphrase: ", b"another"),
+        (b"Passphrase: ", b"the same"),
+        (b"Repeat the passphrase: ", b"the same"),
+    ):
+        part = b""
+        while not part.endswith(question):
+            part += os.read(terminal, 1024)
+        os.write(terminal, answer + b"\n")
+        shown += part
+    out, _ = process.communicate(timeout=30)
+    os.close(terminal)
+
+    (file,) = account.keystore.iterdir()
+    assert opened(file, b"the same") == out.decode().splitlines()[0]
+    assert b"the same" not in shown
+
+
+def test_accounts_are_listed_with_where_their_keys_are(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_DEV_ACCOUNTS", "true")
+    monkeypatch.setenv("BRIDGE_DEV_ACCOUNT_COUNT", "1")
+    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS", f"{2:064x}")
+    made = account.json("new")
+
+    accounts = account.json("list")["accounts"]
+
+    assert accounts == [
+        {"address": DEVELOPMENT, "source": "development", "file": None},
+        {"address": SigningKey((2).to_bytes(32)).address, "source": "raw-key", "file": None},
+        {"address": made["address"], "source": "keystore", "file": made["file"]},
+    ]
+    assert [line.split() for line in account.text("list").splitlines()] == [
+        ["account", "key", "file"],
+        *([row["address"], row["source"], row["file"] or "-"] for row in accounts),
+    ]
+
+
+def test_that_there_are_no_accounts_is_told(account: AccountCommands) -> None:
+    assert account.text("list") == "there are no accounts\n"
+    assert account.json("list") == {"accounts": []}
+    assert not account.data_dir.exists()
+
+
+def test_another_directory_of_key_files_may_be_named(
+    account: AccountCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_KEYSTORE_DIR", str(tmp_path / "elsewhere"))
+
+    made = account.json("new")
+
+    assert Path(made["file"]).parent == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize("spelled", [KEY, KEY[2:], f"  {KEY.upper().replace('X', 'x')}\n\n"])
+def test_a_private_key_is_imported_from_a_file(
+    account: AccountCommands, tmp_path: Path, spelled: str
+) -> None:
+    (tmp_path / "key").write_text(spelled)
+
+    imported = account.json("import", tmp_path / "key")
+
+    assert imported["address"] == opened(imported["file"]) == ADDRESS
+
+
+@pytest.mark.parametrize("file", [(), ("-",)])
+def test_a_private_key_is_imported_from_standard_input(
+    account: AccountCommands, passphrase_file: Path, file: tuple[str, ...]
+) -> None:
+    imported = account.json("import", *file, "--passphrase-file", passphrase_file, stdin=KEY)
+
+    assert imported["address"] == opened(imported["file"]) == ADDRESS
+
+
+def test_a_key_file_is_imported_as_it_is(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(key_file())
+
+    imported = account.json("import", tmp_path / "key.json")
+
+    assert imported["address"] == ADDRESS
+    assert Path(imported["file"]).read_bytes() == key_file()
+
+
+def test_a_key_file_is_not_imported_with_a_wrong_passphrase(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(key_file(passphrase="another"))
+
+    refusal = account.refusal("import", tmp_path / "key.json")
+
+    assert refusal == "The key file cannot be opened: the passphrase is wrong, or the file is damaged."
+    assert account.json("list") == {"accounts": []}
+
+
+@pytest.mark.parametrize("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
+def test_what_is_no_key_is_refused_and_not_repeated(
+    account: AccountCommands, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "key").write_text(content)
+
+    refusal = account.refusal("import", tmp_path / "key")
+
+    assert refusal.startswith("this is neither a key file nor a private key: a private key ")
+    assert content == "" or content not in refusal
+
+
+def test_one_input_does_not_give_both_the_key_and_the_passphrase(account: AccountCommands) -> None:
+    refusal = account.refusal("import", stdin=f"{KEY}\n{PASSPHRASE}\n")
+
+    assert refusal == "standard input gives the key: name the passphrase's file with --passphrase-file"
+
+
+def test_an_account_is_not_imported_twice(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY)
+    account("import", tmp_path / "key")
+
+    refusal = account.refusal("import", tmp_path / "key", stdin="another passphrase\n")
+
+    assert "never overwritten" in refusal
+    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
+
+
+def test_the_key_file_is_exported_without_a_passphrase(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(key_file())
+    account("import", tmp_path / "key.json")
+
+    exported = account.text("export", ADDRESS.lower(), stdin="")
+
+    assert exported.encode() == key_file() + b"\n"
+
+
+def test_the_key_itself_is_exported_with_the_passphrase(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(key_file())
+    account("import", tmp_path / "key.json")
+
+    assert account.text("export", ADDRESS, "--raw") == f"{KEY}\n"
+    assert account.json("export", ADDRESS, "--raw") == {"address": ADDRESS, "private_key": KEY}
+    refusal = account.refusal("export", ADDRESS, "--raw", stdin="wrong\n")
+    assert refusal.startswith(f"the key file of {ADDRESS} cannot be opened: the passphrase is wrong")
+
+
+def test_an_export_into_a_file_is_its_owners_alone(account: AccountCommands, tmp_path: Path) -> None:
+    (tmp_path / "key.json").write_bytes(key_file())
+    account("import", tmp_path / "key.json")
+    output = tmp_path / "exported"
+
+    assert account.text("export", ADDRESS, "--raw", "--output", output) == ""
+
+    assert output.read_text() == f"{KEY}\n"
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+
+
+def test_an_account_without_a_key_file_is_not_exported(account: AccountCommands) -> None:
+    refusal = account.refusal("export", ADDRESS)
+
+    assert refusal == f"there is no key file of {ADDRESS} in {account.keystore}"
+
+
+@pytest.mark.parametrize("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
+def test_an_address_that_is_none_is_refused(account: AccountCommands, address: str) -> None:
+    for command in ("export", "unlock"):
+        assert account.refusal(command, address).startswith(f"{address} ")
+
+
+@dataclass
+class Rpc:
+    """A server that answers what it is told, and keeps what it was asked."""
+
+    url: str = ""
+    status: int = 200
+    answer: Any = field(default_factory=lambda: {"jsonrpc": "2.0", "id": 1, "result": True})
+    calls: list[tuple[str, str | None, Any]] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.calls.append((request.path, request.headers.get("Authorization"), await request.json()))
+        return web.json_response(self.answer, status=self.status)
+
+
+@pytest.fixture
+async def rpc() -> AsyncIterator[Rpc]:
+    answering = Rpc()
+    application = web.Application()
+    application.router.add_post("/rpc", answering.handle)
+    async with TestServer(application) as server:
+        answering.url = str(server.make_url("")).rstrip("/")
+        yield answering
+
+
+async def test_an_account_is_unlocked_in_the_server_that_the_settings_name(
+    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
+    monkeypatch.setenv("BRIDGE_RPC_TOKEN", "the-token")
+
+    told = await asyncio.to_thread(account.json, "unlock", ADDRESS, "--seconds", "60")
+
+    assert told == {"address": ADDRESS, "seconds": 60}
+    ((path, authorization, call),) = rpc.calls
+    assert (path, authorization) == ("/rpc", "Bearer the-token")
+    assert call["method"] == "personal_unlockAccount"
+    assert call["params"] == [ADDRESS.lower(), PASSPHRASE, 60]
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "until"),
+    [((), 300, "for 300 seconds"), (("--seconds", "0"), 0, "until the server stops")],
+)
+async def test_an_account_is_unlocked_in_another_server(
+    account: AccountCommands, rpc: Rpc, options: tuple[str, ...], seconds: int, until: str
+) -> None:
+    told = await asyncio.to_thread(account.text, "unlock", ADDRESS, *options, "--url", f"{rpc.url}/")
+
+    assert told == f"{ADDRESS} is unlocked {until}\n"
+    assert rpc.calls[0][1:] == (None, {**rpc.calls[0][2], "params": [ADDRESS.lower(), PASSPHRASE, seconds]})
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "message"),
+    [
+        (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
+        (401, {"title": "Who?", "detail": "Send a token."}, "the server refused: Send a token."),
+        (404, ["x"], "what answers at {url} is no bridge server (status 404)"),
+        (200, {"id": 1}, "what answers at {url} is no bridge server (status 200)"),
+        (200, {"id": 1, "error": "?"}, "what answers at {url} is no bridge server (status 200)"),
+    ],
+)  # fmt: skip
+async def test_what_the_server_refuses_is_told(
+    account: AccountCommands, rpc: Rpc, status: int, answer: Any, message: str
+) -> None:
+    rpc.status, rpc.answer = status, answer
+
+    refusal = await asyncio.to_thread(account.refusal, "unlock", ADDRESS, "--url", rpc.url)
+
+    assert refusal == message.format(url=rpc.url)
+
+
+def test_that_no_server_answers_is_told(account: AccountCommands) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+
+        refusal = account.refusal("unlock", ADDRESS, "--url", url)
+
+    assert refusal == f"no server answers at {url}: start it, or name another with --url"
+
+
+@pytest.mark.parametrize("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
+def test_a_url_that_is_none_is_told(account: AccountCommands, url: str) -> None:
+    refusal = account.refusal("unlock", ADDRESS, "--url", url)
+
+    assert refusal.startswith(("--url must be ", "--url is not a URL"))
+
+
+def test_a_server_on_any_free_port_must_be_named(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_PORT", "0")
+
+    assert account.refusal("unlock", ADDRESS) == (
+        "the server listens on any free port: name its address with --url"
+    )
+
+
+def test_a_passphrase_that_is_no_text_is_not_sent(account: AccountCommands) -> None:
+    refusal = account.refusal("unlock", ADDRESS, stdin=b"\xff\n")
+
+    assert refusal == "the passphrase is not text in UTF-8: it cannot be sent to the server"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "complaint"),
+    [
+        (
+            "BRIDGE_PRIVATE_KEYS",
+            f"{KEY},0x5ec7e7",
+            "private_keys: key 2 of 2: a private key has 64",
+        ),
+        (
+            "BRIDGE_PRIVATE_KEYS_FILE",
+            "/nowhere/5ec7e7",
+            "private_keys_file: /nowhere/5ec7e7 cannot be",
+        ),
+        ("BRIDGE_DEV_MNEMONIC", "test " * 11 + "junky", "dev_mnemonic: word 12, 'junky', is not in the list"),
+    ],
+)
+def test_keys_in_the_settings_that_are_none_are_told(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, complaint: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    assert account.refusal("list").startswith(complaint)
+
+
+def test_keys_are_taken_from_a_file_too(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "keys").write_text(f"# of the shop\n{KEY}\n")
+    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS_FILE", str(tmp_path / "keys"))
+
+    (listed,) = account.json("list")["accounts"]
+
+    assert (listed["address"], listed["source"]) == (ADDRESS, "raw-key")

@@ -1,0 +1,246 @@
+"""The directory of key files: written for good, shared with other programs, patient with foreign files."""
+
+import os
+import stat
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+from bridge_server.ethereum.keystore import make_keystore
+from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage import keystore_files
+from bridge_server.storage.keystore_files import KeystoreDirectory
+from bridge_server.wallet.errors import AccountExistsError, UnknownAccountError
+from bridge_server.wallet.models import Address
+from tests.support.clock import ManualClock
+
+KEY = SigningKey((1).to_bytes(32))
+ADDRESS = Address(KEY.address.lower())
+DIGITS = ADDRESS.removeprefix("0x")
+OTHER = Address(SigningKey((2).to_bytes(32)).address.lower())
+
+
+def key_file(number: int) -> bytes:
+    cost = ScryptCost(n=2, r=8, p=1)
+    return make_keystore(
+        number.to_bytes(32), b"passphrase", cost=cost, salt=bytes(32), iv=bytes(16), uuid="an-id"
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "keystore"
+
+
+@pytest.fixture
+def directory(path: Path) -> KeystoreDirectory:
+    return KeystoreDirectory(path, ManualClock())
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The monotonic clock that the directory looks at; its last element is the time."""
+    times = [1000.0]
+    monkeypatch.setattr(keystore_files, "monotonic", lambda: times[-1])
+    return times
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def names(path: Path) -> Sequence[str]:
+    return sorted(file.name for file in path.iterdir())
+
+
+def test_a_directory_that_is_not_there_has_no_accounts_and_is_not_made(
+    directory: KeystoreDirectory, path: Path
+) -> None:
+    assert directory.addresses() == []
+    assert not path.exists()
+
+
+def test_what_is_written_is_read_again_by_another(directory: KeystoreDirectory, path: Path) -> None:
+    directory.write(ADDRESS, key_file(1))
+
+    another = KeystoreDirectory(path, ManualClock())
+    assert another.addresses() == [ADDRESS]
+    assert another.read(ADDRESS) == key_file(1)
+
+
+def test_files_are_named_as_geth_names_them(directory: KeystoreDirectory, path: Path) -> None:
+    directory.write(ADDRESS, key_file(1))
+
+    assert names(path) == [f"UTC--2027-01-15T08-00-00.000000000Z--{DIGITS}"]
+    assert directory.file(ADDRESS) == path / names(path)[0]
+
+
+def test_files_and_directories_are_their_owners_alone(directory: KeystoreDirectory, path: Path) -> None:
+    directory.write(ADDRESS, key_file(1))
+
+    assert (mode(directory.file(ADDRESS)), mode(path), mode(path.parent)) == (0o600, 0o700, 0o700)
+
+
+def test_an_account_is_never_written_twice(directory: KeystoreDirectory, path: Path) -> None:
+    directory.write(ADDRESS, key_file(1))
+
+    with pytest.raises(AccountExistsError):
+        directory.write(ADDRESS, b"another file")
+
+    assert directory.read(ADDRESS) == key_file(1)
+    assert len(names(path)) == 1
+
+
+def test_one_of_many_who_write_the_same_account_wins(path: Path) -> None:
+    def write(number: int) -> bool:
+        try:
+            KeystoreDirectory(path, ManualClock(number * 1000)).write(ADDRESS, key_file(1))
+        except AccountExistsError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        written = list(threads.map(write, range(16)))
+
+    assert sum(written) == 1
+    assert len(names(path)) == 1
+
+
+def test_many_who_write_different_accounts_all_succeed(directory: KeystoreDirectory) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(1, 25):
+            address = Address(SigningKey(number.to_bytes(32)).address.lower())
+            threads.submit(directory.write, address, key_file(number))
+
+    assert len(directory.addresses()) == 24
+
+
+def test_what_a_killed_writer_left_does_no_harm(directory: KeystoreDirectory, path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / ".partial").write_bytes(b"half a fi")
+
+    assert directory.addresses() == []
+    directory.write(ADDRESS, key_file(1))
+
+    assert directory.read(ADDRESS) == key_file(1)
+    assert len(names(path)) == 1
+
+
+def test_a_file_that_appears_or_goes_is_noticed_at_once(
+    directory: KeystoreDirectory, path: Path, seconds: list[float]
+) -> None:
+    path.mkdir(parents=True)
+    seen = [directory.addresses()]
+
+    for number in (1, 2):
+        (path / f"key-{number}").write_bytes(key_file(number))
+        seen.append(directory.addresses())
+    (path / "key-1").unlink()
+    seen.append(directory.addresses())
+
+    assert seen == [[], [ADDRESS], [ADDRESS, OTHER], [OTHER]]
+
+
+def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
+    directory: KeystoreDirectory, path: Path, seconds: list[float]
+) -> None:
+    path.mkdir(parents=True)
+    ns = path.stat().st_mtime_ns
+    directory.addresses()
+
+    (path / "key").write_bytes(key_file(1))
+    os.utime(path, ns=(ns, ns))
+
+    assert directory.addresses() == [ADDRESS]
+
+
+def test_a_directory_that_has_settled_is_not_read_again(
+    directory: KeystoreDirectory, path: Path, seconds: list[float]
+) -> None:
+    directory.write(ADDRESS, key_file(1))
+    directory.addresses()
+    seconds.append(1002.0)
+    directory.addresses()
+    ns = path.stat().st_mtime_ns
+
+    (path / "unseen").write_bytes(key_file(2))
+    os.utime(path, ns=(ns, ns))
+
+    assert directory.addresses() == [ADDRESS]
+
+
+def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
+    directory: KeystoreDirectory, path: Path, seconds: list[float]
+) -> None:
+    path.mkdir(parents=True)
+    (path / "key").write_bytes(key_file(1)[:100])
+    seen = [directory.addresses()]
+    seconds.append(1100.0)
+    seen.append(directory.addresses())
+
+    with (path / "key").open("ab") as stream:
+        stream.write(key_file(1)[100:])
+    seconds.append(1102.0)
+
+    assert [*seen, directory.addresses()] == [[], [], [ADDRESS]]
+
+
+def test_files_are_in_the_order_of_their_names_and_the_first_of_an_account_counts(
+    directory: KeystoreDirectory, path: Path
+) -> None:
+    path.mkdir(parents=True)
+    for name, number in (("c", 1), ("b", 2), ("a", 1)):
+        (path / name).write_bytes(key_file(number))
+
+    assert directory.addresses() == [ADDRESS, OTHER]
+    assert directory.file(ADDRESS) == path / "a"
+
+
+def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreDirectory, path: Path) -> None:
+    path.mkdir(parents=True)
+    file = {name: value for name, value in orjson.loads(key_file(1)).items() if name != "address"}
+    (path / f"UTC--2016-03-22T12-57-55.9Z--{DIGITS}").write_bytes(orjson.dumps(file))
+    (path / "nameless").write_bytes(orjson.dumps(file))
+
+    assert directory.addresses() == [ADDRESS]
+
+
+def test_what_is_foreign_is_passed_over_with_one_warning(
+    directory: KeystoreDirectory, path: Path, seconds: list[float]
+) -> None:
+    (path / "folder").mkdir(parents=True)
+    os.mkfifo(path / "pipe")
+    (path / "dangling").symlink_to("nowhere")
+    for name in (".hidden", "backup~", "README", "huge"):
+        (path / name).write_bytes(b"x" * (2**20 if name == "huge" else 5))
+    (path / "key").write_bytes(key_file(1))
+
+    with capture_logs() as logs:
+        for moment in (1000.0, 1001.0, 1010.0, 1020.0):
+            seconds.append(moment)
+            assert directory.addresses() == [ADDRESS]
+
+    assert [(log["event"], Path(log["file"]).name) for log in logs] == [
+        ("key_file_passed_over", "README"),
+        ("key_file_passed_over", "huge"),
+    ]
+
+
+def test_an_account_without_a_file_is_unknown(directory: KeystoreDirectory) -> None:
+    with pytest.raises(UnknownAccountError):
+        directory.read(ADDRESS)
+
+
+def test_a_directory_that_is_a_file_is_told(directory: KeystoreDirectory, path: Path) -> None:
+    path.parent.mkdir()
+    path.touch()
+
+    for act in (directory.addresses, lambda: directory.read(ADDRESS), lambda: directory.write(ADDRESS, b"")):
+        with pytest.raises(UnavailableError, match=f"{path}, cannot be used: "):
+            act()

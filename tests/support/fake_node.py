@@ -1,0 +1,171 @@
+"""A node on a real port that answers JSON-RPC as a test tells it to, and keeps what it was asked."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+from aiohttp import web
+
+from tests.support.eventually import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRequest:
+    """What came in: the calls of one HTTP request, on which connection, with which headers."""
+
+    connection: object
+    calls: list[dict[str, Any]]
+    headers: dict[str, str]
+    path: str
+    is_batch: bool
+
+    @property
+    def methods(self) -> list[str]:
+        """The calls' methods."""
+        return [call["method"] for call in self.calls]
+
+
+Answer: TypeAlias = Callable[["FakeNode", web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@dataclass(slots=True)
+class RpcFailure:
+    """An error that a method answers with."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+@dataclass(slots=True)
+class FakeNode:
+    """Answers each method with what `results` holds: a value, an RpcFailure, or a function of the params.
+
+    The answers in `script` come first, each once, whatever is asked; `scripts` are those for requests in
+    which a method is named.
+    """
+
+    port: int = 0
+    requests: list[NodeRequest] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+    script: deque[Answer] = field(default_factory=deque)
+    scripts: dict[str, deque[Answer]] = field(default_factory=dict)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.results = {
+            "eth_chainId": "0x7a69",
+            "eth_getTransactionCount": "0x0",
+            "eth_gasPrice": "0x3b9aca00",
+            "eth_maxPriorityFeePerGas": "0x3b9aca00",
+            "eth_getBlockByNumber": {"baseFeePerGas": "0x64"},
+            "eth_sendRawTransaction": "0x" + "ab" * 32,
+            "eth_getTransactionByHash": None,
+        }
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of all calls, as they came."""
+        return [method for request in self.requests for method in request.methods]
+
+    def sent(self) -> list[str]:
+        """The transactions that were sent, as they came."""
+        calls = [call for request in self.requests for call in request.calls]
+        return [call["params"][0] for call in calls if call["method"] == "eth_sendRawTransaction"]
+
+    def at(self, method: str, *answers: Answer) -> None:
+        """Answer the next requests that name the method so."""
+        self.scripts.setdefault(method, deque()).extend(answers)
+
+    async def asked(self, method: str, times: int = 1) -> None:
+        """Return once the method has been asked for so often."""
+
+        async def enough() -> bool:
+            return self.methods.count(method) >= times
+
+        await eventually(enough)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Keep the request and answer it."""
+        document = orjson.loads(await request.read())
+        calls = document if isinstance(document, list) else [document]
+        is_batch = isinstance(document, list)
+        kept = NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
+        self.requests.append(kept)
+        if self.script:
+            return await self.script.popleft()(self, request)
+        for method in kept.methods:
+            if self.scripts.get(method):
+                return await self.scripts[method].popleft()(self, request)
+        answers = [self._answer(call) for call in calls]
+        return web.json_response(answers if is_batch else answers[0])
+
+    def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
+        missing = RpcFailure(-32601, f"the method {call['method']} does not exist")
+        result = self.results.get(call["method"], missing)
+        if callable(result):
+            result = result(*call.get("params", []))
+        answer = {"jsonrpc": "2.0", "id": call["id"]}
+        if isinstance(result, RpcFailure):
+            error = {"code": result.code, "message": result.message}
+            return answer | {"error": error if result.data is None else error | {"data": result.data}}
+        return answer | {"result": result}
+
+
+def says(code: int, message: str, data: Any = None) -> Answer:
+    """Answer a call, or each of a batch, with an error."""
+
+    async def answer(node: FakeNode, _: web.BaseRequest) -> web.Response:
+        error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+        last = node.requests[-1]
+        answers = [{"jsonrpc": "2.0", "id": call["id"], "error": error} for call in last.calls]
+        return web.json_response(answers if last.is_batch else answers[0])
+
+    return answer
+
+
+def body(text: bytes | str, status: int = 200) -> Answer:
+    """Answer with these bytes, whatever was asked."""
+
+    async def answer(_: FakeNode, __: web.BaseRequest) -> web.Response:
+        content = text.encode() if isinstance(text, str) else text
+        return web.Response(body=content, status=status, content_type="application/json")
+
+    return answer
+
+
+async def hang(node: FakeNode, _: web.BaseRequest) -> web.Response:
+    """Say nothing until the node is released or closed."""
+    await node.released.wait()
+    return web.Response()
+
+
+async def drop(_: FakeNode, request: web.BaseRequest) -> web.Response:
+    """Break the connection off without an answer."""
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+@asynccontextmanager
+async def open_fake_node(port: int = 0) -> AsyncIterator[FakeNode]:
+    """A node that listens on loopback until the block is left."""
+    node = FakeNode()
+    runner = web.ServerRunner(web.Server(node.handle, access_log=None), shutdown_timeout=1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    node.port = runner.addresses[0][1]
+    try:
+        yield node
+    finally:
+        node.released.set()
+        await runner.cleanup()

@@ -1,0 +1,82 @@
+"""Speaks JSON-RPC to `POST /rpc`, as a dapp does."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import orjson
+
+from tests.support.asking import Answer, ask
+from tests.support.server import RunningServer
+
+DEVELOPMENT_ADDRESS = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
+"""The first account of the well-known development mnemonic."""
+
+
+class RpcError(Exception):
+    """The error object of an answer: `code`, `message` and perhaps `data`."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error['code']}: {error['message']}")
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: Any = error.get("data")
+
+
+@dataclass(frozen=True, slots=True)
+class RpcClient:
+    """One client of a server; `headers` go with every request."""
+
+    server: RunningServer
+    headers: Mapping[str, str] = field(default_factory=dict)
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """The result of one call. Raises RpcError."""
+        return result_of(await self.send(self.request(method, *params)))
+
+    async def error(self, method: str, *params: Any) -> RpcError:
+        """The error of one call that must fail."""
+        try:
+            result = await self.call(method, *params)
+        except RpcError as error:
+            return error
+        raise AssertionError(f"{method} was answered {result!r}")
+
+    async def batch(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """The answers to `(method, *params)` in one batch, in the order of the calls."""
+        requests = [self.request(*call) for call in calls]
+        answers = await self.send(requests)
+        assert [answer["id"] for answer in answers] == [request["id"] for request in requests]
+        return list(answers)
+
+    async def send(self, document: Any) -> Any:
+        """The JSON that is answered to this JSON."""
+        return (await self.post(orjson.dumps(document))).json
+
+    async def post(
+        self,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        content_type: str | None = "application/json",
+    ) -> Answer:
+        """The answer to this body."""
+        return await ask(
+            self.server, "POST", "/rpc", body, {**self.headers, **(headers or {})}, content_type=content_type
+        )
+
+    def request(self, method: str, *params: Any) -> dict[str, Any]:
+        """A request object with an id of its own."""
+        return {"jsonrpc": "2.0", "id": next(self._numbers), "method": method, "params": list(params)}
+
+
+def result_of(answer: Any) -> Any:
+    """The result in a response object, once it is seen to be one. Raises RpcError."""
+    assert answer.keys() - {"result", "error"} == {"jsonrpc", "id"}, answer
+    assert answer["jsonrpc"] == "2.0"
+    if "error" in answer:
+        assert "result" not in answer
+        assert answer["error"].keys() <= {"code", "message", "data"}
+        raise RpcError(answer["error"])
+    return answer["result"]

@@ -1,0 +1,97 @@
+"""A real node: anvil, in a process of its own, which tests start, kill and start again."""
+
+import asyncio
+import socket
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.node_packages import PACKAGES, needs_anvil
+
+__all__ = ["CHAIN_ID", "Anvil", "needs_anvil", "open_anvil"]
+
+CHAIN_ID = 31_337
+
+# The program itself: killing the script that npm puts before it would leave it running.
+_PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
+_STOP_SECONDS = 10.0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@dataclass(slots=True)
+class Anvil:
+    """A node that mines a block for each transaction, on one port all its lives."""
+
+    state_file: Path
+    port: int = field(default_factory=_free_port)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self, *arguments: str, keeps_state: bool = True) -> None:
+        """Start it, with the state that the last life left unless it forgets, and wait until it answers."""
+        if not _PROGRAMS:
+            pytest.skip("there is no anvil for this machine")
+        state = ["--state", str(self.state_file)] if keeps_state else []
+        self._process = subprocess.Popen(
+            [str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments],
+            stdin=subprocess.DEVNULL,
+        )
+        await eventually(self._answers, within_seconds=30)
+
+    def stop(self) -> None:
+        """End it so that it keeps its state."""
+        self._end(subprocess.Popen.terminate)
+
+    def kill(self) -> None:
+        """End it with SIGKILL: what it has not written is lost."""
+        self._end(subprocess.Popen.kill)
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """The result of a call, without the wallet."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with aiohttp.ClientSession() as client, client.post(self.url, json=request) as response:
+            answer = await response.json()
+            assert "error" not in answer, answer
+            return answer["result"]
+
+    async def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "anvil has ended"
+        try:
+            return bool(await self.call("eth_chainId"))
+        except aiohttp.ClientError:
+            return False
+
+    def _end(self, how: Any) -> None:
+        if self._process is not None:
+            how(self._process)
+            self._process.wait(_STOP_SECONDS)
+            self._process = None
+
+
+@asynccontextmanager
+async def open_anvil(directory: Path, *arguments: str) -> AsyncIterator[Anvil]:
+    """A node that runs until the block is left, if nobody ends it before."""
+    anvil = Anvil(directory / "anvil.json")
+    try:
+        await anvil.start(*arguments)
+        yield anvil
+    finally:
+        anvil.kill()

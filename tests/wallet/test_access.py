@@ -1,0 +1,197 @@
+"""Who may call the wallet: with the token or from this machine, by a name that is its own, from no page."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.asking import Answer, ask
+from tests.support.raw_http import ask_raw, spell
+from tests.support.rpc_client import RpcClient
+from tests.support.server import RunningServer, running_server
+
+TOKEN = "of-the-wallet"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
+BODY = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
+PAGE = "https://dapp.example"
+
+
+async def call(server: RunningServer, **headers: str) -> Answer:
+    """The answer to a harmless call with these headers, underscores for hyphens."""
+    return await ask(
+        server, "POST", "/rpc", BODY, {name.replace("_", "-"): headers[name] for name in headers}
+    )
+
+
+async def test_from_this_machine_no_token_is_asked_for(rpc: RpcClient) -> None:
+    assert (await call(rpc.server)).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-Forwarded-For": "198.51.100.7"},
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"X-Forwarded-For": ""},
+        {"Forwarded": "for=127.0.0.1"},
+        {"X-Real-IP": "127.0.0.1"},
+    ],
+)
+async def test_what_a_proxy_forwards_is_not_from_this_machine(
+    rpc: RpcClient, headers: dict[str, str]
+) -> None:
+    answer = await ask(rpc.server, "POST", "/rpc", BODY, headers)
+
+    assert "rpc_token" in answer.problem(403)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"X-Forwarded-For": "127.0.0.1"}, 200),
+        ({"X-Forwarded-For": "::1, 127.0.0.1"}, 200),
+        ({"X-Forwarded-For": "198.51.100.7"}, 403),
+        ({"X-Forwarded-For": "198.51.100.7, 127.0.0.1"}, 403),
+        ({"X-Forwarded-For": "127.0.0.1, 10.0.0.5"}, 403),
+        ({"X-Forwarded-For": "nonsense"}, 403),
+        ({"X-Forwarded-For": ""}, 403),
+        ({"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=198.51.100.7"}, 403),
+        ({"Forwarded": "for=127.0.0.1"}, 403),
+    ],
+)
+async def test_a_trusted_proxy_tells_who_is_on_this_machine(
+    tmp_path: Path, headers: dict[str, str], status: int
+) -> None:
+    async with running_server(
+        tmp_path / "data", dev_accounts=True, trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"]
+    ) as server:
+        answer = await ask(server, "POST", "/rpc", BODY, headers)
+
+    assert answer.status == status
+
+
+async def test_with_the_token_a_proxy_may_forward(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
+        answer = await call(server, X_Forwarded_For="198.51.100.7", **AUTHORIZED)
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN]
+)
+async def test_where_there_is_a_token_nobody_passes_without_it(
+    tmp_path: Path, authorization: str | None
+) -> None:
+    headers = {} if authorization is None else {"Authorization": authorization}
+    async with running_server(tmp_path / "data", rpc_token=TOKEN, dev_accounts=True) as server:
+        answer = await ask(server, "POST", "/rpc", BODY, headers)
+
+    answer.problem(401)
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LocalHost:8080",
+        "localhost.",
+        "127.0.0.1",
+        "127.0.0.1:1",
+        "127.1.2.3",
+        "[::1]",
+        "[::1]:80",
+    ],
+)
+async def test_a_name_of_this_machine_is_answered(rpc: RpcClient, host: str) -> None:
+    assert (await call(rpc.server, Host=host)).status == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example"),
+        *("192.0.2.1", "0.0.0.0", "::1", "[::1", "localhost:80:80", "localhost@evil.example"),
+        *("a b", "", "localhost,evil"),
+    ],
+)
+async def test_any_other_name_is_refused(rpc: RpcClient, host: str) -> None:
+    answer = await call(rpc.server, Host=host)
+
+    assert "rpc_hosts" in answer.problem(403)["detail"]
+
+
+async def test_a_request_without_a_host_is_refused(rpc: RpcClient) -> None:
+    body = b"POST /rpc HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+
+    (await ask_raw(rpc.server, body)).problem(403)
+
+
+async def test_the_token_is_no_answer_to_a_wrong_name(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
+        answer = await call(server, Host="evil.example", **AUTHORIZED)
+
+    answer.problem(403)
+
+
+@pytest.mark.parametrize("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
+async def test_names_from_the_settings_are_answered(tmp_path: Path, host: str) -> None:
+    async with running_server(
+        tmp_path / "data",
+        rpc_hosts=["wallet.example", "192.0.2.7"],
+        public_url="https://bridge.example:8443",
+    ) as server:
+        answer = await call(server, Host=host)
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("origin", [PAGE, "null", "http://localhost:3000", "http://127.0.0.1", ""])
+async def test_no_web_page_may_call(rpc: RpcClient, origin: str) -> None:
+    answer = await call(rpc.server, Origin=origin)
+
+    assert "rpc_origins" in answer.problem(403)["detail"]
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_pages_from_the_settings_may_call(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", rpc_origins=[PAGE]) as server:
+        allowed = await call(server, Origin=PAGE)
+        other = await call(server, Origin="https://other.example")
+
+    assert allowed.status == 200
+    assert allowed.headers["Access-Control-Allow-Origin"] == PAGE
+    assert other.status == 403
+
+
+async def test_their_browsers_ask_beforehand(tmp_path: Path) -> None:
+    asked = {
+        "Origin": PAGE,
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type",
+    }
+    async with running_server(tmp_path / "data", rpc_origins=[PAGE], rpc_token=TOKEN) as server:
+        allowed = await ask(server, "OPTIONS", "/rpc", headers=asked)
+        other = await ask(server, "OPTIONS", "/rpc", headers={**asked, "Origin": "https://other.example"})
+
+    assert allowed.status == 204
+    assert allowed.headers["Access-Control-Allow-Origin"] == PAGE
+    assert allowed.headers["Access-Control-Allow-Methods"] == "POST"
+    assert allowed.headers["Access-Control-Allow-Headers"] == "authorization,content-type"
+    assert "Access-Control-Allow-Origin" not in other.headers
+
+
+async def test_a_refusal_may_be_read_by_an_allowed_page(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", rpc_origins=[PAGE], rpc_token=TOKEN) as server:
+        answer = await call(server, Origin=PAGE)
+
+    answer.problem(401)
+    assert answer.headers["Access-Control-Allow-Origin"] == PAGE
+
+
+async def test_who_may_not_call_is_told_before_the_body_is_read(rpc: RpcClient) -> None:
+    head = spell("POST", "/rpc", b"", b"Content-Length: 1000", b"Content-Type: application/json")
+
+    (await ask_raw(rpc.server, head)).problem(403)

@@ -1,0 +1,451 @@
+"""Accounts: where their keys come from, for how long they are open, and how passphrases are tried."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from threading import Event, Lock
+
+import pytest
+from structlog.testing import capture_logs
+
+from bridge_server.ethereum.keystore import make_keystore, read_keystore
+from bridge_server.ethereum.keystore_kdf import Scrypt, ScryptCost
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
+from bridge_server.wallet.derivations import Derivations
+from bridge_server.wallet.errors import (
+    AccountExistsError,
+    KeyFileError,
+    LockedError,
+    UnknownAccountError,
+    WrongPassphraseError,
+)
+from bridge_server.wallet.models import Account, AccountSource, Address
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+
+FAST = ScryptCost(n=2, r=8, p=1)
+PASSPHRASE = "pässwörd"
+WRONG = "not the passphrase"
+
+
+def secret(number: int) -> bytes:
+    return number.to_bytes(32)
+
+
+def address(number: int) -> Address:
+    return Address(SigningKey(secret(number)).address.lower())
+
+
+def key_file(number: int) -> bytes:
+    return make_keystore(
+        secret(number), PASSPHRASE.encode(), cost=FAST, salt=bytes(32), iv=bytes(16), uuid="an-id"
+    )
+
+
+class Files:
+    """Key files in memory."""
+
+    def __init__(self) -> None:
+        self.contents: dict[Address, bytes] = {}
+        self.is_broken = False
+
+    def addresses(self) -> Sequence[Address]:
+        if self.is_broken:
+            raise UnavailableError("the disk is gone")
+        return list(self.contents)
+
+    def read(self, address: Address) -> bytes:
+        if address not in self.contents:
+            raise UnknownAccountError(address)
+        return self.contents[address]
+
+    def write(self, address: Address, content: bytes) -> None:
+        if address in self.contents:
+            raise AccountExistsError(address)
+        self.contents[address] = content
+
+
+class Wallet:
+    """Accounts 1 and 2 for development, 3 as a raw key, 4 and 5 in files."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.files = Files()
+        self.pauses: list[float] = []
+        for number in (4, 5):
+            self.files.write(address(number), key_file(number))
+        self.accounts = self.restarted()
+
+    def restarted(self) -> Accounts:
+        return Accounts(
+            [SigningKey(secret(1)), SigningKey(secret(2))],
+            [SigningKey(secret(3))],
+            self.files,
+            Derivations(self.pause),
+            self.clock,
+            IdMaker(),
+            lambda size: bytes([7]) * size,
+            FAST,
+        )
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def is_open(self, number: int) -> bool:
+        try:
+            self.accounts.key(address(number))
+        except LockedError:
+            return False
+        return True
+
+
+@pytest.fixture
+def wallet() -> Wallet:
+    return Wallet()
+
+
+class SlowFunction:
+    """Key derivations that wait to be let go on; knows how many ran at the same time."""
+
+    def __init__(self) -> None:
+        self.go_on = Event()
+        self.calls = 0
+        self.most_at_once = 0
+        self._running = 0
+        self._lock = Lock()
+
+    async def has_begun(self) -> bool:
+        return self.calls > 0
+
+    def run(self, kdf: Scrypt, passphrase: bytes) -> bytes:
+        with self._lock:
+            self.calls += 1
+            self._running += 1
+            self.most_at_once = max(self.most_at_once, self._running)
+        self.go_on.wait(30)
+        with self._lock:
+            self._running -= 1
+        return ORIGINAL(kdf, passphrase)
+
+
+ORIGINAL = Scrypt.key
+
+
+@pytest.fixture
+async def slow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlowFunction]:
+    function = SlowFunction()
+
+    def key(kdf: Scrypt, passphrase: bytes) -> bytes:
+        return function.run(kdf, passphrase)
+
+    monkeypatch.setattr(Scrypt, "key", key)
+    yield function
+    function.go_on.set()
+
+
+def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> None:
+    accounts = wallet.accounts.accounts()
+
+    assert [account.address for account in accounts] == [address(number) for number in range(1, 6)]
+    assert wallet.accounts.addresses() == [account.address for account in accounts]
+    assert [account.source for account in accounts] == [
+        AccountSource.DEVELOPMENT,
+        AccountSource.DEVELOPMENT,
+        AccountSource.RAW_KEY,
+        AccountSource.KEYSTORE,
+        AccountSource.KEYSTORE,
+    ]
+    assert [account.is_unlocked for account in accounts] == [True, True, True, False, False]
+
+
+async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet) -> None:
+    wallet.files.write(address(2), key_file(2))
+
+    accounts = wallet.accounts.accounts()
+
+    assert accounts[1] == Account(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
+    assert len(accounts) == 5
+    assert wallet.accounts.lock(address(2)) is False
+    assert wallet.is_open(2)
+
+
+def test_keys_of_the_settings_are_always_open(wallet: Wallet) -> None:
+    assert [wallet.accounts.key(address(number)).address.lower() for number in (1, 3)] == [
+        address(1),
+        address(3),
+    ]
+    assert wallet.accounts.lock(address(1)) is False
+    assert wallet.is_open(1)
+
+
+async def test_a_key_of_the_settings_needs_no_passphrase(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(3), WRONG, 1)
+
+    wallet.clock.advance(10)
+    assert wallet.is_open(3)
+    assert (await wallet.accounts.key_with(address(1), WRONG)).address.lower() == address(1)
+
+
+def test_a_key_file_begins_locked(wallet: Wallet) -> None:
+    with pytest.raises(LockedError, match=f"{address(4)} is locked"):
+        wallet.accounts.key(address(4))
+
+
+async def test_an_account_that_there_is_not_is_unknown(wallet: Wallet) -> None:
+    with pytest.raises(UnknownAccountError, match=address(9)):
+        wallet.accounts.key(address(9))
+    with pytest.raises(UnknownAccountError):
+        wallet.accounts.lock(address(9))
+    with pytest.raises(UnknownAccountError):
+        await wallet.accounts.unlock(address(9), PASSPHRASE)
+
+
+@pytest.mark.parametrize(("seconds", "lasts"), [(None, 300), (1, 1), (3600, 3600)])
+async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | None, lasts: int) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, seconds)
+
+    until_ms = wallet.clock.now_ms() + lasts * 1000
+    assert wallet.accounts.key(address(4)).address.lower() == address(4)
+    assert wallet.accounts.accounts()[3] == Account(address(4), AccountSource.KEYSTORE, True, until_ms)
+    wallet.clock.advance(lasts - 0.001)
+    assert wallet.is_open(4)
+    wallet.clock.advance(0.001)
+    assert not wallet.is_open(4)
+    assert not wallet.accounts.accounts()[3].is_unlocked
+
+
+async def test_zero_seconds_last_until_the_server_stops(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+
+    wallet.clock.advance(10 * 365 * 86_400)
+    assert wallet.is_open(4)
+    wallet.accounts = wallet.restarted()
+    assert not wallet.is_open(4)
+
+
+@pytest.mark.parametrize("seconds", [-1, LONGEST_UNLOCK_SECONDS + 1, 10**30])
+async def test_another_number_of_seconds_is_refused_before_anything_is_tried(
+    wallet: Wallet, seconds: int
+) -> None:
+    with pytest.raises(InvalidInputError, match="for 1 to 1000000000 seconds, or for 0"):
+        await wallet.accounts.unlock(address(4), WRONG, seconds)
+
+    assert wallet.pauses == []
+
+
+async def test_unlocking_again_sets_a_new_time(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 100)
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
+
+    wallet.clock.advance(10)
+    assert not wallet.is_open(4)
+
+
+async def test_what_was_unlocked_without_an_end_stays_so(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
+
+    wallet.clock.advance(10)
+    assert wallet.is_open(4)
+
+
+async def test_a_locked_account_is_locked_at_once(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+
+    assert wallet.accounts.lock(address(4)) is True
+    assert not wallet.is_open(4)
+    assert wallet.accounts.lock(address(4)) is True
+
+
+async def test_a_passphrase_for_one_signature_leaves_the_account_locked(wallet: Wallet) -> None:
+    key = await wallet.accounts.key_with(address(4), PASSPHRASE)
+
+    assert key.address.lower() == address(4)
+    assert not wallet.is_open(4)
+
+
+async def test_a_passphrase_is_asked_for_though_the_account_is_open(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE)
+
+    with pytest.raises(WrongPassphraseError):
+        await wallet.accounts.key_with(address(4), WRONG)
+
+
+async def test_a_wrong_passphrase_opens_nothing_and_is_slow_and_not_logged(wallet: Wallet) -> None:
+    with capture_logs() as logs, pytest.raises(WrongPassphraseError) as raised:
+        await wallet.accounts.unlock(address(4), WRONG)
+
+    assert not wallet.is_open(4)
+    assert wallet.pauses == [1.0]
+    assert [log["event"] for log in logs] == ["wrong_passphrase"]
+    assert WRONG not in f"{logs} {raised.value!r}"
+
+
+async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(wallet: Wallet) -> None:
+    with capture_logs() as logs:
+        await wallet.accounts.unlock(address(4), PASSPHRASE)
+
+    assert wallet.pauses == []
+    assert PASSPHRASE not in str(logs)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", key_file(5)])
+async def test_a_file_that_cannot_be_opened_is_told(wallet: Wallet, content: bytes) -> None:
+    wallet.files.contents[address(4)] = content
+
+    with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
+        await wallet.accounts.unlock(address(4), PASSPHRASE)
+
+    assert not wallet.is_open(4)
+
+
+async def test_the_event_loop_goes_on_while_a_key_is_derived(wallet: Wallet, slow: SlowFunction) -> None:
+    unlocking = asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE))
+    await eventually(slow.has_begun)
+
+    assert wallet.is_open(1)
+    slow.go_on.set()
+    await unlocking
+    assert wallet.is_open(4)
+
+
+async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction) -> None:
+    unlocking = [
+        asyncio.create_task(wallet.accounts.unlock(address(number), PASSPHRASE)) for number in (4, 5, 4, 5)
+    ]
+    await eventually(slow.has_begun)
+    assert not wallet.is_open(5)
+
+    slow.go_on.set()
+    await asyncio.gather(*unlocking)
+
+    assert (slow.calls, slow.most_at_once) == (4, 1)
+    assert wallet.is_open(4)
+    assert wallet.is_open(5)
+
+
+async def test_only_so_many_wait_for_their_key(wallet: Wallet, slow: SlowFunction) -> None:
+    waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(16)]
+    await eventually(slow.has_begun)
+
+    with pytest.raises(LimitError, match="try again"):
+        await wallet.accounts.unlock(address(5), PASSPHRASE)
+
+    slow.go_on.set()
+    await asyncio.gather(*waiting)
+    await wallet.accounts.unlock(address(5), PASSPHRASE)
+    assert wallet.is_open(5)
+
+
+async def test_a_caller_who_leaves_does_not_let_the_next_one_in_early(
+    wallet: Wallet, slow: SlowFunction
+) -> None:
+    leaving = asyncio.create_task(wallet.accounts.unlock(address(4), WRONG))
+    await eventually(slow.has_begun)
+    leaving.cancel()
+    with suppress(asyncio.CancelledError):
+        await leaving
+
+    staying = asyncio.create_task(wallet.accounts.unlock(address(5), PASSPHRASE))
+    slow.go_on.set()
+    await staying
+
+    assert (slow.calls, slow.most_at_once) == (2, 1)
+    assert wallet.pauses == [1.0]
+    assert not wallet.is_open(4)
+
+
+async def test_a_new_account_is_stored_and_locked(wallet: Wallet) -> None:
+    created = await wallet.accounts.create(PASSPHRASE)
+
+    assert created == Address(SigningKey(bytes([7]) * 32).address.lower())
+    assert wallet.accounts.accounts()[-1] == Account(created, AccountSource.KEYSTORE, is_unlocked=False)
+    assert read_keystore(wallet.files.read(created)).open(PASSPHRASE.encode()) == bytes([7]) * 32
+    assert (await wallet.restarted().key_with(created, PASSPHRASE)).address.lower() == created
+
+
+async def test_a_key_is_imported_under_a_passphrase(wallet: Wallet) -> None:
+    imported = await wallet.accounts.import_key(secret(8), PASSPHRASE)
+
+    assert imported == address(8)
+    assert not wallet.is_open(8)
+    await wallet.accounts.unlock(address(8), PASSPHRASE)
+    assert wallet.is_open(8)
+
+
+@pytest.mark.parametrize("bad", [bytes(32), bytes(31), b"\xff" * 32])
+async def test_bytes_that_are_no_key_are_not_imported(wallet: Wallet, bad: bytes) -> None:
+    with pytest.raises(InvalidInputError, match="This is no private key"):
+        await wallet.accounts.import_key(bad, PASSPHRASE)
+
+    assert len(wallet.accounts.addresses()) == 5
+
+
+async def test_an_account_that_has_a_file_is_not_imported_again(wallet: Wallet, slow: SlowFunction) -> None:
+    before = wallet.files.read(address(4))
+
+    with pytest.raises(AccountExistsError):
+        await wallet.accounts.import_key(secret(4), "another passphrase")
+
+    assert slow.calls == 0  # it is refused before anything slow
+    assert wallet.files.read(address(4)) == before
+
+
+async def test_a_key_file_is_imported_as_it_is(wallet: Wallet) -> None:
+    imported = await wallet.accounts.import_file(key_file(8), PASSPHRASE)
+
+    assert imported == address(8)
+    assert wallet.files.read(address(8)) == key_file(8)
+
+
+@pytest.mark.parametrize(("content", "passphrase"), [(key_file(8), WRONG), (b"{}", PASSPHRASE)])
+async def test_a_key_file_that_does_not_open_is_not_imported(
+    wallet: Wallet, content: bytes, passphrase: str
+) -> None:
+    with pytest.raises(InvalidInputError, match="The key file cannot be opened"):
+        await wallet.accounts.import_file(content, passphrase)
+
+    assert len(wallet.accounts.addresses()) == 5
+
+
+async def test_a_file_that_is_added_while_the_server_runs_is_an_account(wallet: Wallet) -> None:
+    wallet.files.write(address(6), key_file(6))
+
+    assert wallet.accounts.addresses()[-1] == address(6)
+    await wallet.accounts.unlock(address(6), PASSPHRASE)
+    assert wallet.is_open(6)
+
+
+async def test_the_sweep_forgets_keys_whose_time_is_over(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
+    await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
+
+    swept = [await wallet.accounts.sweep(wallet.clock.now_ms() + after) for after in (9_999, 10_000, 10_000)]
+
+    assert swept == [0, 1, 0]
+    assert (wallet.is_open(1), wallet.is_open(4), wallet.is_open(5)) == (True, False, True)
+
+
+async def test_the_sweep_forgets_keys_whose_files_are_gone(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+    del wallet.files.contents[address(4)]
+
+    assert await wallet.accounts.sweep(wallet.clock.now_ms()) == 1
+
+    with pytest.raises(UnknownAccountError):
+        wallet.accounts.key(address(4))
+
+
+async def test_the_sweep_keeps_what_is_open_while_the_files_cannot_be_read(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
+    await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
+    wallet.files.is_broken = True
+
+    assert await wallet.accounts.sweep(wallet.clock.now_ms() + 10_000) == 1
+
+    assert wallet.is_open(5)
+    with pytest.raises(UnavailableError):
+        wallet.accounts.addresses()

@@ -1,0 +1,181 @@
+"""JSON-RPC 2.0: what is read of a body, and what response objects look like."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.web.json_rpc import (
+    INVALID_REQUEST,
+    MOST_CALLS,
+    MOST_VALUES,
+    PARSE_ERROR,
+    Call,
+    RpcError,
+    Unreadable,
+    read_requests,
+    write_batch,
+    write_error,
+    write_result,
+)
+from tests.web import inputs
+from tests.web.test_json_bodies import DEEPEST
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "m", "params": []}
+
+
+def spelled(**members: Any) -> bytes:
+    """A request object; `...` leaves a member out."""
+    return json.dumps(
+        {name: value for name, value in {**CALL, **members}.items() if value is not ...}
+    ).encode()
+
+
+def unreadable(body: bytes) -> Unreadable:
+    """What is read of a body that is no request."""
+    request = read_requests(body)
+    assert isinstance(request, Unreadable)
+    return request
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("0", "1", "-7", "9007199254740993", "18446744073709551616", "1" * 300),
+        *("1.5", "-0.5", "1e+300"),
+        *("null", '""', '"1"', '"é"', '"\\\\"', '"\\u0000"'),
+    ],
+)
+def test_an_id_comes_back_as_it_was_sent(text: str) -> None:
+    request = read_requests(f'{{"jsonrpc":"2.0","id":{text},"method":"m"}}'.encode())
+
+    assert isinstance(request, Call)
+    assert request.id_text == text.encode()
+
+
+@given(
+    st.one_of(st.text(st.characters(exclude_categories=["Cs"])), st.integers(-(10**40), 10**40), st.none())
+)
+def test_an_id_is_the_same_value_however_it_was_spelled(sent: Any) -> None:
+    request = read_requests(spelled(id=sent))
+
+    assert isinstance(request, Call)
+    assert request.id_text is not None
+    assert json.loads(request.id_text) == sent
+
+
+def test_without_an_id_it_is_a_notification() -> None:
+    assert read_requests(spelled(id=...)) == Call("m", [], None)
+
+
+@pytest.mark.parametrize(("params", "read"), [([1], [1]), ({"a": 1}, {"a": 1}), (..., None)])
+def test_params_are_an_array_or_an_object_or_left_out(params: Any, read: Any) -> None:
+    assert read_requests(spelled(params=params)) == Call("m", read, b"1")
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
+@pytest.mark.parametrize("number", [2**53 + 1, 2**64, -(2**63) - 1, 2**256 - 1])
+def test_integers_are_exact(number: int, separators: tuple[str, str]) -> None:
+    body = json.dumps({**CALL, "params": [number, {"n": number}]}, separators=separators).encode()
+
+    assert read_requests(body) == Call("m", [number, {"n": number}], b"1")
+
+
+def test_unknown_members_are_ignored() -> None:
+    assert read_requests(spelled(chainId="0x1", jsonrpc2=None)) == Call("m", [], b"1")
+
+
+@pytest.mark.parametrize(
+    ("body", "id_text", "place"),
+    [
+        (b"1", b"null", "object"),
+        (b'"m"', b"null", "object"),
+        (b"null", b"null", "object"),
+        (b"{}", b"null", "jsonrpc"),
+        (b"[]", b"null", "empty"),
+        (spelled(jsonrpc=...), b"1", "jsonrpc"),
+        (spelled(jsonrpc="1.0"), b"1", "jsonrpc"),
+        (spelled(jsonrpc=2.0), b"1", "jsonrpc"),
+        (spelled(method=...), b"1", "method"),
+        (spelled(method=1), b"1", "method"),
+        (spelled(method=None, id=...), b"null", "method"),
+        (spelled(params="bar"), b"1", "params"),
+        (spelled(params=None), b"1", "params"),
+        (spelled(params=0), b"1", "params"),
+        (spelled(id=True), b"null", "id"),
+        (spelled(id=[]), b"null", "id"),
+        (spelled(id={}), b"null", "id"),
+    ],
+)
+def test_what_is_no_request_is_told_what_is_wrong(body: bytes, id_text: bytes, place: str) -> None:
+    request = unreadable(body)
+
+    assert (request.error.code, request.id_text) == (INVALID_REQUEST, id_text)
+    assert place in request.error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "empty"),
+        (b" ", "not JSON"),
+        (b'{"jsonrpc":"2.0","method":"foobar,"params":"bar","baz]', "not JSON"),
+        (b'[{"jsonrpc":"2.0","method":"m","id":"1"},{"jsonrpc":"2.0","method"]', "not JSON"),
+        (b'{"id":NaN}', "not JSON"),
+        (b'{"id":"\\ud800"}', "not JSON"),
+        (b'{"id":"\xff"}', "not JSON"),
+        (b'{"id":1,"id":1}', "'id' twice"),
+        (spelled()[:-1] + b',"\\u0069d":1}', "'id' twice"),
+        (b'[{"params":[{"a":1,"a":2}]}]', "'a' twice"),
+        (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "deeper"),
+        (b"[" * 1_000 + b"]" * 1_000, "deeper"),
+        (b"[" * 100_000, "JSON"),
+        (b"[" + b"0," * MOST_VALUES + b"0]", f"{MOST_VALUES} values"),
+        (b'{"id":' + b"9" * 400 + b"}", "JSON"),
+    ],
+)
+def test_what_is_no_strict_json_is_a_parse_error(body: bytes, reason: str) -> None:
+    request = unreadable(body)
+
+    assert (request.error.code, request.id_text) == (PARSE_ERROR, b"null")
+    assert reason in request.error.message
+
+
+def test_a_batch_is_read_in_its_order_and_a_bad_element_spoils_only_itself() -> None:
+    requests = read_requests(b"[%b,1,{},%b]" % (spelled(id=7), spelled(id=...)))
+
+    assert isinstance(requests, list)
+    assert requests[0] == Call("m", [], b"7")
+    assert [type(request) for request in requests[1:3]] == [Unreadable, Unreadable]
+    assert requests[3] == Call("m", [], None)
+
+
+def test_a_batch_has_at_most_a_hundred_calls() -> None:
+    requests = read_requests(b"[%b]" % b",".join([spelled()] * MOST_CALLS))
+    too_many = unreadable(b"[%b]" % b",".join([spelled()] * (MOST_CALLS + 1)))
+
+    assert isinstance(requests, list)
+    assert len(requests) == MOST_CALLS
+    assert too_many.error.code == INVALID_REQUEST
+    assert "101" in too_many.error.message
+
+
+def test_a_result_has_no_error_and_an_error_no_result() -> None:
+    result = write_result(b'"a"', None)
+    error = write_error(b"1", RpcError(-32000, "No."))
+    with_data = write_error(b"1", RpcError(3, "No.", None, has_data=True))
+
+    assert orjson.loads(result) == {"jsonrpc": "2.0", "id": "a", "result": None}
+    assert orjson.loads(error) == {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "No."}}
+    assert orjson.loads(with_data)["error"] == {"code": 3, "message": "No.", "data": None}
+    assert orjson.loads(write_batch([result, error])) == [orjson.loads(result), orjson.loads(error)]
+
+
+@given(inputs.bodies)
+def test_any_body_is_read(body: bytes) -> None:
+    requests = read_requests(body)
+
+    assert isinstance(requests, Call | Unreadable | list)
