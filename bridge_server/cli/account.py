@@ -23,6 +23,7 @@ from bridge_server.cli.secret_input import (
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.hex_data import HexError, address_of, hex_of
 from bridge_server.ethereum.keystore import KeystoreError, read_keystore
+from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.ids import IdMaker
@@ -69,7 +70,6 @@ def new_command(operator: Operator, passphrase_file: str | None) -> None:
 @for_operator
 def list_command(operator: Operator) -> None:
     """Print the accounts that the server has, and where their keys come from."""
-
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
@@ -189,7 +189,7 @@ def _private_key(content: bytes) -> bytes:
 def _raw_key(operator: Operator, address: Address, file: bytes, opening: str) -> bytes:
     try:
         key = hex_of(read_keystore(file).open(opening.encode(errors="surrogateescape")))
-    except KeystoreError as error:
+    except (KeystoreError, CostError) as error:
         raise CommandError(f"the key file of {checksummed(address)} cannot be opened: {error}") from error
     if operator.as_json:
         return orjson.dumps({"address": checksummed(address), "private_key": key})

@@ -49,7 +49,8 @@ class Keystore:
     def open(self, passphrase: bytes) -> bytes:
         """The private key, in 32 bytes. Takes a second and runs beside other threads.
 
-        Raises PassphraseError, and KeystoreError when what comes out is not the key of the file's address.
+        Raises PassphraseError; KeystoreError when what comes out is not the key of the file's address;
+        CostError when there is too little memory.
         """
         key = self.kdf.key(passphrase)
         if not hmac.compare_digest(_mac(key, self.ciphertext), self.mac):
@@ -93,7 +94,7 @@ def make_keystore(
 ) -> bytes:
     """The file of a private key of 32 bytes. Takes as long as opening it.
 
-    `salt` and `iv` are 32 and 16 random bytes. Raises SigningKeyError.
+    `salt` and `iv` are 32 and 16 random bytes. Raises SigningKeyError, CostError.
     """
     address = SigningKey(secret).address.lower()
     key = Scrypt(cost, salt).key(passphrase)

@@ -18,7 +18,7 @@ _MOST_BLOCKS = 2**14
 
 
 class CostError(ValueError):
-    """The parameters are none, or ask for too much; the text says which."""
+    """The parameters are none, or ask for too much, or for more than there is; the text says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,15 @@ class ScryptCost:
         if self.n < 2 or self.n & (self.n - 1) or self.r < 1 or self.p < 1:
             raise CostError("n must be a power of two from 2 on, r and p at least 1")
         if (
-            128 * self.n * self.r > _MOST_MEMORY_BYTES
+            self.memory_bytes > _MOST_MEMORY_BYTES
             or self.n * self.r * self.p > _MOST_STEPS
             or self.r * self.p > _MOST_BLOCKS
         ):
             raise CostError(f"n = {self.n}, r = {self.r}, p = {self.p} ask for too much memory or time")
+
+    @property
+    def memory_bytes(self) -> int:
+        return 128 * self.n * self.r
 
 
 STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)
@@ -58,13 +62,17 @@ class Scrypt:
     salt: bytes
 
     def key(self, passphrase: bytes) -> bytes:
-        """The 32 bytes that follow from the passphrase."""
+        """The 32 bytes that follow from the passphrase. Raises CostError when there is too little memory."""
+        try:
+            return self._key(passphrase)
+        except ValueError as error:  # all else that can be wrong is known to be right
+            raise CostError(f"there are not {self.cost.memory_bytes >> 20} MiB of memory for it") from error
+
+    def _key(self, passphrase: bytes) -> bytes:
         n, r, p = self.cost.n, self.cost.r, self.cost.p
         if n.bit_length() <= 16 * r:
-            memory_bytes = 128 * r * (n + p + 2)
-            return hashlib.scrypt(
-                passphrase, salt=self.salt, n=n, r=r, p=p, maxmem=memory_bytes, dklen=KEY_BYTES
-            )
+            limit = self.cost.memory_bytes + 128 * r * (p + 2)
+            return hashlib.scrypt(passphrase, salt=self.salt, n=n, r=r, p=p, maxmem=limit, dklen=KEY_BYTES)
         # RFC 7914 forbids these, and OpenSSL refuses them. The keystore's own test vector is one of them.
         return bytes(scrypt(passphrase, self.salt, KEY_BYTES, N=n, r=r, p=p))
 

@@ -131,7 +131,7 @@ def _read_typed(kind: int, content: rlp.Item) -> RawTransaction:
 def _read_items(kind: int, items: Sequence[rlp.Item]) -> RawTransaction:
     fields = Fields("the transaction", items, _ITEMS[kind])
     signed, signature = items[:-_SIGNATURE_ITEMS], Fields("the signature", items[-_SIGNATURE_ITEMS:])
-    has_one_price = kind == ACCESS_LIST_TYPE
+    has_tip = kind != ACCESS_LIST_TYPE
     creates = kind in (ACCESS_LIST_TYPE, FEE_MARKET_TYPE)
     prefix = bytes([kind])
     return RawTransaction(  # each argument reads the next item: their order is the transaction's
@@ -140,10 +140,8 @@ def _read_items(kind: int, items: Sequence[rlp.Item]) -> RawTransaction:
         sender=_sender(prefix + rlp.encode(signed), signature.number("y_parity", 1), signature),
         chain_id=fields.number("chain_id", MAX_CHAIN_ID, minimum=1),
         nonce=fields.number("nonce", MAX_NONCE),
-        max_priority_fee_per_gas=None
-        if has_one_price
-        else fields.number("max_priority_fee_per_gas", MAX_WEI),
-        max_fee_per_gas=fields.number("gas_price" if has_one_price else "max_fee_per_gas", MAX_WEI),
+        max_priority_fee_per_gas=fields.number("max_priority_fee_per_gas", MAX_WEI) if has_tip else None,
+        max_fee_per_gas=fields.number("max_fee_per_gas" if has_tip else "gas_price", MAX_WEI),
         gas=fields.number("gas", MAX_GAS),
         to=fields.optional_address("to") if creates else fields.address("to"),
         value=fields.number("value", MAX_WEI),

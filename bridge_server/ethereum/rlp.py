@@ -55,12 +55,15 @@ def decode(data: bytes) -> Item:
             items.append(_string(data, position, content, after))
             position = after
         else:
-            items.append(inner := [])
+            inner: list[Item] = []
+            items.append(inner)
             open_lists.append((inner, after))
             position = content
         count += 1
-        if count > MAX_ITEMS or len(open_lists) > MAX_DEPTH + 1:
-            raise RlpError(f"there are more than {MAX_ITEMS} items, or {MAX_DEPTH} lists in one another")
+        if count > MAX_ITEMS:
+            raise RlpError(f"there are more than {MAX_ITEMS} items")
+        if len(open_lists) > MAX_DEPTH + 1:
+            raise RlpError(f"lists lie in one another more than {MAX_DEPTH} deep")
     if len(whole) != 1:
         raise RlpError(f"one item must be encoded, and there are {len(whole)}")
     return whole[0]

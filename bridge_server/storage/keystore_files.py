@@ -96,12 +96,13 @@ class KeystoreDirectory:
         A change may come so soon after another that the directory's time does not tell them apart.
         """
         now, changed_ns = monotonic(), _changed_ns(self._path)
-        if changed_ns != self._changed_ns:
-            self._changed_ns, self._settled_at = changed_ns, now + _SETTLING_SECONDS
-        elif now < self._look_again_at:
+        has_changed = changed_ns != self._changed_ns
+        if not has_changed and now < self._look_again_at:
             return
         self._seen = _look_at(self._path, self._seen)
         self._names = _names(self._seen)
+        if has_changed:
+            self._changed_ns, self._settled_at = changed_ns, now + _SETTLING_SECONDS
         if now < self._settled_at:
             self._look_again_at = now
         elif all(file.address for file in self._seen.values()):
@@ -135,16 +136,20 @@ def _look_at(directory: Path, before: Mapping[str, _Seen]) -> dict[str, _Seen]:
         return {}
     seen = {}
     for entry in entries:
-        if entry.name.startswith(".") or entry.name.endswith("~") or not entry.is_file():
+        if entry.name.startswith(".") or entry.name.endswith("~"):
             continue
-        with suppress(FileNotFoundError):
-            status = entry.stat()
-            version = (status.st_ino, status.st_size, status.st_ctime_ns)
-            file = before.get(entry.name)
-            if file is None or file.version != version:
-                file = _Seen(version, _address(Path(entry.path)))
-            seen[entry.name] = file
+        with suppress(OSError):  # it is gone meanwhile, or a link to itself
+            if entry.is_file():
+                seen[entry.name] = _seen(entry, before.get(entry.name))
     return seen
+
+
+def _seen(entry: os.DirEntry[str], before: _Seen | None) -> _Seen:
+    status = entry.stat()
+    version = (status.st_ino, status.st_size, status.st_ctime_ns)
+    if before is not None and before.version == version:
+        return before
+    return _Seen(version, _address(Path(entry.path)))
 
 
 def _names(seen: Mapping[str, _Seen]) -> dict[Address, str]:

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias, TypeVar
 
 from bridge_server.ethereum.keystore import PassphraseError
-from bridge_server.kernel.errors import LimitError
+from bridge_server.ethereum.keystore_kdf import CostError
+from bridge_server.kernel.errors import LimitError, UnavailableError
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -28,9 +29,10 @@ class Derivations:
         self._waiting = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Do the work when its turn has come, and raise what it raises; LimitError when too many wait.
+        """Do the work when its turn has come, and raise what it raises.
 
-        It is done to its end, and its pause kept, though the caller be cancelled.
+        Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
+        done to its end, and its pause kept, though the caller be cancelled.
         """
         if self._waiting >= _MOST_WAITING:
             raise LimitError(
@@ -52,3 +54,5 @@ class Derivations:
         except PassphraseError:
             await self._pause(_PAUSE_SECONDS)
             raise
+        except CostError as error:
+            raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error

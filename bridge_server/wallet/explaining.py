@@ -40,9 +40,13 @@ def explain(method: str, subject: bytes) -> list[Line]:
 
 def _explained(method: str, subject: bytes) -> list[Line]:
     try:
-        value = json.loads(subject)
+        return _explained_value(method, json.loads(subject))
     except (ValueError, RecursionError):
-        return [("WARNING", "this is no JSON"), *_texts("as it came", subject.decode("utf-8", "replace"))]
+        shown = _texts("as it came", subject.decode("utf-8", "replace"))
+        return [("WARNING", "this is no JSON, or too deep"), *shown]
+
+
+def _explained_value(method: str, value: Any) -> list[Line]:
     try:
         return _EXPLAINERS.get(method, _unknown)(value)
     except _NotUnderstoodError as error:

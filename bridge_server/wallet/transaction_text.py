@@ -57,6 +57,8 @@ def raw_transaction_lines(raw: RawTransaction) -> list[Line]:
             for entry in raw.access_list
         ],
     }
+    if raw.max_priority_fee_per_gas is not None:
+        spelled["maxPriorityFeePerGas"] = quantity(raw.max_priority_fee_per_gas)
     return [
         ("signed by", checksummed(raw.sender)),
         ("hash", hex_of(raw.hash)),
@@ -126,7 +128,7 @@ def _cost(transaction: Mapping[str, Any]) -> Iterator[Line]:
     try:
         [price] = map(quantity_of, prices)
         value, gas = quantity_of(transaction.get("value", "0x0")), quantity_of(transaction.get("gas"))
-    except ValueError:  # of another number of prices, too
+    except ValueError:  # also when there are two prices, or none
         for name in ("gas", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"):
             if name in transaction:
                 yield name, _json(transaction[name])

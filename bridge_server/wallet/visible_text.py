@@ -25,22 +25,19 @@ def folded(text: str, columns: int) -> list[str]:
 
     A terminal that had to break them itself would begin with the rest where only labels begin.
     """
-    lines = []
-    while (end := _end_of_line(text, columns)) < len(text):
-        cut = text.rfind(" ", _SHORTEST, end) + 1 or end
-        lines.append(text[:cut])
-        text = _CONTINUED + text[cut:]
-    return [*lines, text]
+    lines, start, mark = [], 0, ""
+    while (end := _end_of_line(text, start, columns - len(mark))) < len(text):
+        cut = text.rfind(" ", start + _SHORTEST, end) + 1 or end
+        lines.append(mark + text[start:cut])
+        start, mark = cut, _CONTINUED
+    return [*lines, mark + text[start:]]
 
 
-def _end_of_line(text: str, columns: int) -> int:
-    """How many characters fit; those of East Asia take two columns."""
-    if len(text) * 2 <= columns:
-        return len(text)
-    used = 0
-    for position, character in enumerate(text):
-        used += 2 if east_asian_width(character) in "WF" else 1
-        if used > columns:
+def _end_of_line(text: str, start: int, columns: int) -> int:
+    """Where what fits ends; characters of East Asia take two columns."""
+    for position in range(start, min(len(text), start + columns + 1)):
+        columns -= 2 if east_asian_width(text[position]) in "WF" else 1
+        if columns < 0:
             return position
     return len(text)
 

@@ -21,6 +21,7 @@ from bridge_server.cli.main import commands
 from bridge_server.ethereum.keystore import make_keystore, read_keystore
 from bridge_server.ethereum.keystore_kdf import ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.wallet import derivations
 from tests.support.command import COMMAND
 
 KEY = f"0x{1:064x}"
@@ -32,6 +33,7 @@ DEVELOPMENT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 @pytest.fixture(autouse=True)
 def quick_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_LIGHT_KDF", "true")
+    monkeypatch.setattr(derivations, "_PAUSE_SECONDS", 0)
 
 
 @dataclass(frozen=True, slots=True)

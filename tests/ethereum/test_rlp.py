@@ -127,7 +127,7 @@ def test_lists_lie_in_lists_only_so_deep() -> None:
         deepest = [deepest]
 
     assert rlp.decode(rlp.encode(deepest)) == deepest
-    with pytest.raises(rlp.RlpError, match="16 lists in one another"):
+    with pytest.raises(rlp.RlpError, match="more than 16 deep"):
         rlp.decode(rlp.encode([deepest]))
 
 

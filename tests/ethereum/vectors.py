@@ -13,6 +13,7 @@ from bridge_server.ethereum.transactions import (
     Transaction,
 )
 
+NUMBERS = {"chainId", "nonce", "gas", "value", "gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"}
 FOLDER = Path(__file__).parents[1] / "vectors"
 
 
@@ -56,6 +57,3 @@ def transaction_of(spelled: dict[str, Any]) -> Transaction:
         max_priority_fee_per_gas=number["maxPriorityFeePerGas"],
         max_fee_per_gas=number["maxFeePerGas"],
     )
-
-
-NUMBERS = {"chainId", "nonce", "gas", "value", "gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"}

@@ -217,6 +217,7 @@ def test_what_is_foreign_is_passed_over_with_one_warning(
     (path / "folder").mkdir(parents=True)
     os.mkfifo(path / "pipe")
     (path / "dangling").symlink_to("nowhere")
+    (path / "loop").symlink_to("loop")
     for name in (".hidden", "backup~", "README", "huge"):
         (path / name).write_bytes(b"x" * (2**20 if name == "huge" else 5))
     (path / "key").write_bytes(key_file(1))
@@ -244,3 +245,28 @@ def test_a_directory_that_is_a_file_is_told(directory: KeystoreDirectory, path: 
     for act in (directory.addresses, lambda: directory.read(ADDRESS), lambda: directory.write(ADDRESS, b"")):
         with pytest.raises(UnavailableError, match=f"{path}, cannot be used: "):
             act()
+
+
+def test_a_directory_that_could_not_be_read_is_read_again_at_once(
+    directory: KeystoreDirectory, path: Path
+) -> None:
+    path.parent.mkdir()
+    path.touch()
+    ns = path.stat().st_mtime_ns
+    with pytest.raises(UnavailableError):
+        directory.addresses()
+
+    path.unlink()
+    path.mkdir()
+    (path / "key").write_bytes(key_file(1))
+    os.utime(path, ns=(ns, ns))
+
+    assert directory.addresses() == [ADDRESS]
+
+
+def test_a_file_may_be_a_link_to_another_place(directory: KeystoreDirectory, path: Path) -> None:
+    path.mkdir(parents=True)
+    (path.parent / "mounted").write_bytes(key_file(1))
+    (path / "key").symlink_to(path.parent / "mounted")
+
+    assert directory.read(ADDRESS) == key_file(1)

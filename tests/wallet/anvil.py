@@ -1,6 +1,5 @@
 """A real node: anvil, in a process of its own, which tests start, kill and start again."""
 
-import asyncio
 import socket
 import subprocess
 from collections.abc import AsyncIterator
@@ -49,10 +48,7 @@ class Anvil:
         if not _PROGRAMS:
             pytest.skip("there is no anvil for this machine")
         state = ["--state", str(self.state_file)] if keeps_state else []
-        self._process = subprocess.Popen(
-            [str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments],
-            stdin=subprocess.DEVNULL,
-        )
+        self._begin([str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments])
         await eventually(self._answers, within_seconds=30)
 
     def stop(self) -> None:
@@ -78,6 +74,9 @@ class Anvil:
             return bool(await self.call("eth_chainId"))
         except aiohttp.ClientError:
             return False
+
+    def _begin(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def _end(self, how: Any) -> None:
         if self._process is not None:

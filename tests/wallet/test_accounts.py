@@ -1,6 +1,7 @@
 """Accounts: where their keys come from, for how long they are open, and how passphrases are tried."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from threading import Event, Lock
@@ -300,6 +301,25 @@ async def test_a_file_that_cannot_be_opened_is_told(wallet: Wallet, content: byt
         await wallet.accounts.unlock(address(4), PASSPHRASE)
 
     assert not wallet.is_open(4)
+
+
+@pytest.fixture
+def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the library says when it gets none."""
+
+    def scrypt(*arguments: object, **options: object) -> bytes:
+        raise ValueError("[digital envelope routines] malloc failure")
+
+    monkeypatch.setattr(hashlib, "scrypt", scrypt)
+
+
+async def test_too_little_memory_is_told(wallet: Wallet, no_memory: None) -> None:
+    with pytest.raises(UnavailableError, match="cannot be tried: there are not 0 MiB of memory"):
+        await wallet.accounts.unlock(address(4), PASSPHRASE)
+    with pytest.raises(UnavailableError):
+        await wallet.accounts.create(PASSPHRASE)
+
+    assert wallet.pauses == []
 
 
 async def test_the_event_loop_goes_on_while_a_key_is_derived(wallet: Wallet, slow: SlowFunction) -> None:

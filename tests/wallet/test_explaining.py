@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining import explain
+from tests.ethereum.signed_transactions import published_raw
 from tests.ethereum.vectors import vectors
 
 ALICE = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -165,6 +166,31 @@ class TestTransactions:
         assert texts(lines, "does") == ["send ether"]
         assert texts(lines, "chain") == ["1"]
         assert texts(lines, "nonce") == [str(int(vector["transaction"]["nonce"], 16))]
+
+    @pytest.mark.parametrize(
+        ("kind", "label", "text"),
+        [
+            ("fee market", "tip", "0.0000005 gwei of it"),
+            ("blobs", "blob fee", "besides, at most 0.000000017179869184 ether (17179869184 wei)"),
+            ("blobs", "blob", "0x015a4cab4911426699ed34483de6640cf55a568afc5c5edffdcbd8bcd4452f68"),
+            (
+                "set code",
+                "authorizes",
+                "0x58F8fe237B593c19546E1E758A2544561D04BfE0 to be the code of an account (nonce 0)",
+            ),
+        ],
+    )
+    def test_a_signed_transaction_of_a_later_type(self, kind: str, label: str, text: str) -> None:
+        [spelled] = [
+            vector["transaction"]
+            for vector in vectors("published_transactions.json")
+            if vector["name"] == kind
+        ]
+
+        lines = explained("eth_sendRawTransaction", f"0x{published_raw(spelled).hex()}")
+
+        assert texts(lines, label) == [text]
+        assert texts(lines, "hash") == [spelled["hash"]]
 
     def test_a_signed_transaction_that_is_none(self) -> None:
         lines = explained("eth_sendRawTransaction", "0x02c0")
@@ -411,6 +437,12 @@ class TestMessages:
             ("hash", "0x" + keccak256(b"\x19Ethereum Signed Message:\n10Hello, \xe2\x99\xa5").hex()),
         ]
 
+    def test_a_line_without_end_is_cut(self) -> None:
+        lines = explain("personal_sign", json.dumps(message("x" * 500_000)).encode())
+
+        assert len(lines) == 2_001
+        assert lines[-1][0] == "WARNING"
+
     def test_lines_stay_lines_and_never_become_labels(self) -> None:
         lines = explain("eth_sign", json.dumps(message("one\nWARNING  all is well\x1b[2A\n")).encode())
 
@@ -468,7 +500,17 @@ class TestAnything:
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize(
         "subject",
-        [b"", b"{", b"\xff", b"[" * 100_000, b"9" * 10_000, b'"\\ud800"', b"NaN", b'{"a\x1b": 1}'],
+        [
+            b"",
+            b"{",
+            b"\xff",
+            b"[" * 100_000,
+            b"[" * 900 + b"]" * 900,
+            b"9" * 10_000,
+            b'"\\ud800"',
+            b"NaN",
+            b'{"a\x1b": 1}',
+        ],
     )
     def test_no_subject_is_too_strange(self, method: str, subject: bytes) -> None:
         assert_clean(explain(method, subject))

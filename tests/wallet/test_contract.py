@@ -1,0 +1,99 @@
+"""The contract's table of methods (section 4, D), with what clients need around it."""
+
+from typing import Any
+
+import pytest
+
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.recovery import recover_address
+from bridge_server.version import VERSION
+from tests.ethereum.typed_data_examples import mail
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+
+MESSAGE = "0xdeadbeef"
+ANOTHER_ADDRESS = "0x9b2055d370f73ec7d8a03e965129118dc8f5bf83"
+TRANSACTION = {"from": DEVELOPMENT_ADDRESS, "to": ANOTHER_ADDRESS, "data": "0x"}
+FILLED = {**TRANSACTION, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0", "value": "0x1"}
+
+
+def recovered(signature: str, message: bytes) -> str:
+    """Whose signature of the message this is."""
+    return recover_address(personal_message_hash(message), bytes.fromhex(signature[2:])).lower()
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("personal_sign", (MESSAGE, DEVELOPMENT_ADDRESS)), ("eth_sign", (DEVELOPMENT_ADDRESS, MESSAGE))],
+)
+async def test_a_message_is_signed_behind_its_prefix(
+    rpc: RpcClient, method: str, params: tuple[str, ...]
+) -> None:
+    signature = await rpc.call(method, *params)
+
+    assert len(signature) == 132
+    assert signature == signature.lower()
+    assert signature[-2:] in ("1b", "1c")
+    assert recovered(signature, bytes.fromhex("deadbeef")) == DEVELOPMENT_ADDRESS
+
+
+@pytest.mark.parametrize("method", ["eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4"])
+async def test_typed_data_is_signed(rpc: RpcClient, method: str) -> None:
+    signature = await rpc.call(method, DEVELOPMENT_ADDRESS, mail())
+
+    digest = bytes.fromhex("be609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2")
+    assert recover_address(digest, bytes.fromhex(signature[2:])).lower() == DEVELOPMENT_ADDRESS
+
+
+async def test_a_transaction_is_signed_without_a_node_when_nothing_is_left_open(rpc: RpcClient) -> None:
+    signed = await rpc.call("eth_signTransaction", FILLED)
+
+    assert signed.startswith("0xf8")
+
+
+@pytest.mark.parametrize("params", [("eth_sendTransaction", FILLED), ("eth_sendRawTransaction", "0xc0")])
+async def test_without_a_node_nothing_is_sent(rpc: RpcClient, params: tuple[Any, ...]) -> None:
+    error = await rpc.error(*params)
+
+    assert error.code in (4900, -32602)
+
+
+@pytest.mark.parametrize("method", ["eth_accounts", "eth_requestAccounts", "personal_listAccounts"])
+async def test_there_are_ten_accounts_for_development(rpc: RpcClient, method: str) -> None:
+    accounts = await rpc.call(method)
+
+    assert len(accounts) == 10
+    assert accounts[0] == DEVELOPMENT_ADDRESS
+
+
+async def test_the_chain_is_the_one_for_development(rpc: RpcClient) -> None:
+    assert await rpc.call("eth_chainId") == "0x539"
+    assert await rpc.call("net_version") == "1337"
+
+
+async def test_the_version_is_the_servers(rpc: RpcClient) -> None:
+    assert await rpc.call("web3_clientVersion") == f"Bridge-Server/{VERSION}"
+
+
+async def test_a_signer_is_recovered(rpc: RpcClient) -> None:
+    signature = await rpc.call("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
+
+    assert await rpc.call("personal_ecRecover", MESSAGE, signature) == DEVELOPMENT_ADDRESS
+    assert await rpc.call("personal_ecRecover", "0xdead", signature) != DEVELOPMENT_ADDRESS
+
+
+@pytest.mark.parametrize("method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"])
+async def test_other_methods_are_the_nodes(rpc: RpcClient, method: str) -> None:
+    error = await rpc.error(method)
+
+    assert error.code == 4900
+    assert "node_url" in error.message
+
+
+@pytest.mark.parametrize(
+    "method", ["personal_ecrecover", "personal_", "wallet_switchEthereumChain", "eth_signTypedData_v1"]
+)
+async def test_what_sounds_like_the_wallets_never_reaches_a_node(rpc: RpcClient, method: str) -> None:
+    error = await rpc.error(method)
+
+    assert error.code == -32601
+    assert method in error.message
