@@ -22,7 +22,10 @@ def config_group() -> None:
 def check_command(config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
     """Print every setting, its value and where it came from; fail if one cannot be used."""
     loaded = loaded_settings(config_file, data_dir=data_dir)
-    rows = {name: {"value": _shown(value), "origin": loaded.origins[name]} for name, value in loaded.settings}
+    rows = {
+        name: {"value": _shown(value, loaded.origins[name]), "origin": loaded.origins[name]}
+        for name, value in loaded.settings
+    }
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
@@ -39,11 +42,11 @@ def _print_table(rows: dict[str, dict[str, Any]]) -> None:
         click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: Any, origin: str) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, SecretStr):
-        return "(set)"
+        return value.get_secret_value() if origin == "default" else "(set)"  # what everybody has is no secret
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "(none)"
     return str(value)
