@@ -16,6 +16,7 @@ from bridge_server.storage.bucket_store import BUCKETS_SAVED, saving
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.wallet.approvals import Approvals
 
 _QUOTA_SAVE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
@@ -92,20 +93,33 @@ async def watching(parts: Parts) -> AsyncIterator[None]:
     approvals = parts.wallet.approvals
 
     async def watch_forever() -> None:
-        pause_seconds = _WATCH_SECONDS
+        must_recount, rests_until = False, 0.0
         while True:
-            await asyncio.sleep(min(pause_seconds, _EAGER_SECONDS) if approvals.waiting else pause_seconds)
-            started = perf_counter()
+            await _pause(approvals)
             try:
                 if await parts.database.has_changed_outside():
                     approvals.look_again()
+                    must_recount = True
+                started = perf_counter()
+                if must_recount and started >= rests_until:
+                    must_recount = False
                     await parts.dispatcher.recount()
+                    rests_until = perf_counter() + _WATCH_REST * (perf_counter() - started)
             except Exception as error:  # the next time may go better
                 log.warning("outside_changes_not_seen", error=str(error))
-            pause_seconds = max(_WATCH_SECONDS, _WATCH_REST * (perf_counter() - started))
 
     async with running(watch_forever()):
         yield
+
+
+async def _pause(approvals: Approvals) -> None:
+    """Until it is time to look again: sooner when a decision is waited for."""
+    if approvals.waiting:
+        await asyncio.sleep(_EAGER_SECONDS)
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WATCH_SECONDS):
+            await approvals.some_wait()
 
 
 @asynccontextmanager

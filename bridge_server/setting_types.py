@@ -3,7 +3,6 @@
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
@@ -54,19 +53,25 @@ def _url(value: str) -> str:
 
 
 def _node_url(value: SecretStr) -> SecretStr:
-    url = value.get_secret_value()
-    if urlsplit(url).scheme in ("ws", "wss"):
+    url = value.get_secret_value().strip()
+    if url.lower().startswith(("ws:", "wss:")):
         raise ValueError("the node is asked over HTTP: name its http or https endpoint")
-    return SecretStr(http_url(url))
+    try:
+        return SecretStr(http_url(url))
+    except ValueError:  # its text may repeat what is secret
+        raise ValueError("must be an http or https URL, such as http://127.0.0.1:8545") from None
 
 
 def _host_names(value: Any) -> Any:
     if isinstance(value, str):
-        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+        text = value.strip()
+        if text.startswith('["'):  # a list, and no address such as [::1]
+            text = text[1:].removesuffix("]")
+        value = [part.strip() for part in text.replace('"', "").split(",") if part.strip()]
     if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
         raise ValueError("must be names such as wallet.example.org, in a list or separated by commas")
     for part in value:
-        if not is_host_and_port(part) or ":" in part.rpartition("]")[2]:
+        if not is_host_and_port(part) or ":" in part.rpartition("]")[2] or "*" in part:
             raise ValueError(f"{part} is no host name: write it without scheme, port and path")
     return tuple(part.lower() for part in value)
 

@@ -45,29 +45,29 @@ class WalletParts:
         self.accounts = wallet_accounts(settings, KeystoreDirectory(settings.keystore, clock), clock, ids)
         self.audit = AuditFile(settings.audit_file)
         self.node = _node(settings, stopping)
-        self.approvals = _approvals(settings, database, signals, clock, ids)
-        store = SqlTransactionStore(database)
+        self.approvals = _approvals(settings, database, signals, stopping, clock, ids)
+        self.transactions = store = SqlTransactionStore(database)
         turns = Turns()
         offering = Offering(store, self.node, clock)
-        sending = Sending(
+        self.sending = Sending(
             self.accounts, self.approvals, self.audit, store, self.node, offering, turns, clock, ids
         )
         confirming = Confirming(store, self.node, clock)
         self.broadcaster = Broadcaster(
-            store, sending, offering, confirming, self.node, turns, signals, stopping, clock
+            store, self.sending, offering, confirming, self.node, turns, signals, stopping, clock
         )
-        queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
+        self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
         scheme = TypedDataScheme(settings.typed_data_scheme)
         services = WalletServices(
             self.accounts,
             Signing(self.accounts, self.approvals, self.audit, clock, scheme),
-            sending,
-            queued,
+            self.sending,
+            self.queued,
             self.node,
             is_chain_assumed=_assumed_chain_id(settings) is not None,
         )
-        self.calls = Calls(WalletMethods(services), self.node, SigningTurns())
-        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, queued.sweep)
+        self.calls = Calls(WalletMethods(services), self.node, SigningTurns(lambda: database.is_busy))
+        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, self.queued.sweep)
 
 
 def _node(settings: Settings, stopping: Stopping) -> Node:
@@ -89,11 +89,17 @@ def _assumed_chain_id(settings: Settings) -> int | None:
 
 
 def _approvals(
-    settings: Settings, database: Database, signals: Signals, clock: Clock, ids: IdMaker
+    settings: Settings,
+    database: Database,
+    signals: Signals,
+    stopping: Stopping,
+    clock: Clock,
+    ids: IdMaker,
 ) -> Approvals:
     return Approvals(
         SqlApprovalStore(database),
         signals,
+        stopping,
         clock,
         ids,
         is_on=settings.approve == "queue",

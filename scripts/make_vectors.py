@@ -1,7 +1,7 @@
 """Make test vectors with an independent implementation: `python scripts/make_vectors.py`.
 
-They are made by eth-account, which gets an environment of its own (it pins other releases of what this
-project uses), and written to `tests/vectors`, one vector a line. The same release makes the same files.
+They are made by eth-account in an environment of its own, down to the curve, which is in Python there, and
+written to `tests/vectors`, one vector a line. The same release makes the same files.
 
 Each file is an object: `origin` says what made it, `vectors` is a list. All bytes are `0x` and hexadecimal.
 
@@ -22,22 +22,18 @@ where browsers lose digits; greater ones are strings.
 
 import os
 import subprocess
-import tempfile
-import venv
 from pathlib import Path
 
-REQUIREMENT = "eth-account==0.14.*"
+from oracle_environment import PURE_PYTHON, oracle_python
+
 SCRIPTS = Path(__file__).parent
 VECTORS = SCRIPTS.parent / "tests" / "vectors"
 
 
 def main() -> None:
-    """Create the environment in a temporary folder, make the vectors in it, and remove it."""
-    with tempfile.TemporaryDirectory(prefix="eth-account-") as folder:
-        venv.create(folder, with_pip=True)
-        python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", REQUIREMENT], check=True)
-        subprocess.run([python, SCRIPTS / "vectors" / "write_vectors.py", VECTORS], check=True)
+    """Make the vectors in eth-account's environment."""
+    command = [oracle_python(), SCRIPTS / "vectors" / "write_vectors.py", VECTORS]
+    subprocess.run(command, env=os.environ | PURE_PYTHON, check=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""A tour of the server: a dapp and a wallet meet, a push wakes a wallet, an app notifies its subscribers.
+"""A tour of the server: a dapp and a wallet meet, a push wakes a wallet, an app notifies its subscribers, and
+the server's own wallet signs.
 
     .venv/bin/python scripts/tour.py            against a server of its own
     .venv/bin/python scripts/tour.py --url URL --admin-token TOKEN
@@ -15,25 +16,28 @@ from scenes.notifications import notifications_scene
 from scenes.push import push_scene
 from scenes.relay import relay_scene
 from scenes.servers import ADMIN_TOKEN, own_server
+from scenes.wallet import wallet_scene
 
 
 async def tour(url: str, admin_token: str | None) -> None:
-    """Every scene; an operator's only with their token."""
+    """Every scene; an operator's only with their token, the wallet's only if it has accounts."""
     await relay_scene(url)
     await push_scene(url)
     if admin_token is not None:
         await notifications_scene(url, admin_token)
+    await wallet_scene(url)
 
 
 async def _main() -> None:
     parser = argparse.ArgumentParser(description="Play everybody who talks through the server.")
     parser.add_argument("--url", help="a running server; without it the tour starts one of its own")
     parser.add_argument("--admin-token", help="that server's: without it no project is made on it")
+    parser.add_argument("--without-node", action="store_true", help="even where anvil is installed")
     options = parser.parse_args()
     if options.url:
         await tour(options.url.rstrip("/"), options.admin_token)
         return
-    async with own_server() as url:
+    async with own_server(with_node=not options.without_node) as url:
         await tour(url, ADMIN_TOKEN)
 
 

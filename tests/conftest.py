@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from bridge_server.outbox import dispatcher
+from bridge_server.wallet import broadcasting
 from tests.support.server import RunningServer, running_server
 
 
 @pytest.fixture(autouse=True, scope="session")
 def short_ticks() -> Iterator[None]:
-    """The outbox looks at the clock often: tests move it and wait for what comes of that."""
+    """The outbox and the wallet look at the clock often: tests move it and wait for what comes of that."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
+        patch.setattr(broadcasting, "_TICK_SECONDS", 0.02)
         yield
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.settings import Settings
+from tests.support.node_packages import needs_anvil
 from tests.support.server import server_process
 
 _ROOT = Path(__file__).parent.parent
@@ -26,10 +27,19 @@ async def _output_of(*command: str) -> str:
     return output.decode()
 
 
+@needs_anvil
 async def test_the_tour_prints_what_the_readme_shows() -> None:
     printed = await _output_of(sys.executable, "scripts/tour.py")
 
     assert f"```\n{printed.strip()}\n```" in _README
+
+
+async def test_the_tour_without_a_node_prints_the_same_until_a_transaction_would_be_sent() -> None:
+    printed = await _output_of(sys.executable, "scripts/tour.py", "--without-node")
+
+    before, _, end = printed.strip().rpartition("\n\n")
+    assert f"```\n{before}\n\n# It sends" in _README
+    assert end.startswith("# It has no node")
 
 
 async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
@@ -44,6 +54,16 @@ async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
     assert printed.rstrip().endswith('200 {"success":true}')
     assert without_token.rstrip().endswith('200 {"success":true}')
     assert "/admin" not in without_token
+    assert "/rpc" not in printed + without_token
+
+
+async def test_the_tour_asks_the_wallet_of_a_running_server_that_has_accounts(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data", "--allow-private-webhooks", "--dev-accounts") as server:
+        printed = await _output_of(sys.executable, "scripts/tour.py", "--url", server.url)
+
+    assert printed.count("SIGNATURE") == 2
+    assert '= {"signer":"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"}' in printed
+    assert "# It has no node" in printed
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's examples need curl")
@@ -53,7 +73,7 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
     commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     shown = [line for line in lines if not line.startswith("$ ")]
 
-    with server_process(tmp_path / "data") as server:
+    with server_process(tmp_path / "data", "--dev-accounts") as server:
         script = "\n".join(f"{command}\necho" for command in commands).replace(_PRINTED_URL, server.url)
         script = script.replace(".venv/bin/", f"{Path(sys.executable).parent}/")
         printed = await _output_of("sh", "-euc", f"export BRIDGE_DATA_DIR={tmp_path / 'data'}\n{script}")

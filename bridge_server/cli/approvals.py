@@ -2,6 +2,9 @@
 
 from __future__ import annotations  # those of inner functions would be evaluated at every call
 
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
 import click
 import orjson
 
@@ -10,10 +13,16 @@ from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.operations import Operations
+from bridge_server.storage.data_directory import is_held
 from bridge_server.wallet.explaining import explain
 from bridge_server.wallet.models import Approval, ApprovalState
 
+_HEADER = ("approval", "method", "account", "client", "until")
 _SHOWN_OF_AN_ID = 8
+_LEAST_OF_AN_ID = 4
+"""So that neither an empty variable of a script nor a slip of the hand names what happens to wait."""
+
+Result = TypeVar("Result")
 
 
 @click.group("approvals")
@@ -29,24 +38,14 @@ def approvals_group() -> None:
 def list_command(operator: Operator) -> None:
     """Print the requests that wait, oldest first."""
 
-    async def pending(opened: Operations) -> list[Approval]:
-        return list(await opened.approvals.pending(opened.clock.now_ms()))
+    async def pending(opened: Operations) -> Sequence[Approval]:
+        return await opened.approvals.pending(opened.clock.now_ms())
 
-    waiting = operator.run(pending)
-    header = ("approval", "method", "account", "client", "until")
-    rows = [
-        (
-            approval.approval_id[:_SHOWN_OF_AN_ID],
-            approval.method,
-            checksummed(approval.address),
-            approval.caller.origin or approval.caller.address,
-            rfc3339(approval.expires_at_ms),
-        )
-        for approval in waiting
-    ]
+    waiting = _run(operator, pending)
+    rows = [_HEADER, *map(_row, waiting)]
     operator.tell(
         {"approvals": [_fields(approval) for approval in waiting]},
-        columns([header, *rows]) if rows else ["nothing waits to be approved"],
+        columns(rows) if waiting else ["nothing waits to be approved"],
     )
 
 
@@ -55,7 +54,7 @@ def list_command(operator: Operator) -> None:
 @for_operator
 def show_command(operator: Operator, approval: str) -> None:
     """Print what would be signed, in words."""
-    found = operator.run(lambda opened: _named(opened, approval))
+    found = _run(operator, lambda opened: _named(opened, approval))
     operator.tell(_fields(found), _lines(found))
 
 
@@ -75,41 +74,69 @@ def reject_command(operator: Operator, approval: str) -> None:
     _decide(operator, approval, ApprovalState.REJECTED)
 
 
-def _decide(operator: Operator, name: str, state: ApprovalState) -> None:
+def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
     async def decide(opened: Operations) -> Approval:
         approval = await _named(opened, name)
-        if not await opened.approvals.decide(approval.approval_id, state, opened.clock.now_ms()):
-            raise CommandError(f"{approval.approval_id} does not wait any more: it is {_standing(approval)}")
+        is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
+        approval = await opened.approvals.get(approval.approval_id) or approval
+        if not is_decided:
+            raise CommandError(f"{approval.approval_id} does not wait any more: it is {_outcome(approval)}")
         return approval
 
-    approval = operator.run(decide)
-    lines = [f"{state.value}: {approval.method} with {checksummed(approval.address)}"]
-    operator.tell({**_fields(approval), "state": state.value}, lines)
+    decided = _run(operator, decide)
+    operator.tell(
+        _fields(decided), [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"]
+    )
+
+
+def _run(operator: Operator, work: Callable[[Operations], Awaitable[Result]]) -> Result:
+    """Do the work on what waits, which is nothing where no server runs: it would sign for nobody."""
+
+    async def on_what_waits(opened: Operations) -> Result:
+        if not is_held(operator.settings.data_dir):
+            await opened.approvals.expire_all(opened.clock.now_ms())
+        return await work(opened)
+
+    return operator.run(on_what_waits)
 
 
 async def _named(opened: Operations, name: str) -> Approval:
+    if len(name) < _LEAST_OF_AN_ID:
+        raise CommandError(f"write at least {_LEAST_OF_AN_ID} characters of the approval's id")
     found = await opened.approvals.named(name.lower())
     if not found:
         raise CommandError(
             f"there is no approval {name}: `bridge-server approvals list` prints those that wait"
         )
-    if len(found) > 1 and found[0].approval_id != name.lower():
+    if len(found) > 1:
         raise CommandError(f"several approvals begin with {name}: write more of the id")
     return found[0]
 
 
-def _standing(approval: Approval) -> str:
-    return "too late" if approval.state is ApprovalState.PENDING else approval.state.value
+def _outcome(approval: Approval) -> str:
+    """What became of a request that cannot be decided. One that is pending was not decided in time."""
+    return ApprovalState.EXPIRED if approval.state is ApprovalState.PENDING else approval.state
+
+
+def _row(approval: Approval) -> tuple[str, ...]:
+    return (
+        approval.approval_id[:_SHOWN_OF_AN_ID],
+        approval.method,
+        checksummed(approval.address),
+        approval.caller.origin or approval.caller.address,
+        rfc3339(approval.expires_at_ms),
+    )
 
 
 def _lines(approval: Approval) -> list[str]:
     about = [
         ("approval", approval.approval_id),
-        ("state", approval.state.value),
+        ("state", approval.state),
         ("method", approval.method),
         ("account", checksummed(approval.address)),
         ("client", approval.caller.address),
         ("page", approval.caller.origin or "-"),
+        ("request", approval.caller.request_id),
         ("asked", rfc3339(approval.asked_at_ms)),
         ("until", rfc3339(approval.expires_at_ms)),
     ]
@@ -119,11 +146,12 @@ def _lines(approval: Approval) -> list[str]:
 def _fields(approval: Approval) -> dict[str, object]:
     return {
         "id": approval.approval_id,
-        "state": approval.state.value,
+        "state": approval.state,
         "method": approval.method,
         "account": checksummed(approval.address),
         "client": approval.caller.address,
         "origin": approval.caller.origin,
+        "request_id": approval.caller.request_id,
         "asked_at": rfc3339(approval.asked_at_ms),
         "expires_at": rfc3339(approval.expires_at_ms),
         "subject": orjson.Fragment(approval.subject),

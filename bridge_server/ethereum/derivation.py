@@ -9,6 +9,9 @@ from coincurve import PrivateKey
 HARDENED = 2**31
 """Added to an index that is written with an apostrophe."""
 
+ACCOUNTS_PATH = "m/44'/60'/0'/0"
+"""Below it wallets look for accounts, from index 0 on (BIP-44; 60 is Ethereum)."""
+
 _MASTER_KEY = b"Bitcoin seed"
 _SEED_SIZES = range(16, 65)
 _HALF = 32
@@ -55,11 +58,6 @@ def master_key(seed: bytes) -> ExtendedKey:
         raise DerivationError("this seed stands for no key: take another") from None
 
 
-def account_path(index: int) -> str:
-    """Where wallets look for the account with this number, from 0 on (BIP-44; Ethereum is coin 60)."""
-    return f"m/44'/60'/0'/0/{index}"
-
-
 def _halves(key: bytes, data: bytes) -> tuple[bytes, bytes]:
     digest = hmac.digest(key, data, "sha512")
     return digest[:_HALF], digest[_HALF:]
@@ -68,7 +66,7 @@ def _halves(key: bytes, data: bytes) -> tuple[bytes, bytes]:
 def _indexes(path: str) -> list[int]:
     root, *steps = path.split("/")
     if root != "m":
-        raise DerivationError(f"a path begins with m, such as {account_path(0)}, and this one is {path!r}")
+        raise DerivationError(f"a path begins with m, such as {ACCOUNTS_PATH}, and this one is {path!r}")
     return [_index(step) for step in steps]
 
 

@@ -86,7 +86,7 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
         if raw[:1] >= bytes([_FIRST_BYTE_OF_A_LIST]):
             return _read_legacy(raw)
         if raw and raw[0] in _ITEMS:
-            return _read_typed(raw[0], rlp.decode(raw[1:]))
+            return _read_typed(raw)
     except (rlp.RlpError, SignatureError, TransactionError) as error:
         raise RawTransactionError(str(error)) from None
     raise RawTransactionError(
@@ -115,12 +115,13 @@ def _read_legacy(raw: bytes) -> RawTransaction:
     )
 
 
-def _read_typed(kind: int, content: rlp.Item) -> RawTransaction:
-    items = _list(content)
+def _read_typed(raw: bytes) -> RawTransaction:
+    items = _list(rlp.decode(raw[1:]))
     sidecar: Sequence[rlp.Item] | None = None
-    if kind == BLOB_TYPE and items and not isinstance(items[0], bytes):
+    if raw[0] == BLOB_TYPE and items and not isinstance(items[0], bytes):
         items, sidecar = items[0], items[1:]
-    transaction = _read_items(kind, items)
+        raw = raw[:1] + rlp.encode(items)
+    transaction = _read_items(raw, items)
     if transaction.max_priority_fee_per_gas is not None:
         check_fees(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas)
     if sidecar is not None:
@@ -128,15 +129,16 @@ def _read_typed(kind: int, content: rlp.Item) -> RawTransaction:
     return transaction
 
 
-def _read_items(kind: int, items: Sequence[rlp.Item]) -> RawTransaction:
+def _read_items(raw: bytes, items: Sequence[rlp.Item]) -> RawTransaction:
+    """Read a typed transaction without blobs: its bytes, and the items that are encoded in them."""
+    kind, prefix = raw[0], raw[:1]
     fields = Fields("the transaction", items, _ITEMS[kind])
     signed, signature = items[:-_SIGNATURE_ITEMS], Fields("the signature", items[-_SIGNATURE_ITEMS:])
     has_tip = kind != ACCESS_LIST_TYPE
     creates = kind in (ACCESS_LIST_TYPE, FEE_MARKET_TYPE)
-    prefix = bytes([kind])
     return RawTransaction(  # each argument reads the next item: their order is the transaction's
         type=kind,
-        hash=keccak256(prefix + rlp.encode(items)),
+        hash=keccak256(raw),
         sender=_sender(prefix + rlp.encode(signed), signature.number("y_parity", 1), signature),
         chain_id=fields.number("chain_id", MAX_CHAIN_ID, minimum=1),
         nonce=fields.number("nonce", MAX_NONCE),

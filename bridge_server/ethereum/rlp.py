@@ -11,8 +11,8 @@ Item: TypeAlias = "bytes | Sequence[Item]"
 MAX_DEPTH = 16
 """How deep lists may lie in lists when they are read; transactions need five."""
 
-MAX_ITEMS = 100_000
-"""How many strings and lists are read at most; no block has room for a transaction with more."""
+MAX_ITEMS = 32_768
+"""How many strings and lists are read at most; all the gas of a transaction (EIP-7825) pays for 21,000."""
 
 _STRING = 0x80
 _LIST = 0xC0

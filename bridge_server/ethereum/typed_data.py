@@ -26,7 +26,7 @@ from bridge_server.ethereum.typed_data_words import WORD_ENCODERS, Encoder
 
 MAX_TYPES_BYTES = 32_768
 MAX_DOMAIN_BYTES = 4_096
-MAX_VALUES = 16_384
+MAX_VALUES = 8_192
 """Members and elements in all of a message."""
 MAX_DEPTH = 64
 

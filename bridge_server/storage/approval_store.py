@@ -27,7 +27,7 @@ WHERE approval_id = ? AND state = 'pending' AND expires_at_ms > ?
 _EXPIRE = """
 UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE approval_id = ? AND state = 'pending'
 """
-_EXPIRE_ALL = "UPDATE wallet_approvals SET state = 'expired' WHERE state = 'pending'"
+_EXPIRE_ALL = "UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE state = 'pending'"
 _SWEEP = """
 DELETE FROM wallet_approvals WHERE id IN
     (SELECT id FROM wallet_approvals WHERE asked_at_ms <= ? ORDER BY asked_at_ms LIMIT ?)
@@ -70,9 +70,9 @@ class SqlApprovalStore:
 
         return await self._database.transaction(work)
 
-    async def expire_all(self) -> int:
+    async def expire_all(self, now_ms: int) -> int:
         def work() -> Transaction[int]:
-            ((expired,),) = yield Statement(_EXPIRE_ALL)
+            ((expired,),) = yield Statement(_EXPIRE_ALL, (now_ms,))
             return cast(int, expired)
 
         return await self._database.transaction(work)

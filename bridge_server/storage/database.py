@@ -42,6 +42,11 @@ class Database(Protocol):
     too much waiting.
     """
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a read or a transaction is under way."""
+        ...
+
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
         ...

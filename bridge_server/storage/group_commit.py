@@ -84,6 +84,11 @@ class GroupCommit:
         """Ask `rider` before every commit."""
         self._riders.append(rider)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a transaction is under way."""
+        return self._drain is not None
+
     async def finish(self) -> None:
         """Wait until everything queued is committed."""
         while self._drain is not None:

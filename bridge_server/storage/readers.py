@@ -50,6 +50,11 @@ class Readers:
             task.add_done_callback(self._busy.discard)
         return await read.done
 
+    @property
+    def are_busy(self) -> bool:
+        """Whether a read is under way."""
+        return bool(self._busy)
+
     async def finish(self) -> None:
         """Wait until every read under way is answered."""
         while self._busy:

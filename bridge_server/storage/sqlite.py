@@ -77,6 +77,10 @@ class SqliteDatabase:
         return version
 
     @property
+    def is_busy(self) -> bool:
+        return self._writer.is_busy or self._readers.are_busy
+
+    @property
     def last_commit_failed(self) -> bool:
         """Whether the most recent attempt to commit was refused by the disk or by a lock."""
         return self._writer.last_commit_failed

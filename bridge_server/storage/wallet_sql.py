@@ -82,7 +82,7 @@ WITH_HASH = f"SELECT {_FROM} WHERE transaction_hash = ? ORDER BY id DESC LIMIT 1
 WAITING = f"""
 SELECT {_FROM}
 WHERE next_attempt_at_ms >= 0 AND state IN ('queued', 'signed') AND sender = coalesce(?, sender)
-ORDER BY asked_at_ms, transaction_id LIMIT ?
+ORDER BY asked_at_ms, id LIMIT ?
 """
 
 SWEEP = """

@@ -1,17 +1,24 @@
 """Requests that somebody must approve before anything is signed."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import LimitError
+from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.stopping import Stopping
 from bridge_server.wallet.errors import RejectedError
 from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
 from bridge_server.wallet.store import ApprovalStore
 
 _SWEEP_SLICE = 500
 _TRY_AGAIN_SECONDS = 10
+
+log = structlog.get_logger()
 
 
 class Approvals:
@@ -24,6 +31,7 @@ class Approvals:
         self,
         store: ApprovalStore,
         signals: Signals,
+        stopping: Stopping,
         clock: Clock,
         ids: IdMaker,
         *,
@@ -34,6 +42,7 @@ class Approvals:
     ) -> None:
         self._store = store
         self._signals = signals
+        self._stopping = stopping
         self._clock = clock
         self._ids = ids
         self.is_on = is_on
@@ -41,7 +50,8 @@ class Approvals:
         self._kept_ms = kept_ms
         self._most_waiting = most_waiting
         self._waiting: set[ApprovalId] = set()
-        self._withdrawals: set[asyncio.Task[bool]] = set()
+        self._some_wait = asyncio.Event()
+        self._withdrawals: set[asyncio.Task[None]] = set()
 
     @property
     def waiting(self) -> int:
@@ -54,31 +64,28 @@ class Approvals:
         """Return once the request is approved; at once, with None, when nobody has to.
 
         `subject` is the JSON text of what would be signed. Raises RejectedError when it is rejected, or
-        nobody decides in time; LimitError when too many wait already.
+        nobody decides in time; UnavailableError when the server stops before; LimitError when too many wait
+        already.
         """
         if not self.is_on:
             return None
         if len(self._waiting) >= self._most_waiting:
             raise LimitError(
-                f"{self._most_waiting} requests wait to be approved, and no more may.", _TRY_AGAIN_SECONDS
+                f"{self._most_waiting} requests wait to be approved: try again when some are decided.",
+                _TRY_AGAIN_SECONDS,
             )
-        now_ms = self._clock.now_ms()
-        approval = Approval(
-            ApprovalId(self._ids.random_uuid()),
-            method,
-            address,
-            subject,
-            caller,
-            asked_at_ms=now_ms,
-            expires_at_ms=now_ms + self._timeout_seconds * 1000,
-        )
-        self._waiting.add(approval.approval_id)
-        try:
-            await self._store.add(approval)
-            await self._decided(approval.approval_id)
-        finally:
-            self._waiting.discard(approval.approval_id)
+        approval = self._asked(method, address, subject, caller)
+        with self._wait_of(approval.approval_id):
+            state = await self._state_in_time(approval)
+        if state is ApprovalState.REJECTED:
+            raise RejectedError("The request was rejected.")
+        if state is not ApprovalState.APPROVED:
+            raise self._not_decided()
         return approval.approval_id
+
+    async def some_wait(self) -> None:
+        """Return when a request waits for a decision; at once, if one does."""
+        await self._some_wait.wait()
 
     def look_again(self) -> None:
         """Another process has written to the database: see whether it was a decision."""
@@ -87,7 +94,7 @@ class Approvals:
 
     async def forget_waiting(self) -> None:
         """The server has just started: whoever waited before does so no longer."""
-        await self._store.expire_all()
+        await self._store.expire_all(self._clock.now_ms())
 
     async def withdrawn(self) -> None:
         """Wait until what was left undecided is stored as such."""
@@ -95,23 +102,48 @@ class Approvals:
             await asyncio.wait(self._withdrawals)
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what was asked long ago; returns how many rows."""
-        return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
+        """Delete a slice of what was decided long ago; returns how many rows."""
+        longest_wait_ms = self._timeout_seconds * 1000
+        return await self._store.sweep(now_ms - longest_wait_ms - self._kept_ms, _SWEEP_SLICE)
 
-    async def _decided(self, approval_id: ApprovalId) -> None:
+    def _asked(self, method: str, address: Address, subject: bytes, caller: Caller) -> Approval:
+        now_ms = self._clock.now_ms()
+        return Approval(
+            ApprovalId(self._ids.random_uuid()),
+            method,
+            address,
+            subject,
+            caller,
+            asked_at_ms=now_ms,
+            expires_at_ms=now_ms + self._timeout_seconds * 1000,
+        )
+
+    @contextmanager
+    def _wait_of(self, approval_id: ApprovalId) -> Iterator[None]:
+        self._waiting.add(approval_id)
+        self._some_wait.set()
         try:
+            yield
+        finally:
+            self._waiting.discard(approval_id)
+            if not self._waiting:
+                self._some_wait.clear()
+
+    async def _state_in_time(self, approval: Approval) -> ApprovalState | None:
+        """What has become of it when the wait is over. Nobody can decide it after that."""
+        approval_id = approval.approval_id
+        try:
+            await self._store.add(approval)
             state = await self._signals.wait_for(
                 _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
             )
-        except BaseException:  # the client left: an approval must not be taken for one that counts
+        except BaseException:  # such as a client that left: nobody shall approve it for no one
             self._withdraw(approval_id)
             raise
-        if state is None and not await self._withdraw(approval_id):
-            state = await self._decision(approval_id)  # made at the last moment
-        if state is ApprovalState.REJECTED:
-            raise RejectedError("The request was rejected.")
-        if state is not ApprovalState.APPROVED:
-            raise RejectedError(f"Nobody approved the request within {self._timeout_seconds} s.")
+        if state is not None:
+            return state
+        await asyncio.shield(self._withdraw(approval_id))
+        return await self._decision(approval_id)  # it may have been made at the last moment
 
     async def _decision(self, approval_id: ApprovalId) -> ApprovalState | None:
         approval = await self._store.get(approval_id)
@@ -119,14 +151,23 @@ class Approvals:
             return None
         return approval.state
 
-    def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[bool]:
-        """Nobody waits for the decision any more; the result is False when it has been made."""
-        task = asyncio.ensure_future(
-            self._store.decide(approval_id, ApprovalState.EXPIRED, self._clock.now_ms())
-        )
+    def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[None]:
+        """Nobody waits for the decision any more."""
+        task = asyncio.create_task(self._expire(approval_id))
         self._withdrawals.add(task)
         task.add_done_callback(self._withdrawals.discard)
         return task
+
+    async def _expire(self, approval_id: ApprovalId) -> None:
+        try:
+            await self._store.decide(approval_id, ApprovalState.EXPIRED, self._clock.now_ms())
+        except UnavailableError as error:  # it can be decided, with no effect, until its time is over
+            log.warning("approval_not_withdrawn", approval=approval_id, reason=error.detail)
+
+    def _not_decided(self) -> BridgeError:
+        if self._stopping.has_begun:
+            return UnavailableError("Nothing was signed: the server stops, and nobody has approved it yet.")
+        return RejectedError(f"Nobody approved the request within {self._timeout_seconds} s.")
 
 
 def _key(approval_id: ApprovalId) -> Key:

@@ -1,13 +1,12 @@
 """Sees to it that what was asked for reaches the node, and is there until it is on the chain."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import BridgeError, ConflictError, InvalidInputError, UnavailableError
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.turns import Turns
@@ -21,8 +20,7 @@ from bridge_server.wallet.errors import (
 )
 from bridge_server.wallet.models import StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.node import Node
-from bridge_server.wallet.offering import Offering
-from bridge_server.wallet.requests import TransactionRequest, read_transaction
+from bridge_server.wallet.offering import Offering, OtherChainError
 from bridge_server.wallet.sending import Sending
 from bridge_server.wallet.store import TransactionStore
 
@@ -33,10 +31,6 @@ _SLICE = 1_000
 _NEVER_MS = 2**62
 
 log = structlog.get_logger()
-
-
-class _OtherChainError(BridgeError):
-    """The transaction was asked for on another chain than the wallet is on now."""
 
 
 class Broadcaster:
@@ -139,6 +133,8 @@ class Broadcaster:
         for position, each in enumerate(transactions):
             try:
                 await self._send(each, since)
+            except OtherChainError as error:
+                await self._settle(each, error)
             except (NoNodeError, NodeError, WrongChainError) as error:
                 self._has_failed = True
                 await self._offering.postpone(transactions[position:], error.detail)
@@ -153,26 +149,24 @@ class Broadcaster:
         async with self._turns.taken(stored.request.sender):
             current = await self._store.get(stored.request.transaction_id)
             if current is not None and current.state is TransactionState.SIGNED:
-                await self._require_chain(current)
                 await self._offering.offer(current, since)
 
     async def _sign_and_send(self, queued: StoredTransaction) -> None:
-        await self._require_chain(queued)
-        filled = await self._sending.fill(read_transaction(json.loads(queued.request.params)))
+        await self._offering.require_chain(queued)
         if not self._sending.asks_for_approval:
-            await self._sending.finish(queued.request, filled)
+            await self._sending.resume(queued.request)
             return
         # Nobody else is kept waiting for a human. When the server stops before the answer, it asks again.
         transaction_id = queued.request.transaction_id
         later_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
         await self._store.postpone({transaction_id: later_ms}, "It waits to be approved.", is_attempt=False)
-        task = asyncio.create_task(self._finish_when_approved(queued, filled))
+        task = asyncio.create_task(self._send_when_approved(queued))
         self._waiting[transaction_id] = task
         task.add_done_callback(lambda _: self._waiting.pop(transaction_id, None))
 
-    async def _finish_when_approved(self, queued: StoredTransaction, filled: TransactionRequest) -> None:
+    async def _send_when_approved(self, queued: StoredTransaction) -> None:
         try:
-            await self._sending.finish(queued.request, filled)
+            await self._sending.resume(queued.request)
         except (NoNodeError, NodeError, WrongChainError) as error:
             await self._offering.postpone([queued], error.detail)
         except BridgeError as error:
@@ -182,22 +176,14 @@ class Broadcaster:
 
     async def _settle(self, stored: StoredTransaction, error: BridgeError) -> None:
         """Store why a transaction was not sent, for good or for now."""
-        if isinstance(error, TransactionRefusedError | ConflictError):
-            return  # it is stored already
-        if isinstance(error, RejectedError) and self._stopping.has_begun:
-            return  # nobody was asked long enough
+        if isinstance(error, TransactionRefusedError):
+            return  # that is stored already
+        if isinstance(error, UnavailableError) and self._stopping.has_begun:
+            return  # it goes on after the restart
         if isinstance(error, RejectedError | InvalidInputError):
-            now_ms = self._clock.now_ms()
-            await self._store.settle_refused(stored.request.transaction_id, error.detail, now_ms)
+            await self._offering.refuse(stored, error.detail)
         else:  # such as an account that is locked
             await self._offering.postpone([stored], error.detail)
-
-    async def _require_chain(self, stored: StoredTransaction) -> None:
-        chain_id = await self._node.chain_id()
-        if stored.chain_id not in (None, chain_id):
-            raise _OtherChainError(
-                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
-            )
 
     def _on_touch(self, key: Key) -> None:
         if key[0] == "transactions":

@@ -17,57 +17,58 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 
 
 class Filling:
-    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask."""
+    """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask.
+
+    `since` is that of `Node.ask`.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def filled(self, request: TransactionRequest) -> TransactionRequest:
+    async def filled(self, request: TransactionRequest, since: float | None = None) -> TransactionRequest:
         """The request with nothing left open but the nonce.
 
         Raises InvalidParamsError when it is for another chain, NoChainError when nobody knows the chain,
         NodeError when the node does not tell what it is asked for.
         """
-        chain_id = await self._chain_id(request)
-        if request.chain_id not in (None, chain_id):
+        chain_id = await self._chain_id(request, since)
+        if request.chain_id is not None and request.chain_id != chain_id:
             raise InvalidParamsError(
-                f"params[0].chainId is {quantity(request.chain_id or 0)}, and the wallet is on chain "
+                f"params[0].chainId is {quantity(request.chain_id)}, and the wallet is on chain "
                 f"{quantity(chain_id)}: it signs for no other."
             )
         gas = USUAL_GAS if request.gas is None else request.gas
-        return await self._priced(replace(request, chain_id=chain_id, gas=gas))
+        return await self._priced(replace(request, chain_id=chain_id, gas=gas), since)
 
     async def pending_count(self, address: Address, since: float | None = None) -> int:
-        """The lowest nonce that no transaction of the account known to the node has; `since` is that of
-        `Node.ask`.
-        """
+        """The lowest nonce that no transaction of the account known to the node has."""
         call = RpcCall("eth_getTransactionCount", [address, "pending"])
         (answer,) = await self._node.ask([call], since)
         return _quantity(call, answer)
 
-    async def _chain_id(self, request: TransactionRequest) -> int:
+    async def _chain_id(self, request: TransactionRequest, since: float | None) -> int:
         try:
-            return await self._node.chain_id()
+            return await self._node.chain_id(since)
         except NoChainError:
             if request.chain_id is None:
                 raise
             return request.chain_id
 
-    async def _priced(self, request: TransactionRequest) -> TransactionRequest:
+    async def _priced(self, request: TransactionRequest, since: float | None) -> TransactionRequest:
         if request.type == FEE_MARKET_TYPE:
-            return await self._with_fees(request)
+            return await self._with_fees(request, since)
         if request.gas_price is not None:
             return request
         self._require_node("gasPrice")
-        (answer,) = await self._node.ask([_GAS_PRICE])
+        (answer,) = await self._node.ask([_GAS_PRICE], since)
         return replace(request, gas_price=_quantity(_GAS_PRICE, answer))
 
-    async def _with_fees(self, request: TransactionRequest) -> TransactionRequest:
+    async def _with_fees(self, request: TransactionRequest, since: float | None) -> TransactionRequest:
         tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
         if tip is not None and most is not None:
             return request
         self._require_node("maxFeePerGas and maxPriorityFeePerGas")
-        suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK])
+        suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK], since)
         if tip is None:
             tip = _USUAL_TIP_WEI if isinstance(suggested, NodeError) else _quantity(_TIP, suggested)
             tip = tip if most is None else min(tip, most)

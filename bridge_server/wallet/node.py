@@ -85,12 +85,14 @@ class Node:
         """Call `listener` whenever a new connection leads to a node on the wallet's chain."""
         self._listeners.append(listener)
 
-    async def chain_id(self) -> int:
-        """The wallet's chain. Raises NoChainError, or NoNodeError when only the node could tell."""
+    async def chain_id(self, since: float | None = None) -> int:
+        """The wallet's chain; `since` is that of `ask`. Raises NoChainError, NoNodeError when only the node
+        could tell.
+        """
         if self._chain_id is None:
             if self._endpoint is None:
                 raise NoChainError
-            await self.ask([CHAIN_ID])
+            await self.ask([CHAIN_ID], since)
             assert self._chain_id is not None  # the connection was not opened without it
         return self._chain_id
 

@@ -80,10 +80,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         size += len(chunk)
         if size > ANSWER_LIMIT_BYTES:
             response.close()
-            mebibytes = ANSWER_LIMIT_BYTES // 2**20
-            raise NodeError(
-                _LIMIT_EXCEEDED, f"The node's answer is larger than {mebibytes} MiB: ask for less."
-            )
+            raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
     return b"".join(chunks)
 
 

@@ -1,11 +1,13 @@
 """Giving a signed transaction to the node, and storing what became of it."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefusedError
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefusedError, WrongChainError
 from bridge_server.wallet.models import RpcCall, StoredTransaction
 from bridge_server.wallet.node import Node
 from bridge_server.wallet.node_errors import says_known, says_not_now
@@ -21,6 +23,10 @@ log = structlog.get_logger()
 def delay_ms(attempts: int) -> int:
     """How long to wait after so many attempts that did not reach the node: twice as long each time."""
     return min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(attempts, _MOST_DOUBLINGS))
+
+
+class OtherChainError(WrongChainError):
+    """The transaction was asked for on another chain than the wallet is on now."""
 
 
 class Offering:
@@ -40,18 +46,30 @@ class Offering:
         """
         signed, request = stored.signed, stored.request
         assert signed is not None
+        await self.require_chain(stored, since)
         (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], since)
         if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
-            await self._store.settle_refused(request.transaction_id, answer.detail, self._clock.now_ms())
-            log.info("transaction_refused", hash=signed.transaction_hash, reason=answer.detail)
+            await self.refuse(stored, answer.detail)
             raise TransactionRefusedError(answer.detail, answer.data)
-        await self._store.settle_sent(request.transaction_id, self._clock.now_ms())
+        await _try_to_store(self._store.settle_sent(request.transaction_id, self._clock.now_ms()))
+
+    async def require_chain(self, stored: StoredTransaction, since: float | None = None) -> None:
+        """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
+        chain_id = await self._node.chain_id(since)
+        if stored.chain_id not in (None, chain_id):
+            raise OtherChainError(f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}.")
+
+    async def refuse(self, stored: StoredTransaction, error: str) -> None:
+        """It is not sent, and will not be."""
+        transaction_id = stored.request.transaction_id
+        log.info("transaction_refused", transaction_id=transaction_id, reason=error)
+        await _try_to_store(self._store.settle_refused(transaction_id, error, self._clock.now_ms()))
 
     async def postpone(self, stored: Sequence[StoredTransaction], error: str) -> None:
         """An attempt for these was in vain: the next comes later, and later still each time."""
         now_ms = self._clock.now_ms()
         due = {each.request.transaction_id: now_ms + delay_ms(each.attempts) for each in stored}
-        await self._store.postpone(due, error)
+        await _try_to_store(self._store.postpone(due, error))
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
         """Whether the node, which did not take the transaction, has it already: sent before, or mined."""
@@ -63,3 +81,11 @@ class Offering:
         if isinstance(found, NodeError):
             raise NoNodeError(f"The node does not tell whether it has it: {found.detail}") from error
         return found is not None
+
+
+async def _try_to_store(change: Coroutine[Any, Any, None]) -> None:
+    """What is not stored now comes up again: the transaction is owed still, and is offered once more."""
+    try:
+        await change
+    except UnavailableError as error:
+        log.warning("transaction_not_settled", reason=error.detail)

@@ -2,7 +2,7 @@
 
 import re
 
-from bridge_server.ethereum.derivation import account_path, master_key
+from bridge_server.ethereum.derivation import ACCOUNTS_PATH, master_key
 from bridge_server.ethereum.mnemonic import mnemonic_seed
 from bridge_server.ethereum.signing_key import SigningKey, SigningKeyError
 
@@ -47,5 +47,5 @@ def read_private_keys(text: str) -> list[SigningKey]:
 
 def development_keys(mnemonic: str, count: int) -> list[SigningKey]:
     """The first `count` keys of a mnemonic, where other wallets look for them. Raises MnemonicError."""
-    root = master_key(mnemonic_seed(mnemonic))
-    return [SigningKey(root.descendant(account_path(index)).secret) for index in range(count)]
+    parent = master_key(mnemonic_seed(mnemonic)).descendant(ACCOUNTS_PATH)
+    return [SigningKey(parent.child(index).secret) for index in range(count)]

@@ -4,6 +4,7 @@ What was asked for is stored before anything is answered, and what is signed bef
 answer is the transaction's hash when the node has it, and the zero hash when that is still to come.
 """
 
+import json
 from typing import Any
 
 import orjson
@@ -18,11 +19,7 @@ from bridge_server.kernel.turns import Turns
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.errors import (
-    InvalidParamsError,
-    NoNodeError,
-    WrongChainError,
-)
+from bridge_server.wallet.errors import InvalidParamsError, NoNodeError, WrongChainError
 from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.models import (
     Address,
@@ -78,7 +75,7 @@ class Sending:
 
     @property
     def asks_for_approval(self) -> bool:
-        """Whether `finish` may take as long as a human does."""
+        """Whether sending may take as long as a human does."""
         return self._approvals.is_on
 
     async def send(self, params: wire.Params, caller: Caller) -> str:
@@ -92,12 +89,20 @@ class Sending:
         self._accounts.key(request.sender)
         asked = self._asked(request.sender, value, caller)
         try:
-            return await self.finish(asked, await self.fill(request))
+            return await self._send(asked, request)
         except NoNodeError:  # if it was approved already, whoever approves sees it again, filled in anew
             if not self._node.exists:
                 raise
         await self._store.keep(asked, self._node.known_chain_id, None, self._first_attempt_at_ms())
         return ZERO_HASH
+
+    async def resume(self, asked: SendRequest) -> str:
+        """Send what is queued: the hash, or the zero hash when it is signed now and the node has it not.
+
+        Raises NoNodeError when it could not be signed, and it is queued still. Otherwise raises what `send`
+        does.
+        """
+        return await self._send(asked, read_transaction(json.loads(asked.params)))
 
     async def send_raw(self, params: wire.Params, caller: Caller) -> str:
         """eth_sendRawTransaction: the hash, or the zero hash when the node does not take it now.
@@ -129,27 +134,27 @@ class Sending:
         [value] = wire.arguments(_SIGN, params, 1, "transaction")
         request = read_transaction(value)
         self._accounts.key(request.sender)
-        filled = await self.fill(request)
+        filled = await self._filling.filled(request)
         approval_id = await self._approved(_SIGN, filled, caller)
         nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
         key = self._accounts.key(filled.sender)  # it may have been locked since
         return self._signed(_SIGN, filled, nonce, key, caller, approval_id).raw
 
-    async def fill(self, request: TransactionRequest) -> TransactionRequest:
-        """The request with nothing left open but its nonce; raises what `Filling.filled` does."""
-        return await self._filling.filled(request)
+    async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
+        """Fill in, have it approved, sign, store and offer it.
 
-    async def finish(self, asked: SendRequest, filled: TransactionRequest) -> str:
-        """Have it approved, sign, store and send it: the hash, or the zero hash.
-
-        Raises NoNodeError when it could not be signed: nothing has been stored then. Otherwise raises what
-        `send` does.
+        A human may take minutes: meanwhile others of the account go on. Without one, they are sent in the
+        order in which they came.
         """
-        approval_id = await self._approved(_SEND, filled, asked.caller)
-        assert filled.chain_id is not None
+        approval_id = None
+        if self._approvals.is_on:
+            request = await self._filling.filled(request)
+            approval_id = await self._approved(_SEND, request, asked.caller)
         since = self._node.now()
-        async with self._turns.taken(filled.sender):
+        async with self._turns.taken(request.sender):
+            filled = await self._filling.filled(request, since)
             lowest = await self._filling.pending_count(filled.sender, since)
+            assert filled.chain_id is not None
             key = self._accounts.key(filled.sender)  # it may have been locked since
             stored = await self._store.reserve(
                 asked,
@@ -169,9 +174,7 @@ class Sending:
             await self._offering.postpone([stored], error.detail)
             return ZERO_HASH
         except WrongChainError as error:  # no node has seen it
-            await self._store.settle_refused(
-                stored.request.transaction_id, error.detail, self._clock.now_ms()
-            )
+            await self._offering.refuse(stored, error.detail)
             raise
         return stored.signed.transaction_hash
 

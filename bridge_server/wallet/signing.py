@@ -6,7 +6,6 @@ from typing import Any
 
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.typed_data import TypedData
 from bridge_server.kernel.clock import Clock
 from bridge_server.wallet.accounts import Accounts
@@ -81,7 +80,10 @@ class Signing:
         caller: Caller,
         passphrase: str | None,
     ) -> bytes:
-        key = await self._key(address, passphrase)
+        if passphrase is None:
+            key = self._accounts.key(address)
+        else:
+            key = await self._accounts.key_with(address, passphrase)
         approval_id = None
         if self._approvals.is_on:
             approval_id = await self._approvals.approved(method, address, _json_of(subject), caller)
@@ -92,11 +94,6 @@ class Signing:
             AuditEntry(self._clock.now_ms(), method, address, hex_of(digest), caller, approval_id)
         )
         return signature
-
-    async def _key(self, address: Address, passphrase: str | None) -> SigningKey:
-        if passphrase is None:
-            return self._accounts.key(address)
-        return await self._accounts.key_with(address, passphrase)
 
 
 def _json_of(subject: Any) -> bytes:

@@ -3,21 +3,28 @@
 A signature keeps the processor busy for as long as a whole request does. Were all that are wanted made at
 once, whoever waits for a wake-up would wait for all of them, at each of its steps. So each turn of the event
 loop serves a few calls of the wallet; the rest wait for the next turns, in the order in which they came.
+
+A thread that works for others, as the database's does, gets the processor only when the event loop leaves
+it. So while one does, turns are kept apart.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 
 _CALLS_PER_TURN = 2
 _SECONDS_PER_CALL = 0.000_1
 """How long a batch may go on before it must wait for its turn again."""
+_SECONDS_APART = 0.001
+"""How long others have the processor for themselves, between two turns, while they need it."""
 
 
 class SigningTurns:
-    """Lets a few calls pass at each turn of the event loop."""
+    """Lets a few calls pass at each turn of the event loop; `others_work` tells whether threads do."""
 
-    def __init__(self) -> None:
+    def __init__(self, others_work: Callable[[], bool]) -> None:
+        self._others_work = others_work
         self._left = _CALLS_PER_TURN
         self._is_renewing = False
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -41,7 +48,13 @@ class SigningTurns:
 
     def _renew_next_turn(self) -> None:
         self._is_renewing = True
-        asyncio.get_running_loop().call_soon(self._renew)
+        asyncio.get_running_loop().call_soon(self._renew_unless_others_work)
+
+    def _renew_unless_others_work(self) -> None:
+        if self._others_work():
+            asyncio.get_running_loop().call_later(_SECONDS_APART, self._renew)
+        else:
+            self._renew()
 
     def _renew(self) -> None:
         self._left = _CALLS_PER_TURN

@@ -132,8 +132,8 @@ class ApprovalStore(Protocol):
         """Settle a pending request; False when it is not pending any more, or its time is over."""
         ...
 
-    async def expire_all(self) -> int:
-        """After a restart nobody waits any more; returns how many were pending."""
+    async def expire_all(self, now_ms: int) -> int:
+        """No server runs that anybody waits for; returns how many were pending."""
         ...
 
     async def sweep(self, before_ms: int, limit: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.blob_sidecars import GAS_OF_A_BLOB
 from bridge_server.ethereum.hex_data import HexError, address_of, data_of, hex_of, quantity, quantity_of
-from bridge_server.ethereum.raw_transactions import RawTransaction
+from bridge_server.ethereum.raw_transactions import Authorization, RawTransaction
 from bridge_server.wallet.amounts import ether, gwei
 from bridge_server.wallet.known_calls import ReadCall, read_call
 from bridge_server.wallet.visible_text import visible
@@ -18,8 +18,8 @@ Line: TypeAlias = tuple[str, str]
 MAX_SHOWN_BYTES = 1_024
 
 _NUMBERS = {"chainId": "chain", "nonce": "nonce", "type": "type"}
-_SHOWN_BY_NAME = {"from", "to", "value", "gas", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"}
-_SHOWN_BY_NAME |= {"data", "input", "accessList", *_NUMBERS}
+_COSTS = {"gas": "gas", "gasPrice": "gas price", "maxFeePerGas": "max. fee", "maxPriorityFeePerGas": "tip"}
+_SHOWN_BY_NAME = {"from", "to", "value", "data", "input", "accessList", *_NUMBERS, *_COSTS}
 
 
 def transaction_lines(transaction: Mapping[str, Any]) -> list[Line]:
@@ -65,10 +65,7 @@ def raw_transaction_lines(raw: RawTransaction) -> list[Line]:
         ("chain", "EVERY chain: it is not bound to one" if raw.chain_id is None else str(raw.chain_id)),
         *transaction_lines(spelled),
         *_blobs(raw),
-        *(
-            ("authorizes", f"{checksummed(leave.address)} to be the code of an account (nonce {leave.nonce})")
-            for leave in raw.authorizations
-        ),
+        *(("authorizes", _authorization(leave)) for leave in raw.authorizations),
     ]
 
 
@@ -89,9 +86,14 @@ def _blobs(raw: RawTransaction) -> Iterator[Line]:
         yield "blob", hex_of(named)
 
 
+def _authorization(leave: Authorization) -> str:
+    chain = f"chain {leave.chain_id}" if leave.chain_id else "EVERY chain"
+    return f"{checksummed(leave.address)} to be the code of an account (nonce {leave.nonce}, {chain})"
+
+
 def _purpose(transaction: Mapping[str, Any]) -> Iterator[Line]:
-    given = transaction.get("input", transaction.get("data"))
-    data = b"" if given is None else _bytes(given)
+    given = _given_data(transaction)
+    data = _bytes(next(iter(given.values()))) if given else b""
     if data is None:
         yield "WARNING", "what it does is not known: its data are not understood"
     elif transaction.get("to") is None:
@@ -129,9 +131,9 @@ def _cost(transaction: Mapping[str, Any]) -> Iterator[Line]:
         [price] = map(quantity_of, prices)
         value, gas = quantity_of(transaction.get("value", "0x0")), quantity_of(transaction.get("gas"))
     except ValueError:  # also when there are two prices, or none
-        for name in ("gas", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"):
+        for name, label in _COSTS.items():
             if name in transaction:
-                yield name, _json(transaction[name])
+                yield label, _json(transaction[name])
         yield "WARNING", "what it can cost is not known: it needs a value, gas and one price of gas"
         return
     yield "fee", f"at most {ether(gas * price)}: {gas} gas at {gwei(price)}"
@@ -150,14 +152,20 @@ def _access_list(value: Any) -> Iterator[Line]:
 
 
 def _data(transaction: Mapping[str, Any]) -> Iterator[Line]:
-    given = {name: transaction[name] for name in ("data", "input") if transaction.get(name) is not None}
-    if len(given) == 2 and given["data"] == given["input"]:
-        del given["input"]
+    given = _given_data(transaction)
     for name, value in given.items():
         content = _bytes(value)
         yield (name, _json(value)) if content is None else bytes_line(name, content)
     if len(given) == 2:
         yield "WARNING", "data and input differ"
+
+
+def _given_data(transaction: Mapping[str, Any]) -> dict[str, Any]:
+    """The call's data under the names that they have: under one, unless they differ."""
+    given = {name: transaction[name] for name in ("input", "data") if transaction.get(name) is not None}
+    if len(given) == 2 and given["data"] == given["input"]:
+        del given["input"]
+    return given
 
 
 def _bytes(value: Any) -> bytes | None:

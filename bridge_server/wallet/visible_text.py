@@ -6,10 +6,12 @@ from unicodedata import east_asian_width
 _CONTINUED = "… "
 _SHORTEST = 8  # of a line that is broken after a space
 
-# What Unicode calls printable but leaves no mark: fillers, joiners and variation selectors. Everything else
-# that is unseen (controls, terminal escapes, marks of direction, zero-width characters) is not printable.
+# What Unicode calls printable but leaves no mark: fillers, joiners, variation selectors and blank signs.
+# Everything else that is unseen (controls, terminal escapes, marks of direction, zero-width characters) is
+# not printable.
 _BLANK = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
 
 

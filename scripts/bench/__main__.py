@@ -24,6 +24,9 @@ from push_wake_ups import measure_sealing, measure_wake_ups_beside_pushes
 from report import Result, table
 from request_cost import measure_scenario
 from scenarios import SCENARIOS
+from signing_batches import measure_batches
+from signing_cost import TIMES_AS_FAST, measure_signing
+from signing_flood import measure_signing_flood
 from starting import measure_start
 from stream_cost import measure_streams
 from sweeping import measure_sweeping
@@ -48,6 +51,9 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     },
     "Sealing for Web Push": {"webpush-encryption": measure_sealing},
     "Wake-ups while Web Push messages go out": {"wake-ups-beside-pushes": measure_wake_ups_beside_pushes},
+    "Hashing and signing, by eth-account": {task: partial(measure_signing, task) for task in TIMES_AS_FAST},
+    "Signatures a second, in batches and singly": {"rpc-batch": measure_batches},
+    "Wake-ups while the wallet signs": {"wake-ups-beside-signing": measure_signing_flood},
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},

@@ -1,60 +1,28 @@
 """Signing by eth-account: a script for worker.py, run by the interpreter of the environment that has it.
 
-NAME of the task. Each is given what a JSON-RPC server has in its hands, and makes what it answers.
+Each task is given what a JSON-RPC server has in its hands, and makes what that answers.
 """
 
-import sys
-from collections.abc import Callable
+from typing import Any
 
-from cores import keep_on_first_core
 from eth_account import Account  # type: ignore[import-not-found]
 from eth_account.messages import encode_defunct  # type: ignore[import-not-found]
-from signing_tasks import KEY, MAIL, MESSAGE, ORDER, TRANSACTIONS
-from worker import serve
+from signing_tasks import KEY, serve_tasks
 
 ACCOUNT = Account.from_key(KEY)
 
 
-def sign_message() -> str:
-    return str(ACCOUNT.sign_message(encode_defunct(hexstr=MESSAGE)).signature.hex())
+def sign_message(data: str) -> str:
+    return f"0x{ACCOUNT.sign_message(encode_defunct(hexstr=data)).signature.hex()}"
 
 
-def sign_mail() -> str:
-    return str(ACCOUNT.sign_typed_data(full_message=MAIL).signature.hex())
+def sign_typed_data(document: Any) -> str:
+    return f"0x{ACCOUNT.sign_typed_data(full_message=document).signature.hex()}"
 
 
-def sign_order() -> str:
-    return str(ACCOUNT.sign_typed_data(full_message=ORDER).signature.hex())
-
-
-def sign_legacy() -> str:
-    return str(ACCOUNT.sign_transaction(TRANSACTIONS["legacy"]).raw_transaction.hex())
-
-
-def sign_fee_market() -> str:
-    return str(ACCOUNT.sign_transaction(TRANSACTIONS["fee-market"]).raw_transaction.hex())
-
-
-TASKS: dict[str, Callable[[], str]] = {
-    "personal_sign": sign_message,
-    "typed data, Mail": sign_mail,
-    "typed data, 20 structs": sign_order,
-    "transaction, legacy": sign_legacy,
-    "transaction, EIP-1559": sign_fee_market,
-}
-
-
-def main() -> None:
-    keep_on_first_core(0)
-    task = TASKS[sys.argv[1]]
-
-    def work(count: int, _: int) -> None:
-        for _ in range(count):
-            task()
-
-    print(task().removeprefix("0x"), flush=True)
-    serve(work)
+def sign_transaction_object(transaction: Any) -> str:
+    return f"0x{ACCOUNT.sign_transaction(transaction).raw_transaction.hex()}"
 
 
 if __name__ == "__main__":
-    main()
+    serve_tasks(sign_message, sign_typed_data, sign_transaction_object)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from load import PLACEHOLDER, Load
 from raw_http import Answer, fetch
+from rpc_load import SIGN_MESSAGE, SIGN_TYPED_DATA, WALLET
 from seed import PAYLOAD_BYTES, Population, Seeded
 
 _DATA = PLACEHOLDER + "5a" * ((PAYLOAD_BYTES - len(PLACEHOLDER) - 128) // 2)
@@ -89,4 +90,6 @@ SCENARIOS = (
         "limited-get-204", "GET", "/session/{id}",
         population=_POLLED, status=204, target=None, environment=UNLIMITED_QUOTAS,
     ),
+    Scenario("rpc-sign-message", "POST", "/rpc", body=SIGN_MESSAGE, target=0.5, environment=WALLET),
+    Scenario("rpc-sign-mail", "POST", "/rpc", body=SIGN_TYPED_DATA, target=None, environment=WALLET),
 )  # fmt: skip

@@ -1,50 +1,33 @@
-"""Signing by this project: a script for worker.py. NAME of the task, as in oracle_signing.py."""
+"""Signing by this project: a script for worker.py, with the tasks of oracle_signing.py."""
 
-import sys
-from collections.abc import Callable
+from typing import Any
 
-from cores import keep_on_first_core
-from signing_tasks import KEY, MAIL, MESSAGE, ORDER, TRANSACTIONS
-from worker import serve
+from signing_tasks import ADDRESS, KEY, serve_tasks
 
 from bridge_server.ethereum.hex_data import data_of, hex_of
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.ethereum.typed_data import read_typed_data
+from bridge_server.wallet.requests import read_transaction
 
 ACCOUNT = SigningKey(KEY)
 
 
-def sign_message() -> str:
-    return hex_of(ACCOUNT.sign(personal_message_hash(data_of(MESSAGE))))
+def sign_message(data: str) -> str:
+    return hex_of(ACCOUNT.sign(personal_message_hash(data_of(data))))
 
 
-def sign_mail() -> str:
-    return hex_of(ACCOUNT.sign(read_typed_data(MAIL).digest))
+def sign_typed_data(document: Any) -> str:
+    return hex_of(ACCOUNT.sign(read_typed_data(document).digest))
 
 
-def sign_order() -> str:
-    return hex_of(ACCOUNT.sign(read_typed_data(ORDER).digest))
-
-
-TASKS: dict[str, Callable[[], str]] = {
-    "personal_sign": sign_message,
-    "typed data, Mail": sign_mail,
-    "typed data, 20 structs": sign_order,
-}
-
-
-def main() -> None:
-    keep_on_first_core(0)
-    task = TASKS[sys.argv[1]]
-
-    def work(count: int, _: int) -> None:
-        for _ in range(count):
-            task()
-
-    print(task().removeprefix("0x"), flush=True)
-    serve(work)
+def sign_transaction_object(transaction: Any) -> str:
+    request = read_transaction({"from": ADDRESS, **transaction})
+    assert request.nonce is not None
+    raw, _ = sign_transaction(request.transaction(request.nonce), ACCOUNT)
+    return hex_of(raw)
 
 
 if __name__ == "__main__":
-    main()
+    serve_tasks(sign_message, sign_typed_data, sign_transaction_object)

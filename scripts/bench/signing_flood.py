@@ -9,17 +9,15 @@ import gc
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
-import orjson
 from cores import keep_on_first_core
 from load import Load
 from plan import Plan
 from processes import Running, started_server
 from report import Figures, Result, Target, percentile, spread
+from rpc_load import BATCH, SIGN_MESSAGE, SIGN_MESSAGES, WALLET, rpc_body, rpc_load
 from seed import Population, fill
-from signing_tasks import ADDRESS, MESSAGE
 from waiters import close_clients, open_asker, run
 from wake_ups import probe
 
@@ -27,26 +25,6 @@ _PROBES = 60
 _PROBE_PAUSE_SECONDS = 0.02
 _WARM_UP_SECONDS = 0.5
 _FLOOD_SECONDS = 4
-BATCH = 100
-WALLET = {"BRIDGE_DEV_ACCOUNTS": "true", "BRIDGE_CHAIN_ID": "1"}
-
-
-def rpc_body(method: str, *params: object, number: int = 1) -> bytes:
-    """A JSON-RPC request, or a batch of several alike."""
-    calls = [{"jsonrpc": "2.0", "id": each, "method": method, "params": params} for each in range(number)]
-    return orjson.dumps(calls if number > 1 else calls[0])
-
-
-SIGN = rpc_body("personal_sign", MESSAGE, ADDRESS)
-SIGN_MANY = rpc_body("personal_sign", MESSAGE, ADDRESS, number=BATCH)
-
-
-def rpc_load(folder: Path, body: bytes) -> Load:
-    """A load of this request."""
-    paths_file, body_file = folder / "bench-paths.txt", folder / "bench-body.txt"
-    paths_file.write_text("/rpc\n")
-    body_file.write_bytes(body)
-    return Load("POST", paths_file, body_file, 200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +36,8 @@ class _Flood:
 
 _FLOODS = (
     _Flood("requests that sign nothing", rpc_body("eth_accounts"), None),
-    _Flood("one signature a request", SIGN, 2),
-    _Flood(f"{BATCH} signatures a request", SIGN_MANY, 2),
+    _Flood("one signature a request", SIGN_MESSAGE, 2),
+    _Flood(f"{BATCH} signatures a request", SIGN_MESSAGES, 2),
 )
 
 

@@ -1,9 +1,16 @@
-"""What is signed in the comparison with eth-account: plain data, which both sides import.
+"""What is signed in the comparison with eth-account, which both sides import, and how their scripts run.
 
-`MAIL` is the example of EIP-712; `ORDER` nests some twenty structs, as exchanges do.
+Plain data, as a JSON-RPC server has read it. `MAIL` is the example of EIP-712; `ORDER` nests some twenty
+structs, as those of exchanges do.
 """
 
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from cores import keep_on_first_core
+from worker import serve
 
 KEY = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
 ADDRESS = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
@@ -83,25 +90,46 @@ ORDER: dict[str, Any] = {
     },
 }
 
-TRANSACTIONS: dict[str, dict[str, Any]] = {
-    "legacy": {
-        "to": "0x3535353535353535353535353535353535353535",
-        "value": "0xde0b6b3a7640000",
-        "gas": "0x5208",
-        "gasPrice": "0x4a817c800",
-        "nonce": "0x9",
-        "data": "0x",
-        "chainId": "0x1",
-    },
-    "fee-market": {
-        "type": "0x2",
-        "to": "0x3535353535353535353535353535353535353535",
-        "value": "0xde0b6b3a7640000",
-        "gas": "0x5208",
-        "maxFeePerGas": "0x4a817c800",
-        "maxPriorityFeePerGas": "0x3b9aca00",
-        "nonce": "0x9",
-        "data": "0xa9059cbb" + "00" * 64,
-        "chainId": "0x1",
-    },
+LEGACY: dict[str, Any] = {
+    "to": "0x3535353535353535353535353535353535353535",
+    "value": "0xde0b6b3a7640000",
+    "gas": "0x5208",
+    "gasPrice": "0x4a817c800",
+    "nonce": "0x9",
+    "data": "0x",
+    "chainId": "0x1",
 }
+FEE_MARKET: dict[str, Any] = {
+    "type": "0x2",
+    "to": "0x3535353535353535353535353535353535353535",
+    "value": "0x0",
+    "gas": "0x15f90",
+    "maxFeePerGas": "0x4a817c800",
+    "maxPriorityFeePerGas": "0x3b9aca00",
+    "nonce": "0x9",
+    "data": "0xa9059cbb" + f"{0x3535:064x}" + f"{10**18:064x}",
+    "chainId": "0x1",
+}
+
+
+Sign = Callable[[Any], str]
+
+
+def serve_tasks(sign_message: Sign, sign_typed_data: Sign, sign_transaction: Sign) -> None:
+    """A script for worker.py: do the task that is named on its command line; first say what comes of it."""
+    tasks: dict[str, Callable[[], str]] = {
+        "sign-message": partial(sign_message, MESSAGE),
+        "sign-mail": partial(sign_typed_data, MAIL),
+        "sign-20-structs": partial(sign_typed_data, ORDER),
+        "sign-legacy": partial(sign_transaction, LEGACY),
+        "sign-eip-1559": partial(sign_transaction, FEE_MARKET),
+    }
+    task = tasks[sys.argv[1]]
+
+    def work(count: int, _: int) -> None:
+        for _ in range(count):
+            task()
+
+    keep_on_first_core(0)
+    print(task(), flush=True)
+    serve(work)

@@ -1,6 +1,6 @@
 """Work that is measured without a server: a script of this folder that is told, line by line, how much to do.
 
-It answers with a line of JSON: what that cost by its own clock.
+It answers with a line of JSON: what that cost by its own clock. Some have a line to say before that.
 """
 
 import json
@@ -27,21 +27,25 @@ class Worker:
     def cpu_us_each(self, count: int, checkpoint_every: int) -> float:
         """Let it do `count` pieces of work; returns the CPU time of one in microseconds."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(f"{count} {checkpoint_every}\n")
         self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.read_line())
+        return float(answer["cpu_us"])
+
+    def read_line(self) -> str:
+        """The next line that the script writes."""
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise MeasurementError("the worker ended")
-        answer: dict[str, Any] = json.loads(line)
-        return float(answer["cpu_us"])
+        return line.rstrip("\n")
 
 
 @contextmanager
-def started_worker(script: str, *arguments: str) -> Iterator[Worker]:
+def started_worker(script: str, *arguments: str, interpreter: str = sys.executable) -> Iterator[Worker]:
     """Run a script of this folder; end it on leaving."""
     process = subprocess.Popen(
-        [sys.executable, str(_FOLDER / script), *arguments],
+        [interpreter, str(_FOLDER / script), *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -1,7 +1,6 @@
 """An app's backend notifies an account that signs in, subscribes, and reads."""
 
 import asyncio
-import time
 
 import aiohttp
 from coincurve import PrivateKey
@@ -9,12 +8,11 @@ from coincurve import PrivateKey
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.messages import personal_message_hash
-from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
 from scenes.party import Party
+from scenes.sign_in import log_in, sign_in_message
 from scenes.transcript import say, show
 
 _PATIENCE_SECONDS = 10
-_MINUTE_MS = 60_000
 
 
 class Signer:
@@ -55,24 +53,8 @@ async def _make_project(operator: Party, backend: Party) -> str:
 
 async def _sign_in(account: Party, signer: Signer) -> None:
     say("A wallet signs in to its account's inbox with Ethereum (EIP-4361).")
-    nonce = (await account.send("POST", "/inbox/nonce"))["nonce"]
-    host = account.url.partition("://")[2]
-    now_ms = time.time_ns() // 1_000_000
-    message = write_sign_in_message(
-        SignInMessage(
-            scheme=None,
-            domain=host,
-            address=signer.address,
-            statement="Sign in to read your notifications.",
-            uri=account.url,
-            chain_id=1,
-            nonce=nonce,
-            issued_at_ms=now_ms,
-            expires_at_ms=now_ms + 10 * _MINUTE_MS,
-        )
-    )
-    login = {"message": message, "signature": signer.sign(message)}
-    account.token = (await account.send("POST", "/inbox/login", login))["token"]
+    message = await sign_in_message(account, signer.address)
+    await log_in(account, message, signer.sign(message))
 
 
 async def _notify(project: str, backend: Party, account: Party) -> None:

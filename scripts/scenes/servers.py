@@ -1,7 +1,7 @@
 """Servers that run in the tour's own process."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,19 +10,27 @@ from pydantic import SecretStr
 
 from bridge_server.app import build_app
 from bridge_server.settings import Settings
+from scenes.node import local_node
 
 ADMIN_TOKEN = "tour"
 
 
 @asynccontextmanager
-async def own_server() -> AsyncIterator[str]:
-    """A server for the tour alone; yields its URL."""
+async def own_server(*, with_node: bool) -> AsyncIterator[str]:
+    """A server for the tour alone, perhaps with a node of its own where there is anvil; yields its URL."""
     with TemporaryDirectory() as folder:
-        settings = Settings(
-            port=0, data_dir=Path(folder), allow_private_webhooks=True, admin_token=SecretStr(ADMIN_TOKEN)
-        )
-        async with listening(build_app(settings).application) as url:
-            yield url
+        async with local_node() if with_node else nullcontext() as node_url:
+            settings = Settings(
+                port=0,
+                data_dir=Path(folder),
+                allow_private_webhooks=True,
+                admin_token=SecretStr(ADMIN_TOKEN),
+                dev_accounts=True,
+                dev_account_count=2,
+                node_url=node_url,
+            )
+            async with listening(build_app(settings).application) as url:
+                yield url
 
 
 @asynccontextmanager

@@ -20,9 +20,13 @@ from click.testing import CliRunner, Result
 from bridge_server.cli.main import commands
 from bridge_server.ethereum.keystore import make_keystore, read_keystore
 from bridge_server.ethereum.keystore_kdf import ScryptCost
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.wallet import derivations
 from tests.support.command import COMMAND
+from tests.support.rpc_client import RpcClient
+from tests.support.server import running_server
 
 KEY = f"0x{1:064x}"
 ADDRESS = SigningKey((1).to_bytes(32)).address
@@ -332,6 +336,28 @@ async def rpc() -> AsyncIterator[Rpc]:
     async with TestServer(application) as server:
         answering.url = str(server.make_url("")).rstrip("/")
         yield answering
+
+
+async def test_a_server_that_runs_sees_at_once_what_commands_do(account: AccountCommands) -> None:
+    async with running_server(account.data_dir) as server:
+        wallet = RpcClient(server)
+        before = await wallet.call("eth_accounts")
+
+        address = (await asyncio.to_thread(account.json, "new"))["address"]
+        after = await wallet.call("eth_accounts")
+        locked = await wallet.error("personal_sign", "0x61", address)
+        wrong = await asyncio.to_thread(
+            account.refusal, "unlock", address, "--url", server.url, stdin="wrong\n"
+        )
+        await asyncio.to_thread(account.json, "unlock", address, "--seconds", "60", "--url", server.url)
+        signature = bytes.fromhex((await wallet.call("personal_sign", "0x61", address))[2:])
+        server.clock.advance(60)
+        locked_again = await wallet.error("personal_sign", "0x61", address)
+
+    assert (before, after) == ([], [address.lower()])
+    assert (locked.code, locked_again.code) == (4100, 4100)
+    assert wrong == f"the server refused: The passphrase does not open the account {address.lower()}."
+    assert recover_address(personal_message_hash(b"a"), signature) == address
 
 
 async def test_an_account_is_unlocked_in_the_server_that_the_settings_name(

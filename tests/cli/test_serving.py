@@ -39,6 +39,7 @@ def test_the_ready_file_tells_what_a_test_needs_to_know(server: WatchedServer, d
         "url": server.url,
         "pid": server.process.pid,
         "public_url": "https://bridge.example.org",
+        "rpc_url": f"{server.url}/rpc",
         "database": str(directory / "data" / "bridge.sqlite3"),
         "version": VERSION,
     }

@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from bridge_server.ethereum.derivation import (
+    ACCOUNTS_PATH,
     HARDENED,
     DerivationError,
     ExtendedKey,
-    account_path,
     master_key,
 )
 from bridge_server.ethereum.mnemonic import mnemonic_seed
@@ -53,7 +53,7 @@ def test_a_mnemonic_has_the_master_key_of_the_standard(vector: dict[str, str]) -
     ],
 )
 def test_accounts_stand_where_other_wallets_look_for_them(index: int, address: str) -> None:
-    key = master_key(mnemonic_seed(DEVELOPMENT)).descendant(account_path(index))
+    key = master_key(mnemonic_seed(DEVELOPMENT)).descendant(f"{ACCOUNTS_PATH}/{index}")
 
     assert SigningKey(key.secret).address == address
 

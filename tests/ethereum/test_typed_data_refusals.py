@@ -335,13 +335,18 @@ def test_a_path_leads_into_arrays(kind: str, value: object, path: str) -> None:
 
 
 def test_null_ends_a_circle_and_nothing_else() -> None:
-    """Not as an element, not as the message, and not by being absent."""
+    """Not as an element or an array, not as the message, and not by being absent."""
     assert refusal(family_tree() | {"message": None}).startswith("message must be an object")
     assert refusal(changed(family_tree(), "message.mother.mother", ABSENT)).startswith(
         "message.mother.mother is missing: Person has this member"
     )
-    nodes = one_value("Node", {"nodes": [None]}, Node=members("Node[] nodes"))
-    assert refusal(nodes).startswith("message.value.nodes[0] must be an object, a Node, and is null")
+    node = members("Node[] nodes")
+    assert refusal(one_value("Node", {"nodes": [None]}, Node=node)).startswith(
+        "message.value.nodes[0] must be an object, a Node, and is null"
+    )
+    assert refusal(one_value("Node", {"nodes": None}, Node=node)).startswith(
+        "message.value.nodes must be an array, and is null"
+    )
 
 
 def test_a_fault_shows_long_values_in_part() -> None:

@@ -73,5 +73,5 @@ async def test_everything_a_server_leaves_in_it_is_for_its_owner_only(server: Ru
 
     assert S_IMODE(directory.stat().st_mode) == 0o700
     assert modes == dict.fromkeys(
-        ["lock", "bridge.sqlite3", "bridge.sqlite3-wal", "bridge.sqlite3-shm"], 0o600
+        ["lock", "bridge.sqlite3", "bridge.sqlite3-wal", "bridge.sqlite3-shm", "audit.log"], 0o600
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from structlog.testing import capture_logs
+from structlog.testing import CapturingLogger
 
 from bridge_server.ethereum.keystore import make_keystore
 from bridge_server.ethereum.keystore_kdf import ScryptCost
@@ -212,8 +212,10 @@ def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreDi
 
 
 def test_what_is_foreign_is_passed_over_with_one_warning(
-    directory: KeystoreDirectory, path: Path, seconds: list[float]
+    directory: KeystoreDirectory, path: Path, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(keystore_files, "log", log)
     (path / "folder").mkdir(parents=True)
     os.mkfifo(path / "pipe")
     (path / "dangling").symlink_to("nowhere")
@@ -222,14 +224,13 @@ def test_what_is_foreign_is_passed_over_with_one_warning(
         (path / name).write_bytes(b"x" * (2**20 if name == "huge" else 5))
     (path / "key").write_bytes(key_file(1))
 
-    with capture_logs() as logs:
-        for moment in (1000.0, 1001.0, 1010.0, 1020.0):
-            seconds.append(moment)
-            assert directory.addresses() == [ADDRESS]
+    for moment in (1000.0, 1001.0, 1010.0, 1020.0):
+        seconds.append(moment)
+        assert directory.addresses() == [ADDRESS]
 
-    assert [(log["event"], Path(log["file"]).name) for log in logs] == [
-        ("key_file_passed_over", "README"),
-        ("key_file_passed_over", "huge"),
+    assert [(call.args, Path(call.kwargs["file"]).name) for call in log.calls] == [
+        (("key_file_passed_over",), "README"),
+        (("key_file_passed_over",), "huge"),
     ]
 
 

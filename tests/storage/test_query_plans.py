@@ -139,5 +139,6 @@ def test_the_planner_is_asked_about_every_room() -> None:
         "project_sql",
         "relay_sql",
         "subscription_sql",
+        "wallet_sql",
         *_MIXED_MODULES,
     }

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import orjson
 from aiohttp import web
 
+from bridge_server.ethereum.keccak import keccak256
 from tests.support.eventually import eventually
 
 
@@ -44,9 +45,10 @@ class RpcFailure:
 @dataclass(slots=True)
 class FakeNode:
     """Answers each method with what `results` holds: a value, an RpcFailure, or a function of the params.
+    Unless they say something else, it takes what is sent, and knows it by its hash.
 
     The answers in `script` come first, each once, whatever is asked; `scripts` are those for requests in
-    which a method is named.
+    which a method is named. With `closes_connections` each connection gets one answer.
     """
 
     port: int = 0
@@ -55,6 +57,8 @@ class FakeNode:
     script: deque[Answer] = field(default_factory=deque)
     scripts: dict[str, deque[Answer]] = field(default_factory=dict)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    closes_connections: bool = False
+    taken: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.results = {
@@ -63,8 +67,8 @@ class FakeNode:
             "eth_gasPrice": "0x3b9aca00",
             "eth_maxPriorityFeePerGas": "0x3b9aca00",
             "eth_getBlockByNumber": {"baseFeePerGas": "0x64"},
-            "eth_sendRawTransaction": "0x" + "ab" * 32,
-            "eth_getTransactionByHash": None,
+            "eth_sendRawTransaction": self._take,
+            "eth_getTransactionByHash": lambda sent: {"hash": sent} if sent in self.taken else None,
         }
 
     @property
@@ -107,7 +111,15 @@ class FakeNode:
             if self.scripts.get(method):
                 return await self.scripts[method].popleft()(self, request)
         answers = [self._answer(call) for call in calls]
-        return web.json_response(answers if is_batch else answers[0])
+        response = web.json_response(answers if is_batch else answers[0])
+        if self.closes_connections:
+            response.force_close()
+        return response
+
+    def _take(self, raw: str) -> str:
+        transaction_hash = "0x" + keccak256(bytes.fromhex(raw[2:])).hex()
+        self.taken.add(transaction_hash)
+        return transaction_hash
 
     def _answer(self, call: dict[str, Any]) -> dict[str, Any]:
         missing = RpcFailure(-32601, f"the method {call['method']} does not exist")

@@ -67,6 +67,23 @@ class Anvil:
             assert "error" not in answer, answer
             return answer["result"]
 
+    async def receipt(self, transaction_hash: str) -> Any:
+        """The receipt of a transaction, once it is mined."""
+
+        async def is_mined() -> bool:
+            return await self.call("eth_getTransactionReceipt", transaction_hash) is not None
+
+        await eventually(is_mined)
+        return await self.call("eth_getTransactionReceipt", transaction_hash)
+
+    async def count(self, address: str, count: int) -> None:
+        """Return once so many transactions of the account are mined."""
+
+        async def are_mined() -> bool:
+            return bool(await self.call("eth_getTransactionCount", address, "latest") == hex(count))
+
+        await eventually(are_mined)
+
     async def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, "anvil has ended"

@@ -7,13 +7,14 @@ from contextlib import suppress
 from threading import Event, Lock
 
 import pytest
-from structlog.testing import capture_logs
+from structlog.testing import CapturingLogger
 
 from bridge_server.ethereum.keystore import make_keystore, read_keystore
 from bridge_server.ethereum.keystore_kdf import Scrypt, ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.wallet import accounts
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.derivations import Derivations
 from bridge_server.wallet.errors import (
@@ -148,27 +149,27 @@ async def slow(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[SlowFunction]:
 
 
 def test_accounts_are_listed_by_where_their_keys_come_from(wallet: Wallet) -> None:
-    accounts = wallet.accounts.accounts()
+    listed = wallet.accounts.accounts()
 
-    assert [account.address for account in accounts] == [address(number) for number in range(1, 6)]
-    assert wallet.accounts.addresses() == [account.address for account in accounts]
-    assert [account.source for account in accounts] == [
+    assert [account.address for account in listed] == [address(number) for number in range(1, 6)]
+    assert wallet.accounts.addresses() == [account.address for account in listed]
+    assert [account.source for account in listed] == [
         AccountSource.DEVELOPMENT,
         AccountSource.DEVELOPMENT,
         AccountSource.RAW_KEY,
         AccountSource.KEYSTORE,
         AccountSource.KEYSTORE,
     ]
-    assert [account.is_unlocked for account in accounts] == [True, True, True, False, False]
+    assert [account.is_unlocked for account in listed] == [True, True, True, False, False]
 
 
 async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet) -> None:
     wallet.files.write(address(2), key_file(2))
 
-    accounts = wallet.accounts.accounts()
+    listed = wallet.accounts.accounts()
 
-    assert accounts[1] == Account(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
-    assert len(accounts) == 5
+    assert listed[1] == Account(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
+    assert len(listed) == 5
     assert wallet.accounts.lock(address(2)) is False
     assert wallet.is_open(2)
 
@@ -275,22 +276,33 @@ async def test_a_passphrase_is_asked_for_though_the_account_is_open(wallet: Wall
         await wallet.accounts.key_with(address(4), WRONG)
 
 
-async def test_a_wrong_passphrase_opens_nothing_and_is_slow_and_not_logged(wallet: Wallet) -> None:
-    with capture_logs() as logs, pytest.raises(WrongPassphraseError) as raised:
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
+    captured = CapturingLogger()
+    monkeypatch.setattr(accounts, "log", captured)
+    return captured
+
+
+async def test_a_wrong_passphrase_opens_nothing_and_is_slow_and_not_logged(
+    wallet: Wallet, log: CapturingLogger
+) -> None:
+    with pytest.raises(WrongPassphraseError) as raised:
         await wallet.accounts.unlock(address(4), WRONG)
 
     assert not wallet.is_open(4)
     assert wallet.pauses == [1.0]
-    assert [log["event"] for log in logs] == ["wrong_passphrase"]
-    assert WRONG not in f"{logs} {raised.value!r}"
+    assert [call.args for call in log.calls] == [("wrong_passphrase",)]
+    assert WRONG not in f"{log.calls} {raised.value!r}"
 
 
-async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(wallet: Wallet) -> None:
-    with capture_logs() as logs:
-        await wallet.accounts.unlock(address(4), PASSPHRASE)
+async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(
+    wallet: Wallet, log: CapturingLogger
+) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE)
 
     assert wallet.pauses == []
-    assert PASSPHRASE not in str(logs)
+    assert [call.args for call in log.calls] == [("account_unlocked",)]
+    assert PASSPHRASE not in str(log.calls)
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", key_file(5)])

@@ -81,7 +81,9 @@ async def test_a_signer_is_recovered(rpc: RpcClient) -> None:
     assert await rpc.call("personal_ecRecover", "0xdead", signature) != DEVELOPMENT_ADDRESS
 
 
-@pytest.mark.parametrize("method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"])
+@pytest.mark.parametrize(
+    "method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"]
+)
 async def test_other_methods_are_the_nodes(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)
 

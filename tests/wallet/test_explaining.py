@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining import explain
-from tests.ethereum.signed_transactions import published_raw
+from tests.ethereum.signed_transactions import FIELDS, published_raw, signed
 from tests.ethereum.vectors import vectors
 
 ALICE = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -26,6 +26,7 @@ TRANSFER = {
     "nonce": "0x9",
     "chainId": "0x1",
 }
+OTHER_MEMBERS = ["maxFeePerGas", "maxPriorityFeePerGas", "type", "data", "input", "accessList"]
 TYPED_DATA = {vector["name"]: vector for vector in vectors("typed_data.json")}
 METHODS = [
     *("personal_sign", "eth_sign", "eth_signTypedData", "eth_signTypedData_v4", "eth_sendTransaction"),
@@ -117,6 +118,15 @@ class TestTransactions:
         assert lines[0] == ("does", "call a function that is not known here: 0xdeadbeef")
         assert texts(lines, "input") == ["5 bytes: 0xdeadbeef01"]
 
+    @pytest.mark.parametrize("empty", ["input", "data"])
+    def test_data_are_not_hidden_by_their_other_name(self, empty: str) -> None:
+        name = "data" if empty == "input" else "input"
+
+        lines = explained("eth_sendTransaction", {**TRANSFER, empty: None, name: "0xdeadbeef"})
+
+        assert texts(lines, "does") == ["call a function that is not known here: 0xdeadbeef"]
+        assert texts(lines, name) == ["4 bytes: 0xdeadbeef"]
+
     def test_of_long_data_the_beginning_is_shown_and_how_much_there_is(self) -> None:
         lines = explained("eth_sendTransaction", {**TRANSFER, "data": "0x" + "ab" * 5_000})
 
@@ -154,7 +164,7 @@ class TestTransactions:
         two_data = explained("eth_sendTransaction", {**TRANSFER, "data": "0x01", "input": "0x02"})
 
         assert any("one price" in text for text in texts(two_prices, "WARNING"))
-        assert texts(two_prices, "gasPrice") == ['"0x4a817c800"']
+        assert texts(two_prices, "gas price") == ['"0x4a817c800"']
         assert texts(two_data, "WARNING") == ["data and input differ"]
 
     def test_a_signed_transaction(self) -> None:
@@ -176,7 +186,8 @@ class TestTransactions:
             (
                 "set code",
                 "authorizes",
-                "0x58F8fe237B593c19546E1E758A2544561D04BfE0 to be the code of an account (nonce 0)",
+                "0x58f8fe237b593C19546e1e758a2544561d04bfe0 to be the code of an account "
+                "(nonce 0, chain 3503995874084926)",
             ),
         ],
     )
@@ -191,6 +202,12 @@ class TestTransactions:
 
         assert texts(lines, label) == [text]
         assert texts(lines, "hash") == [spelled["hash"]]
+
+    def test_an_authorization_for_every_chain_is_called_so(self) -> None:
+        lines = explained("eth_sendRawTransaction", f"0x{signed(4, FIELDS[4]).hex()}")
+
+        [text] = texts(lines, "authorizes")
+        assert text.endswith("to be the code of an account (nonce 7, EVERY chain)")
 
     def test_a_signed_transaction_that_is_none(self) -> None:
         lines = explained("eth_sendRawTransaction", "0x02c0")
@@ -285,6 +302,7 @@ class TestTokens:
         [
             (call("transfer(address,uint256)", SPENDER), "has 32 bytes of arguments, and needs 64"),
             (call("transfer(address,uint256)", UNLIMITED, 1), "to is no address: 0xffff"),
+            (call("transfer(address,uint256)", 2**160, 1), "to is no address: 0x0000"),
             (call("setApprovalForAll(address,bool)", SPENDER, 2), "approved is neither true nor false"),
         ],
     )
@@ -366,6 +384,27 @@ class TestTypedData:
         first, second = texts(lines, "WARNING")
         assert "can take UNLIMITED of the token 0xA0b8" in first
         assert "can take 0 of the token 0xCcCC" in second
+
+    def test_a_permit_for_one_transfer(self) -> None:
+        typed_data = {
+            "types": {
+                "PermitTransferFrom": [
+                    {"name": "permitted", "type": "TokenPermissions"},
+                    {"name": "spender", "type": "address"},
+                ],
+                "TokenPermissions": [
+                    {"name": "token", "type": "address"},
+                    {"name": "amount", "type": "uint256"},
+                ],
+            },
+            "primaryType": "PermitTransferFrom",
+            "domain": {"name": "Permit2"},
+            "message": {"permitted": {"token": TOKEN, "amount": "0x3e8"}, "spender": SPENDER},
+        }
+
+        assert texts(explained("eth_signTypedData_v4", typed_data), "WARNING") == [
+            f"whoever has the signature: {SPENDER} can take 1000 of the token {TOKEN}"
+        ]
 
     @pytest.mark.parametrize(("allowed", "text"), [(True, "UNLIMITED of"), (False, "no more of")])
     def test_a_permit_that_is_a_yes_or_a_no(self, allowed: bool, text: str) -> None:
@@ -532,7 +571,8 @@ class TestAnything:
 
         assert_clean(explain("eth_signTypedData_v4", json.dumps(typed_data).encode()))
 
-    @given(st.dictionaries(st.sampled_from([*TRANSFER, "data", "input", "accessList"]), json_values))
+    @given(st.dictionaries(st.sampled_from([*TRANSFER, *OTHER_MEMBERS]), json_values))
+    @example(changes={"maxPriorityFeePerGas": "0x1"})
     def test_transactions_with_anything_in_them_are_explained(self, changes: dict[str, Any]) -> None:
         assert_clean(explain("eth_sendTransaction", json.dumps({**TRANSFER, **changes}).encode()))
 

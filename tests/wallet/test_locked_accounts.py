@@ -32,7 +32,9 @@ async def locked(rpc: RpcClient) -> RpcClient:
         ("eth_sendTransaction", (FILLED,)),
     ],
 )
-async def test_a_locked_account_signs_nothing(locked: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+async def test_a_locked_account_signs_nothing(
+    locked: RpcClient, method: str, params: tuple[Any, ...]
+) -> None:
     error = await locked.error(method, *params)
 
     assert error.code == 4100
@@ -107,16 +109,14 @@ async def test_what_is_no_key_is_not_imported_and_not_repeated(rpc: RpcClient, k
     error = await rpc.error("personal_importRawKey", key, PASSPHRASE)
 
     assert error.code == -32602
-    assert not key or str(key).removeprefix("0x")[:12] not in error.message.replace("params[0]", "")
+    assert "ff" * 8 not in error.message
+    assert KEY[2:] not in error.message
     assert len(await rpc.call("eth_accounts")) == 10
 
 
-@pytest.mark.parametrize("seconds", ["60", "0x3c", 1.5, -1, True, 10**30, [], {}])
+@pytest.mark.parametrize("seconds", ["60", "0x3c", 1.5, -1, True, 10**18, [], {}])
 async def test_seconds_are_a_whole_number(locked: RpcClient, seconds: Any) -> None:
-    body = await locked.send(
-        {**locked.request("personal_unlockAccount"), "params": [ADDRESS, PASSPHRASE, seconds]}
-        if seconds != 10**30
-        else {**locked.request("personal_unlockAccount"), "params": [ADDRESS, PASSPHRASE, 10**18]}
-    )
+    error = await locked.error("personal_unlockAccount", ADDRESS, PASSPHRASE, seconds)
 
-    assert body["error"]["code"] == -32602
+    assert error.code == -32602
+    assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100

@@ -3,10 +3,20 @@
 import asyncio
 from itertools import pairwise
 
+import pytest
+
 from bridge_server.wallet import signing_turns
 from bridge_server.wallet.signing_turns import BatchTurns, SigningTurns
 
 AT_ONCE = signing_turns._CALLS_PER_TURN
+
+
+def nobody_works() -> bool:
+    return False
+
+
+def somebody_works() -> bool:
+    return True
 
 
 async def turned(times: int = 1) -> None:
@@ -16,7 +26,7 @@ async def turned(times: int = 1) -> None:
 
 
 async def test_a_few_calls_pass_at_once() -> None:
-    turns = SigningTurns()
+    turns = SigningTurns(nobody_works)
 
     taken = [turns.take() for _ in range(AT_ONCE + 2)]
 
@@ -24,7 +34,7 @@ async def test_a_few_calls_pass_at_once() -> None:
 
 
 async def test_the_next_turn_lets_others_pass() -> None:
-    turns = SigningTurns()
+    turns = SigningTurns(nobody_works)
     while turns.take():
         pass
 
@@ -34,7 +44,7 @@ async def test_the_next_turn_lets_others_pass() -> None:
 
 
 async def test_those_that_wait_pass_in_their_order_a_few_at_each_turn() -> None:
-    turns = SigningTurns()
+    turns = SigningTurns(nobody_works)
     while turns.take():
         pass
     passed: list[int] = []
@@ -56,7 +66,7 @@ async def test_those_that_wait_pass_in_their_order_a_few_at_each_turn() -> None:
 
 
 async def test_nobody_overtakes_those_that_wait() -> None:
-    turns = SigningTurns()
+    turns = SigningTurns(nobody_works)
     while turns.take():
         pass
     waiting = [asyncio.ensure_future(turns.wait()) for _ in range(AT_ONCE + 1)]
@@ -68,7 +78,7 @@ async def test_nobody_overtakes_those_that_wait() -> None:
 
 
 async def test_a_client_that_left_costs_nobody_a_turn() -> None:
-    turns = SigningTurns()
+    turns = SigningTurns(nobody_works)
     while turns.take():
         pass
     left = [asyncio.ensure_future(turns.wait()) for _ in range(50)]
@@ -82,22 +92,28 @@ async def test_a_client_that_left_costs_nobody_a_turn() -> None:
     assert stayed.done()
 
 
-async def test_a_batch_goes_on_for_a_while_and_then_waits_for_its_turn() -> None:
-    turns = SigningTurns()
-    batch = BatchTurns(turns)
-    turned_times = 0
+async def test_a_batch_lets_the_event_loop_turn_before_it_ends() -> None:
+    batch = BatchTurns(SigningTurns(nobody_works))
+    others = asyncio.ensure_future(turned(3))
 
-    async def count_turns() -> None:
-        nonlocal turned_times
-        while True:
-            await asyncio.sleep(0)
-            turned_times += 1
-
-    counting = asyncio.ensure_future(count_turns())
-    loop = asyncio.get_running_loop()
-    ends_at = loop.time() + 20 * signing_turns._SECONDS_PER_CALL
-    while loop.time() < ends_at:
+    while not others.done():
         await batch.next()
 
-    assert turned_times > 0
-    counting.cancel()
+
+async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
+    turns = SigningTurns(somebody_works)
+    while turns.take():
+        pass
+
+    await turned(5)
+
+    assert not turns.take()
+
+
+async def test_while_others_work_calls_pass_all_the_same() -> None:
+    turns = SigningTurns(somebody_works)
+    while turns.take():
+        pass
+
+    await asyncio.gather(*(turns.wait() for _ in range(3 * AT_ONCE)))

@@ -29,6 +29,7 @@ def test_what_is_seen_stays_as_it_is(text: str) -> None:
         ("\u2028\u2029\x85\xa0\xad", "<U+2028><U+2029><U+0085><U+00A0><U+00AD>"),
         ("\u3164\u2800\u115f\uffa0\u034f\ufe0f", "<U+3164><U+2800><U+115F><U+FFA0><U+034F><U+FE0F>"),
         ("\U000e0041\U000e0101", "<U+E0041><U+E0101>"),
+        ("\U00016fe4\U0001d159\U00013441", "<U+16FE4><U+1D159><U+13441>"),
         ("\ud800\ue000\U0010ffff", "<U+D800><U+E000><U+10FFFF>"),
     ],
 )

@@ -1,0 +1,33 @@
+"""Signing in to an account's inbox with Ethereum (EIP-4361)."""
+
+import time
+
+from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
+from scenes.party import Party
+
+_MINUTE_MS = 60_000
+
+
+async def sign_in_message(account: Party, address: str) -> str:
+    """Ask for a nonce; returns the message that the wallet at this address has to sign."""
+    nonce = (await account.send("POST", "/inbox/nonce"))["nonce"]
+    now_ms = time.time_ns() // 1_000_000
+    return write_sign_in_message(
+        SignInMessage(
+            scheme=None,
+            domain=account.url.partition("://")[2],
+            address=address,
+            statement="Sign in to read your notifications.",
+            uri=account.url,
+            chain_id=1,
+            nonce=nonce,
+            issued_at_ms=now_ms,
+            expires_at_ms=now_ms + 10 * _MINUTE_MS,
+        )
+    )
+
+
+async def log_in(account: Party, message: str, signature: str) -> None:
+    """Hand in the signed message; the account's requests carry the token from then on."""
+    login = {"message": message, "signature": signature}
+    account.token = (await account.send("POST", "/inbox/login", login))["token"]

@@ -1,0 +1,124 @@
+"""A dapp asks the server's own wallet: to sign in, to sign typed data, to send a transaction."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+
+from bridge_server.ethereum.address import checksummed
+from bridge_server.ethereum.hex_data import data_of, hex_of
+from bridge_server.ethereum.recovery import recover_address
+from bridge_server.ethereum.typed_data import read_typed_data
+from scenes.party import Party
+from scenes.sign_in import log_in, sign_in_message
+from scenes.transcript import Exchange, line, say, show
+
+_PATIENCE_SECONDS = 30
+_PAUSE_SECONDS = 0.05
+_DEVELOPMENT_CHAINS = {"0x539", "0x7a69"}  # 1337 and 31337, on which ether is nobody's money
+_ONE_ETHER = "0xde0b6b3a7640000"
+_SHOWN_OF_RECEIPTS = ("status", "blockNumber", "from", "to", "gasUsed")
+
+_ORDER = {
+    "types": {
+        "EIP712Domain": [{"name": "name", "type": "string"}],
+        "Order": [{"name": "buy", "type": "string"}, {"name": "limit", "type": "uint256"}],
+    },
+    "primaryType": "Order",
+    "domain": {"name": "Example Exchange"},
+    "message": {"buy": "ETH", "limit": 4000},
+}
+
+
+class RefusedError(Exception):
+    """The answer was a JSON-RPC error; the text is its message."""
+
+
+class Dapp(Party):
+    """Asks the wallet as it would ask a node: by JSON-RPC."""
+
+    def __init__(self, url: str, client: aiohttp.ClientSession) -> None:
+        super().__init__("dapp", url, client)
+
+    async def call(self, method: str, *params: Any) -> Any:
+        """One call, printed; returns its result. Raises RefusedError."""
+        return _result(show(await self.post(method, *params)))
+
+    async def post(self, method: str, *params: Any) -> Exchange:
+        """One call, not printed. Raises aiohttp.ClientResponseError when the wallet does not let us in."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method}
+        return await self.ask("POST", "/rpc", request | ({"params": params} if params else {}))
+
+    async def peek(self, method: str) -> Any:
+        """The result of a call that is not printed; None when there is none."""
+        try:
+            return _result((await self.post(method)).answer)
+        except (RefusedError, aiohttp.ClientResponseError):
+            return None
+
+
+async def wallet_scene(url: str) -> None:
+    """Accounts, sign-in, typed data, transaction; nothing where no wallet with accounts answers."""
+    async with aiohttp.ClientSession() as client:
+        dapp, account = Dapp(url, client), Party("account", url, client)
+        if not await dapp.peek("eth_accounts"):
+            return
+        try:
+            await _play(dapp, account)
+        except RefusedError as error:
+            say(f"The wallet refuses, and the scene ends here: {error}")
+
+
+async def _play(dapp: Dapp, account: Party) -> None:
+    say("The server is a wallet, too. A dapp asks it as it would ask a node.")
+    accounts = await dapp.call("eth_requestAccounts")
+    await _sign_in(dapp, account, accounts[0])
+    await _sign_typed_data(dapp, accounts[0])
+    if await dapp.peek("eth_blockNumber") is None:
+        say("It has no node to send transactions to. The tour starts one, anvil, where scripts/test put it.")
+    elif await dapp.peek("eth_chainId") in _DEVELOPMENT_CHAINS:
+        await _send_transaction(dapp, accounts[0], accounts[-1])
+
+
+async def _sign_in(dapp: Dapp, account: Party, address: str) -> None:
+    say("Its account signs in to its inbox: the wallet signs the message.")
+    message = await sign_in_message(account, checksummed(address))
+    signature = await dapp.call("personal_sign", hex_of(message.encode()), address)
+    await log_in(account, message, signature)
+
+
+async def _sign_typed_data(dapp: Dapp, address: str) -> None:
+    say("It signs typed data (EIP-712). Whose signature it is, follows from the signature and the data.")
+    signature = await dapp.call("eth_signTypedData_v4", address, _ORDER)
+    line("", "=", {"signer": recover_address(read_typed_data(_ORDER).digest, data_of(signature)).lower()})
+
+
+async def _send_transaction(dapp: Dapp, sender: str, receiver: str) -> None:
+    say("It sends 1 ether: it fills in the nonce, the gas and its price, signs, and hands it to its node.")
+    transaction = {"from": sender, "to": receiver, "value": _ONE_ETHER}
+    transaction_hash = await dapp.call("eth_sendTransaction", transaction)
+
+    say("All that is not the wallet's own goes to the node, such as the question what became of it.")
+    show(_shortened(await _receipt(dapp, transaction_hash)))
+
+
+async def _receipt(dapp: Dapp, transaction_hash: str) -> Exchange:
+    """The exchange whose answer has the receipt: there is none before the transaction is in a block."""
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        while True:
+            exchange = await dapp.post("eth_getTransactionReceipt", transaction_hash)
+            if _result(exchange.answer) is not None:
+                return exchange
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _shortened(exchange: Exchange) -> Exchange:
+    receipt = {name: exchange.answer["result"][name] for name in _SHOWN_OF_RECEIPTS}
+    return replace(exchange, answer=exchange.answer | {"result": receipt})
+
+
+def _result(answer: Any) -> Any:
+    if "error" in answer:
+        raise RefusedError(answer["error"]["message"])
+    return answer["result"]

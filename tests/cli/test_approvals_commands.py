@@ -1,0 +1,267 @@
+"""`bridge-server approvals`: what waits is listed, shown in words and decided, once."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.operations import operations
+from bridge_server.settings import Settings
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
+from tests.cli.conftest import Invoke
+from tests.cli.operating import Operating
+from tests.ethereum.typed_data_examples import mail
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS
+from tests.wallet.approval_desk import open_desk
+
+ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+FIRST = "0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"
+NEAR = "0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f12"
+SECOND = "9d2c3c1a-5f0e-4d57-8f7b-2f3f0f3c9f13"
+MESSAGE = f"0x{b'hello'.hex()}"
+TRANSACTION = {
+    "from": DEVELOPMENT_ADDRESS,
+    "to": OTHER.lower(),
+    "gas": "0x5208",
+    "gasPrice": "0x3b9aca00",
+    "value": "0xde0b6b3a7640000",
+    "chainId": "0x539",
+    "data": "0x",
+}
+
+Ask = Callable[..., None]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def server(data_dir: Path) -> Iterator[ExitStack]:
+    """What a server does for these commands: it holds the directory, until it is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(held(data_dir))
+        migrate(Settings(data_dir=data_dir).database_file, packaged_migrations())
+        yield stack
+
+
+@pytest.fixture
+def asked(server: ExitStack, data_dir: Path) -> Ask:
+    """Has a request wait."""
+
+    def ask(*arguments: Any, **fields: Any) -> None:
+        asyncio.run(store(data_dir, request_of(*arguments, **fields)))
+
+    return ask
+
+
+@pytest.fixture
+def approvals(invoke: Invoke, data_dir: Path) -> Operating:
+    return Operating(invoke, data_dir)
+
+
+def request_of(
+    approval_id: str,
+    method: str = "personal_sign",
+    subject: Any = MESSAGE,
+    *,
+    expires_in_ms: int = 60_000,
+    state: ApprovalState = ApprovalState.PENDING,
+) -> Approval:
+    """A web page's request."""
+    now_ms = SystemClock().now_ms()
+    return Approval(
+        ApprovalId(approval_id),
+        method,
+        Address(DEVELOPMENT_ADDRESS),
+        orjson.dumps(subject),
+        Caller("192.0.2.1", "https://app.example.org", "request-1"),
+        now_ms,
+        now_ms + expires_in_ms,
+        state,
+    )
+
+
+async def store(data_dir: Path, request: Approval) -> None:
+    """As the server would."""
+    async with operations(Settings(data_dir=data_dir)) as opened:
+        await opened.approvals.add(request)
+
+
+def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
+    """What has become of a request."""
+
+    async def read() -> ApprovalState:
+        async with operations(Settings(data_dir=data_dir)) as opened:
+            found = await opened.approvals.get(ApprovalId(approval_id))
+            assert found is not None
+            return found.state
+
+    return asyncio.run(read())
+
+
+def test_what_waits_is_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
+    asked(SECOND, "eth_sendTransaction", TRANSACTION)
+    asked(FIRST)
+
+    header, *rows = [line.split() for line in approvals.text("approvals", "list").splitlines()]
+
+    assert header == ["approval", "method", "account", "client", "until"]
+    assert [row[:4] for row in rows] == [
+        [SECOND[:8], "eth_sendTransaction", ACCOUNT, "https://app.example.org"],
+        [FIRST[:8], "personal_sign", ACCOUNT, "https://app.example.org"],
+    ]
+    listed = approvals.json("approvals", "list")["approvals"]
+    assert [each["id"] for each in listed] == [SECOND, FIRST]
+    assert listed[0]["subject"] == TRANSACTION
+
+
+def test_that_nothing_waits_is_said(approvals: Operating, asked: Ask) -> None:
+    asked(FIRST, expires_in_ms=-1)
+    asked(SECOND, state=ApprovalState.REJECTED)
+
+    assert approvals.text("approvals", "list") == "nothing waits to be approved\n"
+    assert approvals.json("approvals", "list") == {"approvals": []}
+
+
+@pytest.mark.parametrize(
+    ("method", "subject", "words"),
+    [
+        ("personal_sign", MESSAGE, "text      hello"),
+        ("eth_sendTransaction", TRANSACTION, "in all    at most 1.000021 ether"),
+        ("eth_signTypedData_v4", mail(), "sign Mail"),
+    ],
+)
+def test_what_would_be_signed_is_shown_in_words(
+    approvals: Operating, asked: Ask, method: str, subject: Any, words: str
+) -> None:
+    asked(FIRST, method, subject)
+
+    shown = approvals.text("approvals", "show", FIRST)
+
+    assert words in shown
+    lines = dict(line.split(maxsplit=1) for line in shown.splitlines()[:9])
+    assert lines["approval"] == FIRST
+    assert (lines["state"], lines["method"], lines["account"]) == ("pending", method, ACCOUNT)
+    assert (lines["client"], lines["page"]) == ("192.0.2.1", "https://app.example.org")
+    assert lines["request"] == "request-1"
+
+
+def test_the_whole_of_it_is_there_as_json(approvals: Operating, asked: Ask) -> None:
+    asked(FIRST, "eth_signTypedData_v4", mail())
+
+    assert approvals.json("approvals", "show", FIRST) | {"asked_at": "", "expires_at": ""} == {
+        "id": FIRST,
+        "state": "pending",
+        "method": "eth_signTypedData_v4",
+        "account": ACCOUNT,
+        "client": "192.0.2.1",
+        "origin": "https://app.example.org",
+        "request_id": "request-1",
+        "asked_at": "",
+        "expires_at": "",
+        "subject": mail(),
+    }
+
+
+@pytest.mark.parametrize(("command", "state"), [("approve", "approved"), ("reject", "rejected")])
+def test_a_decision_is_told_and_counts_once(
+    approvals: Operating, asked: Ask, data_dir: Path, command: str, state: str
+) -> None:
+    asked(FIRST)
+
+    said = approvals.text("approvals", command, FIRST)
+
+    assert said == f"{state}: personal_sign with {ACCOUNT}\n"
+    assert state_of(data_dir, FIRST) == state
+    for again in ("approve", "reject"):
+        refusal = approvals.refusal("approvals", again, FIRST)
+        assert refusal == f"{FIRST} does not wait any more: it is {state}"
+    assert state_of(data_dir, FIRST) == state
+
+
+def test_a_decision_is_told_as_json(approvals: Operating, asked: Ask) -> None:
+    asked(FIRST)
+
+    decided = approvals.json("approvals", "reject", FIRST)
+
+    assert (decided["id"], decided["state"]) == (FIRST, "rejected")
+
+
+def test_nobody_decides_when_the_time_is_over(approvals: Operating, asked: Ask) -> None:
+    asked(FIRST, expires_in_ms=-1)
+
+    refusal = approvals.refusal("approvals", "approve", FIRST)
+
+    assert refusal == f"{FIRST} does not wait any more: it is expired"
+
+
+@pytest.mark.parametrize("name", [FIRST, FIRST[:8], FIRST[:4], FIRST[:8].upper()])
+def test_the_beginning_of_an_id_is_enough(
+    approvals: Operating, asked: Ask, data_dir: Path, name: str
+) -> None:
+    asked(FIRST)
+    asked(SECOND)
+
+    approvals.text("approvals", "approve", name)
+
+    assert state_of(data_dir, FIRST) is ApprovalState.APPROVED
+    assert state_of(data_dir, SECOND) is ApprovalState.PENDING
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),
+        ("0b7", "write at least 4 characters of the approval's id"),
+        ("", "write at least 4 characters of the approval's id"),
+        ("ffff", "there is no approval ffff: `bridge-server approvals list` prints those that wait"),
+        ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints those that wait"),
+    ],
+)
+def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
+    approvals: Operating, asked: Ask, data_dir: Path, name: str, reason: str
+) -> None:
+    asked(FIRST)
+    asked(NEAR)
+
+    assert approvals.refusal("approvals", "approve", name) == reason
+
+    assert {state_of(data_dir, each) for each in (FIRST, NEAR)} == {ApprovalState.PENDING}
+
+
+def test_nothing_waits_where_the_server_was_killed(
+    approvals: Operating, server: ExitStack, asked: Ask
+) -> None:
+    asked(FIRST)
+    server.close()
+
+    refusal = approvals.refusal("approvals", "approve", FIRST)
+
+    assert refusal == f"{FIRST} does not wait any more: it is expired"
+    assert approvals.text("approvals", "list") == "nothing waits to be approved\n"
+
+
+def test_without_a_database_the_directory_is_asked_for(approvals: Operating) -> None:
+    assert "name the server's data directory" in approvals.refusal("approvals", "list")
+
+
+async def test_a_server_signs_what_the_commands_approve(invoke: Invoke, tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "data") as desk:
+        operating = Operating(invoke, tmp_path / "data")
+        asking = desk.asks("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS)
+        await desk.pending()
+
+        [waits] = (await asyncio.to_thread(operating.json, "approvals", "list"))["approvals"]
+        await asyncio.to_thread(operating.text, "approvals", "approve", waits["id"][:8])
+
+        assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == DEVELOPMENT_ADDRESS

@@ -1,0 +1,323 @@
+"""Transactions that were asked for: nonces are reserved once, and what is settled stays so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.errors import ConflictError, UnavailableError
+from bridge_server.kernel.signals import Key, Signals
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.wallet_store import SqlTransactionStore
+from bridge_server.wallet.models import (
+    Address,
+    Caller,
+    SendRequest,
+    SignedTransaction,
+    StoredTransaction,
+    TransactionId,
+    TransactionState,
+)
+
+ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
+CALLER = Caller("192.0.2.1", "https://app.example.org", "request-7")
+CHAIN, OTHER_CHAIN = 1, 5
+FOREVER_MS = 2**62
+
+
+@pytest.fixture
+async def store(tmp_path: Path, signals: Signals) -> AsyncIterator[SqlTransactionStore]:
+    file = tmp_path / "bridge.db"
+    migrate(file, packaged_migrations())
+    database = SqliteDatabase(file, signals)
+    async with database.opened():
+        yield SqlTransactionStore(database)
+
+
+def request(name: str, sender: Address = ALICE, asked_at_ms: int = 0) -> SendRequest:
+    return SendRequest(TransactionId(name), sender, f'{{"name":"{name}"}}'.encode(), asked_at_ms, CALLER)
+
+
+def signed(name: str, nonce: int, chain_id: int = CHAIN) -> SignedTransaction:
+    return SignedTransaction(chain_id, nonce, f"0xhash-{name}", f"0xraw-{name}")
+
+
+async def reserve(
+    store: SqlTransactionStore,
+    name: str,
+    nonce: int | None = None,
+    *,
+    lowest: int = 0,
+    sender: Address = ALICE,
+    chain_id: int = CHAIN,
+    due_at_ms: int = 0,
+) -> StoredTransaction:
+    return await store.reserve(
+        request(name, sender),
+        chain_id,
+        nonce,
+        lowest,
+        lambda chosen: signed(name, chosen, chain_id),
+        due_at_ms,
+    )
+
+
+async def nonce_of(store: SqlTransactionStore, name: str) -> int:
+    stored = await store.get(TransactionId(name))
+    assert stored is not None
+    assert stored.signed is not None
+    return stored.signed.nonce
+
+
+async def state_of(store: SqlTransactionStore, name: str) -> TransactionState:
+    stored = await store.get(TransactionId(name))
+    assert stored is not None
+    return stored.state
+
+
+async def names(store: SqlTransactionStore, due_at_ms: int = FOREVER_MS, limit: int = 100) -> list[str]:
+    return [each.request.transaction_id for each in await store.owed(due_at_ms, limit)]
+
+
+async def test_what_is_stored_is_read_as_it_was(store: SqlTransactionStore) -> None:
+    returned = await reserve(store, "one", due_at_ms=7)
+
+    assert returned == await store.get(TransactionId("one"))
+    assert returned == StoredTransaction(
+        request("one"), CHAIN, TransactionState.SIGNED, signed("one", 0), 0, 7, None
+    )
+    assert await store.get(TransactionId("another")) is None
+
+
+async def test_nonces_follow_one_another(store: SqlTransactionStore) -> None:
+    await asyncio.gather(*(reserve(store, str(number), lowest=3) for number in range(20)))
+
+    assert sorted([await nonce_of(store, str(number)) for number in range(20)]) == list(range(3, 23))
+
+
+async def test_the_lowest_nonce_is_the_nodes_when_all_before_are_mined(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+
+    assert (await reserve(store, "two", lowest=9)).signed == signed("two", 9)
+
+
+async def test_gaps_are_filled_first(store: SqlTransactionStore) -> None:
+    for nonce in (0, 1, 3):
+        await reserve(store, f"given-{nonce}", nonce)
+
+    assert [await store.next_nonce(CHAIN, ALICE, lowest) for lowest in (0, 2, 3, 4)] == [2, 2, 4, 4]
+    await reserve(store, "first")
+    await reserve(store, "second")
+
+    assert [await nonce_of(store, name) for name in ("first", "second")] == [2, 4]
+
+
+async def test_accounts_and_chains_have_nonces_of_their_own(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+    await reserve(store, "two", sender=BOB)
+    await reserve(store, "three", chain_id=OTHER_CHAIN)
+
+    assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
+
+
+async def test_what_signing_raises_leaves_nothing_behind(store: SqlTransactionStore) -> None:
+    def fail(_: int) -> SignedTransaction:
+        raise UnavailableError("the log is full")
+
+    with pytest.raises(UnavailableError, match="the log is full"):
+        await store.reserve(request("one"), CHAIN, None, 0, fail, 0)
+
+    assert await store.newest() is None
+    assert await store.next_nonce(CHAIN, ALICE, 0) == 0
+
+
+async def test_a_queued_one_becomes_the_signed_one(store: SqlTransactionStore) -> None:
+    queued = await store.keep(request("one"), None, None, 5)
+    assert queued == await store.get(TransactionId("one"))
+    assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
+    await store.postpone({TransactionId("one"): 9}, "away")
+
+    await reserve(store, "one", due_at_ms=20)
+
+    now = await store.get(TransactionId("one"))
+    assert now is not None
+    assert (now.state, now.signed, now.chain_id) == (TransactionState.SIGNED, signed("one", 0), CHAIN)
+    assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
+
+
+async def test_what_is_signed_is_not_signed_again(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+
+    with pytest.raises(ConflictError):
+        await reserve(store, "one")
+
+    assert await nonce_of(store, "one") == 0
+
+
+async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+    await store.settle_refused(TransactionId("one"), "no funds", 10)
+
+    await reserve(store, "two")
+    await store.settle_sent(TransactionId("one"), 11)
+
+    assert await nonce_of(store, "two") == 0
+    one = await store.get(TransactionId("one"))
+    assert one is not None
+    assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
+
+
+async def test_what_the_node_takes_replaces_what_had_its_nonce(store: SqlTransactionStore) -> None:
+    await reserve(store, "first")
+    await store.settle_sent(TransactionId("first"), 1)
+    await reserve(store, "second", 0)
+    await reserve(store, "bystander", 1)
+    await reserve(store, "stranger", 0, sender=BOB)
+
+    await store.settle_sent(TransactionId("second"), 2)
+
+    assert [await state_of(store, name) for name in ("first", "second", "bystander", "stranger")] == [
+        TransactionState.REPLACED,
+        TransactionState.SENT,
+        TransactionState.SIGNED,
+        TransactionState.SIGNED,
+    ]
+
+
+async def test_a_transaction_does_not_replace_itself(store: SqlTransactionStore) -> None:
+    for name in ("first", "again"):
+        await store.keep(request(name), CHAIN, signed("same", 0), 0)
+        await store.settle_sent(TransactionId(name), 1)
+
+    assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
+
+
+async def test_a_nonce_used_on_the_chain_ends_what_was_sent_with_it(store: SqlTransactionStore) -> None:
+    for name in ("one", "two", "three"):
+        await reserve(store, name)
+    for name in ("one", "three"):
+        await store.settle_sent(TransactionId(name), 1)
+    await reserve(store, "stranger", sender=BOB)
+    await store.settle_sent(TransactionId("stranger"), 1)
+
+    await store.settle_mined(CHAIN, ALICE, 2, 5)
+
+    assert [await state_of(store, name) for name in ("one", "two", "three", "stranger")] == [
+        TransactionState.MINED,
+        TransactionState.SIGNED,
+        TransactionState.SENT,
+        TransactionState.SENT,
+    ]
+
+
+async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: SqlTransactionStore) -> None:
+    await store.keep(request("queued-1"), CHAIN, None, 0)
+    await store.keep(request("queued-2"), CHAIN, None, 0)
+    await reserve(store, "late", 5)
+    await reserve(store, "early", 4)
+    await reserve(store, "sent")
+    await store.settle_sent(TransactionId("sent"), 1)
+
+    assert await names(store) == ["early", "late", "queued-1", "queued-2"]
+    assert await names(store, limit=1) == ["early"]
+    waiting = [each.request.transaction_id for each in await store.waiting(None, 100)]
+    assert waiting == ["queued-1", "queued-2", "late", "early"]
+    assert await store.waiting(BOB, 100) == []
+
+
+async def test_what_is_postponed_is_due_then(store: SqlTransactionStore) -> None:
+    await reserve(store, "one", due_at_ms=10)
+    await reserve(store, "two", due_at_ms=20)
+    assert await store.next_due() == 10
+
+    await store.postpone({TransactionId("one"): 30}, "no connection")
+    await store.postpone({TransactionId("two"): 40}, "waits", is_attempt=False)
+
+    assert [await names(store, due_at_ms=moment) for moment in (29, 30, 40)] == [[], ["one"], ["one", "two"]]
+    assert await store.next_due() == 30
+    stored = [await store.get(TransactionId(name)) for name in ("one", "two")]
+    assert [each and (each.attempts, each.error) for each in stored] == [(1, "no connection"), (0, "waits")]
+
+
+async def test_nothing_is_due_when_nothing_is_owed(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+    await store.settle_sent(TransactionId("one"), 1)
+
+    assert await store.next_due() is None
+
+
+async def test_what_was_forgotten_is_owed_again_with_the_same_bytes(store: SqlTransactionStore) -> None:
+    await reserve(store, "one")
+    await reserve(store, "two")
+    await store.settle_sent(TransactionId("one"), 1)
+
+    await store.send_again([TransactionId("one"), TransactionId("missing")], 50)
+
+    assert await names(store, due_at_ms=49) == ["two"]
+    assert (await store.owed(50, 10))[0].signed == signed("one", 0)
+
+
+async def test_the_unmined_are_read_in_slices(store: SqlTransactionStore) -> None:
+    for name in ("one", "two", "three"):
+        await reserve(store, name)
+        await store.settle_sent(TransactionId(name), 1)
+    await reserve(store, "elsewhere", chain_id=OTHER_CHAIN)
+    await store.settle_sent(TransactionId("elsewhere"), 1)
+
+    first = await store.unmined(CHAIN, None, 2)
+    rest = await store.unmined(CHAIN, first[-1].request.transaction_id, 2)
+
+    assert [each.request.transaction_id for each in [*first, *rest]] == ["one", "two", "three"]
+
+
+async def test_the_newest_that_matches_is_found(store: SqlTransactionStore) -> None:
+    assert await store.newest() is None
+    await reserve(store, "one")
+    await reserve(store, "two")
+    await reserve(store, "three", sender=BOB)
+    twin = SendRequest(TransactionId("twin"), ALICE, request("one").params, 9, CALLER)
+    await store.keep(twin, CHAIN, None, 0)
+    await reserve(store, "last", sender=BOB)
+
+    found = [
+        await store.newest(),
+        await store.newest(ALICE),
+        await store.newest(ALICE, request("one").params),
+        await store.newest(ALICE, request("two").params),
+        await store.newest(BOB, request("one").params),
+        await store.with_hash("0xhash-three"),
+        await store.with_hash("0xhash"),
+    ]
+
+    assert [each and each.request.transaction_id for each in found] == [
+        *("last", "twin", "twin", "two", None, "three", None)
+    ]
+
+
+async def test_what_was_done_long_ago_is_swept(store: SqlTransactionStore) -> None:
+    for name in ("mined", "refused", "sent", "signed", "later"):
+        await reserve(store, name)
+    await store.settle_sent(TransactionId("mined"), 1)
+    await store.settle_mined(CHAIN, ALICE, 1, 100)
+    await store.settle_refused(TransactionId("refused"), "no", 101)
+    await store.settle_sent(TransactionId("sent"), 1)
+    await store.settle_refused(TransactionId("later"), "no", 200)
+
+    assert await store.sweep(200, 1) == 1
+    assert await store.get(TransactionId("mined")) is None
+    assert await store.sweep(200, 10) == 1
+    assert await store.sweep(200, 10) == 0
+
+    left = [each for each in ("sent", "signed", "later") if await store.get(TransactionId(each))]
+    assert left == ["sent", "signed", "later"]
+
+
+async def test_what_is_owed_is_announced_with_its_time(store: SqlTransactionStore, heard: list[Key]) -> None:
+    await store.keep(request("one"), None, None, 5)
+    await reserve(store, "two", due_at_ms=7)
+    await store.settle_sent(TransactionId("two"), 1)
+    await store.send_again([TransactionId("two")], 9)
+
+    assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]

@@ -1,0 +1,365 @@
+"""Requests that wait to be approved: what becomes of them, whatever happens meanwhile."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.operations import operations
+from bridge_server.settings import Settings
+from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
+from tests.ethereum.typed_data_examples import mail
+from tests.support.asking import ask
+from tests.support.fake_node import FakeNode, open_fake_node
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
+from tests.wallet.approval_desk import Desk, open_desk
+from tests.wallet.rig import open_rig
+
+ADDRESS = DEVELOPMENT_ADDRESS
+OTHER = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+LOCKABLE = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
+PASSPHRASE = "correct horse battery staple"
+MESSAGE = "0x68656c6c6f"
+TRANSACTION = {"from": ADDRESS, "to": OTHER, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
+
+APPROVED, REJECTED, EXPIRED = ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED
+A_DAY = 86_400
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    async with open_desk(tmp_path / "data") as desk:
+        yield desk
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as node:
+        yield node
+
+
+async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
+    """The error that a client was answered."""
+    with pytest.raises(RpcError) as caught:
+        await asking
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "subject"),
+    [
+        ("personal_sign", (MESSAGE, ADDRESS), MESSAGE),
+        ("eth_sign", (ADDRESS, MESSAGE), MESSAGE),
+        ("eth_signTypedData", (ADDRESS, mail()), mail()),
+        ("eth_signTypedData_v4", (ADDRESS, orjson.dumps(mail()).decode()), mail()),
+    ],
+)
+async def test_a_signature_is_made_when_it_is_approved_and_not_before(
+    desk: Desk, method: str, params: tuple[Any, ...], subject: Any
+) -> None:
+    asking = desk.asks(method, *params)
+
+    [approval] = await desk.pending()
+    assert desk.audit_log == b""
+    assert (approval.method, approval.address) == (method, ADDRESS)
+    assert orjson.loads(approval.subject) == subject
+
+    assert await desk.decide(approval, APPROVED)
+    assert len(await asking) == 132
+    assert orjson.loads(desk.audit_log)["approval"] == approval.approval_id
+
+
+async def test_what_is_rejected_is_not_signed(desk: Desk) -> None:
+    asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+
+    await desk.decide_next(REJECTED)
+
+    error = await refusal(asking)
+    assert (error.code, error.message) == (4001, "The request was rejected.")
+    assert desk.audit_log == b""
+
+
+async def test_what_nobody_approves_in_time_is_not_signed_then_nor_later(
+    tmp_path: Path,
+) -> None:
+    async with open_desk(tmp_path / "data", approval_timeout=1) as desk:
+        asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+        [approval] = await desk.pending()
+
+        error = await refusal(asking)
+
+        assert (error.code, error.message) == (4001, "Nobody approved the request within 1 s.")
+        assert not await desk.decide(approval, APPROVED)
+        assert await desk.state(approval) is EXPIRED
+        assert desk.audit_log == b""
+
+
+async def test_a_decision_is_too_late_when_its_time_is_over_though_the_client_waits(desk: Desk) -> None:
+    asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+    [approval] = await desk.pending()
+
+    desk.server.clock.advance(desk.server.settings.approval_timeout)
+
+    assert not await desk.decide(approval, APPROVED)
+    assert await desk.pending(0) == []
+    asking.cancel()
+
+
+async def test_a_client_that_leaves_takes_its_request_along(desk: Desk) -> None:
+    leaving = desk.asks("personal_sign", MESSAGE, ADDRESS)
+    [left] = await desk.pending()
+    staying = desk.asks("eth_sign", ADDRESS, MESSAGE)
+    await desk.pending(2)
+
+    leaving.cancel()
+
+    await desk.until(left, EXPIRED)
+    assert not await desk.decide(left, APPROVED)
+    await desk.decide_next(APPROVED)
+    assert len(await staying) == 132
+
+
+async def test_whenever_a_client_leaves_nothing_is_left_to_be_approved(tmp_path: Path) -> None:
+    async with open_rig(tmp_path, None, approve="queue", broadcasts=False) as rig:
+        for steps in range(20):
+            asking = asyncio.create_task(
+                rig.wallet.approvals.approved("eth_sign", Address(ADDRESS), b'"0x"', Caller("127.0.0.1"))
+            )
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+
+            await rig.wallet.approvals.withdrawn()
+            assert await rig.approval_store.pending(rig.clock.now_ms()) == []
+            assert rig.wallet.approvals.waiting == 0
+
+
+async def test_a_batch_whose_client_leaves_is_withdrawn_whole(desk: Desk) -> None:
+    leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
+    await desk.pending(3)
+
+    leaving.cancel()
+
+    await desk.pending(0)
+
+
+async def test_a_server_that_stops_answers_at_once_and_asks_nobody_any_more(tmp_path: Path) -> None:
+    async with aiohttp.ClientSession() as outliving:
+        async with open_desk(tmp_path / "data") as desk:
+            body = orjson.dumps(desk.rpc.request("personal_sign", MESSAGE, ADDRESS))
+            asking = asyncio.create_task(ask(desk.server, "POST", "/rpc", body, client=outliving))
+            [approval] = await desk.pending()
+        error = (await asking).json["error"]
+
+    async with operations(desk.server.settings) as opened:
+        found = await opened.approvals.get(approval.approval_id)
+
+    assert error["code"] == -32002
+    assert error["message"].startswith("Nothing was signed: the server stops")
+    assert found is not None
+    assert found.state is EXPIRED
+
+
+async def test_nobody_waits_any_more_after_a_server_was_killed(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data")
+    (tmp_path / "data").mkdir()
+    async with operations(settings) as opened:
+        left_behind = waiting_request(opened.clock.now_ms())
+        await opened.approvals.add(left_behind)
+
+    async with open_desk(settings.data_dir) as desk:
+        assert await desk.state(left_behind) is EXPIRED
+
+
+def waiting_request(now_ms: int) -> Approval:
+    """One that waits."""
+    return Approval(
+        ApprovalId("0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"),
+        "personal_sign",
+        Address(ADDRESS),
+        orjson.dumps(MESSAGE),
+        Caller("127.0.0.1"),
+        now_ms,
+        now_ms + 60_000,
+    )
+
+
+async def test_of_two_decisions_at_once_one_counts(desk: Desk) -> None:
+    asking = [desk.asks("personal_sign", MESSAGE, ADDRESS) for _ in range(8)]
+    approvals = await desk.pending(8)
+
+    async with operations(desk.server.settings) as other:
+        now_ms = desk.server.clock.now_ms()
+        taken = [
+            await asyncio.gather(
+                desk.decide(approval, APPROVED),
+                other.approvals.decide(approval.approval_id, REJECTED, now_ms),
+            )
+            for approval in approvals
+        ]
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+
+    assert all(sorted(counted) == [False, True] for counted in taken)
+    signed = [answer for answer in answers if isinstance(answer, str)]
+    assert len(signed) == sum(approved for approved, _ in taken) == desk.audit_log.count(b"\n")
+
+
+async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(desk: Desk) -> None:
+    messages = ["0x01", "0x02", "0x03"]
+    calls = [("personal_sign", message, ADDRESS) for message in messages]
+    asking = asyncio.create_task(desk.rpc.batch([*calls, ("eth_accounts",)]))
+    waiting = {orjson.loads(approval.subject): approval for approval in await desk.pending(3)}
+
+    for message, state in [("0x03", APPROVED), ("0x02", REJECTED), ("0x01", APPROVED)]:
+        assert await desk.decide(waiting[message], state)
+
+    first, second, third, accounts = await asking
+    assert await desk.rpc.call("personal_ecRecover", "0x01", result_of(first)) == ADDRESS
+    assert second["error"]["code"] == 4001
+    assert await desk.rpc.call("personal_ecRecover", "0x03", result_of(third)) == ADDRESS
+    assert len(result_of(accounts)) == 10
+
+
+async def test_so_many_wait_and_no_more(desk: Desk) -> None:
+    asking = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 64))
+    waiting = await desk.pending(64)
+
+    error = await desk.rpc.error("eth_sign", ADDRESS, MESSAGE)
+    for approval in waiting:
+        assert await desk.decide(approval, REJECTED)
+    await asking
+    later = desk.asks("eth_sign", ADDRESS, MESSAGE)
+    await desk.decide_next(APPROVED)
+
+    assert (error.code, error.message[:33]) == (-32005, "64 requests wait to be approved: ")
+    assert len(await later) == 132
+
+
+async def test_nobody_is_asked_about_what_would_fail_anyway(desk: Desk) -> None:
+    for params, code in [
+        ((MESSAGE, "0x00000000000000000000000000000000000000aa"), 4100),
+        (("hello", ADDRESS), -32602),
+    ]:
+        assert (await desk.rpc.error("personal_sign", *params)).code == code
+    assert (await desk.rpc.error("eth_signTransaction", {**TRANSACTION, "chainId": "0x1"})).code == -32602
+
+    assert await desk.pending(0) == []
+
+
+async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) -> None:
+    await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+    await desk.rpc.call("personal_unlockAccount", LOCKABLE, PASSPHRASE)
+    asking = [
+        desk.asks("eth_sign", LOCKABLE, MESSAGE),
+        desk.asks("eth_signTransaction", {**TRANSACTION, "from": LOCKABLE}),
+    ]
+    approvals = await desk.pending(2)
+
+    await desk.rpc.call("personal_lockAccount", LOCKABLE)
+    for approval in approvals:
+        await desk.decide(approval, APPROVED)
+
+    assert [(await refusal(each)).code for each in asking] == [4100, 4100]
+    assert desk.audit_log == b""
+
+
+async def test_a_passphrase_that_came_along_is_good_until_the_decision(desk: Desk) -> None:
+    await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+
+    asking = desk.asks("personal_sign", MESSAGE, LOCKABLE, PASSPHRASE)
+    await desk.decide_next(APPROVED)
+
+    assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == LOCKABLE
+
+
+async def test_a_transaction_is_shown_with_everything_that_was_left_open(
+    tmp_path: Path, node: FakeNode
+) -> None:
+    async with open_desk(tmp_path / "data", node_url=node.url) as desk:
+        asking = desk.asks("eth_signTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
+
+        approval = await desk.decide_next(APPROVED)
+
+        shown = orjson.loads(approval.subject)
+        assert shown["chainId"] == "0x7a69"
+        assert shown["gasPrice"] == "0x3b9aca00"
+        assert shown["gas"] == "0x15f90"
+        assert (await asking).startswith("0xf8")
+
+
+async def test_others_of_the_account_are_sent_while_one_waits(tmp_path: Path, node: FakeNode) -> None:
+    async with open_desk(tmp_path / "data", node_url=node.url) as desk:
+        waiting = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
+        [first] = await desk.pending()
+        passing = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x2"})
+        _, second = await desk.pending(2)
+
+        await desk.decide(second, APPROVED)
+        sent = await passing
+        assert not waiting.done()
+        await desk.decide(first, APPROVED)
+
+        assert len({sent, await waiting}) == 2
+        queued = [await desk.rpc.call("wallet_getQueuedTransaction", each) for each in (sent, await waiting)]
+        assert [each["nonce"] for each in queued] == ["0x0", "0x1"]
+
+
+async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
+    tmp_path: Path, node: FakeNode
+) -> None:
+    async with open_desk(tmp_path / "data", node_url=node.url) as desk:
+        asking = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
+
+        await desk.decide_next(REJECTED)
+
+        assert (await refusal(asking)).code == 4001
+        assert await desk.rpc.call("wallet_getQueuedTransaction") is None
+        assert node.sent() == []
+
+
+async def test_what_signs_nothing_waits_for_nobody(desk: Desk) -> None:
+    assert await desk.rpc.call("eth_chainId") == "0x539"
+    assert len(await desk.rpc.call("eth_accounts")) == 10
+    assert (await desk.rpc.error("eth_signFoo")).code == -32601
+
+
+async def test_nothing_waits_where_nobody_has_to_approve(tmp_path: Path) -> None:
+    async with open_desk(tmp_path / "data", approve="auto") as desk:
+        assert len(await desk.rpc.call("personal_sign", MESSAGE, ADDRESS)) == 132
+
+        assert orjson.loads(desk.audit_log)["approval"] is None
+
+
+async def test_numbers_of_any_size_are_shown_as_they_were_sent(desk: Desk) -> None:
+    typed_data = mail()
+    typed_data["types"]["Mail"].append({"name": "amount", "type": "uint256"})
+    typed_data["message"]["amount"] = 2**256 - 1
+    text = '{"jsonrpc":"2.0","id":1,"method":"eth_signTypedData_v4","params":["%s",%s]}'
+    body = text % (ADDRESS, json.dumps(typed_data))
+
+    asking = asyncio.create_task(desk.rpc.post(body.encode()))
+    approval = await desk.decide_next(APPROVED)
+
+    assert str(2**256 - 1).encode() in approval.subject
+    assert len(result_of((await asking).json)) == 132
+
+
+async def test_decided_requests_are_forgotten_after_a_while_and_waiting_ones_are_not(tmp_path: Path) -> None:
+    keeping = {"settled_request_ttl": A_DAY, "approval_timeout": 10 * A_DAY, "sweep_interval": 0.01}
+    async with open_desk(tmp_path / "data", **keeping) as desk:
+        asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+        [approval] = await desk.pending()
+
+        desk.server.clock.advance(9 * A_DAY)
+        assert await desk.decide(approval, APPROVED)
+        assert len(await asking) == 132
+
+        desk.server.clock.advance(2 * A_DAY)
+        await desk.until(approval, None)

@@ -1,0 +1,276 @@
+"""The audit log: a line for each signature before it leaves, and never a secret."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.ethereum.recovery import recover_address
+from bridge_server.ethereum.rlp import decode, number_of
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage import audit_file
+from bridge_server.storage.audit_file import AuditFile
+from bridge_server.wallet.models import Address, AuditEntry, Caller
+from tests.ethereum.typed_data_examples import mail
+from tests.support.eventually import eventually
+from tests.support.fake_node import FakeNode, open_fake_node
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
+from tests.support.server import RunningServer, running_server, server_process
+
+ADDRESS = DEVELOPMENT_ADDRESS
+KEY = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318"
+LOCKED = "0x2c7536e3605d9c16a7a3d7b1898e529396a65c23"
+PASSPHRASE = "correct horse battery staple"
+MESSAGE = f"0x{b'a message that nobody else shall read'.hex()}"
+TRANSACTION = {"from": ADDRESS, "to": LOCKED, "gas": "0x5208", "gasPrice": "0x1", "nonce": "0x0"}
+
+SIGNING: list[tuple[str, tuple[Any, ...]]] = [
+    ("personal_sign", (MESSAGE, ADDRESS)),
+    ("personal_sign", (MESSAGE, LOCKED, PASSPHRASE)),
+    ("eth_sign", (ADDRESS, MESSAGE)),
+    ("eth_signTypedData", (ADDRESS, mail())),
+    ("eth_signTypedData_v3", (ADDRESS, mail())),
+    ("eth_signTypedData_v4", (ADDRESS, mail())),
+    ("eth_signTransaction", (TRANSACTION,)),
+    ("eth_sendTransaction", ({**TRANSACTION, "chainId": "0x1"},)),
+]
+NAMES = ["message", "passphrase", "eth_sign", "typed-data", "v3", "v4", "signed", "sent"]
+
+
+@pytest.fixture
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done within a second is done at once."""
+    monkeypatch.setattr(audit_file, "_SYNC_SECONDS", 0.005)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FakeNode]:
+    """A node on the chain that the typed data is for."""
+    async with open_fake_node() as node:
+        node.results["eth_chainId"] = "0x1"
+        yield node
+
+
+@pytest.fixture
+async def server(tmp_path: Path, node: FakeNode) -> AsyncIterator[RunningServer]:
+    settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
+    async with running_server(tmp_path / "data", **settings) as server:
+        yield server
+
+
+@pytest.fixture
+async def rpc(server: RunningServer) -> RpcClient:
+    """A wallet with the development accounts, a locked one, and a node."""
+    rpc = RpcClient(server)
+    await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+    return rpc
+
+
+def lines_of(content: bytes) -> list[dict[str, Any]]:
+    """What the lines say, each of which is whole."""
+    assert content == b"" or content.endswith(b"\n")
+    return [orjson.loads(line) for line in content.splitlines()]
+
+
+def audited(server: RunningServer) -> list[dict[str, Any]]:
+    """The lines of a server's log."""
+    return lines_of(server.settings.audit_file.read_bytes())
+
+
+def signer(signed_hash: str, signature: bytes) -> str:
+    """Whose signature of the hash this is, in lower case."""
+    return recover_address(bytes.fromhex(signed_hash[2:]), signature).lower()
+
+
+def signature_in(raw: str) -> bytes:
+    """That of a legacy transaction on chain 1."""
+    fields = decode(bytes.fromhex(raw[2:]))
+    assert not isinstance(fields, bytes)
+    v, r, s = map(number_of, fields[-3:])
+    return r.to_bytes(32) + s.to_bytes(32) + bytes([v - 37])
+
+
+@pytest.mark.parametrize(("method", "params"), SIGNING, ids=NAMES)
+async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
+    rpc: RpcClient, node: FakeNode, method: str, params: tuple[Any, ...]
+) -> None:
+    answered = await rpc.call(method, *params)
+
+    [line] = audited(rpc.server)
+    account = LOCKED if LOCKED in params else ADDRESS
+    assert (line["method"], line["account"], line["at"]) == (method, account, "2027-01-15T08:00:00.000Z")
+    raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
+    signature = bytes.fromhex(answered[2:]) if raw is None else signature_in(raw)
+    assert signer(line["hash"], signature) == account
+
+
+async def test_neither_secrets_nor_messages_nor_signatures_are_in_it(rpc: RpcClient, node: FakeNode) -> None:
+    answered = [await rpc.call(method, *params) for method, params in SIGNING]
+
+    content = rpc.server.settings.audit_file.read_text()
+    signed = (*answered, *node.sent())
+    secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
+    assert content.count("\n") == len(SIGNING)
+    assert [secret for secret in secrets if secret in content] == []
+
+
+async def test_what_cannot_be_written_down_is_not_signed(tmp_path: Path, node: FakeNode) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "audit.log").symlink_to("/dev/full")
+    settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
+
+    async with running_server(tmp_path / "data", **settings) as server:
+        rpc = RpcClient(server)
+        await rpc.call("personal_importRawKey", KEY, PASSPHRASE)
+        errors = [await rpc.error(method, *params) for method, params in SIGNING]
+        stored = await rpc.call("wallet_getQueuedTransaction")
+
+    assert {(error.code, error.message) for error in errors} == {
+        (-32002, "Nothing was signed: the audit log cannot be written (No space left on device).")
+    }
+    assert stored is None
+    assert node.sent() == []
+
+
+@pytest.mark.usefixtures("prompt")
+async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "audit.log"
+    path.parent.mkdir()
+    path.symlink_to("/dev/full")
+    async with running_server(path.parent, dev_accounts=True) as server:
+        rpc = RpcClient(server)
+        assert (await rpc.error("eth_sign", ADDRESS, MESSAGE)).code == -32002
+
+        path.unlink()
+        await eventually(path_exists(path))
+
+        assert len(await rpc.call("eth_sign", ADDRESS, MESSAGE)) == 132
+        assert len(audited(server)) == 1
+
+
+async def test_what_is_refused_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
+    for method, params, code in [
+        ("eth_sign", (LOCKED, MESSAGE), 4100),
+        ("personal_sign", ("hello", ADDRESS), -32602),
+        ("eth_sendTransaction", ({**TRANSACTION, "chainId": "0x2"},), -32602),
+        ("eth_sendRawTransaction", ("0x01",), -32602),
+    ]:
+        assert (await rpc.error(method, *params)).code == code
+
+    assert audited(rpc.server) == []
+
+
+async def test_a_line_says_who_asked(tmp_path: Path) -> None:
+    page = "https://app.example.org"
+    async with running_server(tmp_path / "data", dev_accounts=True, rpc_origins=[page]) as server:
+        rpc = RpcClient(server, {"Origin": page})
+        calls = [rpc.request("eth_sign", ADDRESS, MESSAGE), rpc.request("personal_sign", MESSAGE, ADDRESS)]
+        answer = await rpc.post(orjson.dumps(calls))
+        await rpc.post(orjson.dumps(calls[0]), {"X-Request-ID": "mine-1"})
+        lines = audited(server)
+
+    assert {(line["client"], line["origin"]) for line in lines} == {("127.0.0.1", page)}
+    request_id = answer.headers["X-Request-ID"]
+    assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
+
+
+async def test_it_is_its_owners_alone_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with running_server(tmp_path / "data", dev_accounts=True) as server:
+            await RpcClient(server).call("eth_sign", ADDRESS, MESSAGE)
+
+    assert len(audited(server)) == 2
+    assert server.settings.audit_file.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_line_that_was_broken_off_spoils_no_other(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "audit.log").write_bytes(b'{"at":"2026-01-31T12:00:00.000Z","meth')
+
+    async with running_server(tmp_path / "data", dev_accounts=True) as server:
+        await RpcClient(server).call("eth_sign", ADDRESS, MESSAGE)
+
+    broken, whole, end = server.settings.audit_file.read_bytes().split(b"\n")
+    assert broken.endswith(b'"meth')
+    assert orjson.loads(whole)["method"] == "eth_sign"
+    assert end == b""
+
+
+@pytest.mark.usefixtures("prompt")
+async def test_whoever_rotates_it_renames_it(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", dev_accounts=True) as server:
+        rpc, path = RpcClient(server), server.settings.audit_file
+        await rpc.call("eth_sign", ADDRESS, MESSAGE)
+
+        rotated = path.rename(path.with_suffix(".1"))
+        await eventually(path_exists(path))
+        await rpc.call("personal_sign", MESSAGE, ADDRESS)
+
+        assert [line["method"] for line in lines_of(rotated.read_bytes())] == ["eth_sign"]
+        assert [line["method"] for line in audited(server)] == ["personal_sign"]
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("prompt")
+async def test_no_line_is_lost_or_broken_while_it_is_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    audit = AuditFile(path)
+    entry = AuditEntry(0, "eth_sign", Address(ADDRESS), "0x00", Caller("127.0.0.1"))
+
+    def append_many() -> None:
+        for _ in range(3_000):
+            audit.append(entry)
+
+    async with audit.opened():
+        with ThreadPoolExecutor(2) as threads:
+            writers = [asyncio.wrap_future(threads.submit(append_many)) for _ in range(2)]
+            rotated: list[Path] = []
+            while not all(writer.done() for writer in writers):
+                rotated.append(path.rename(path.with_suffix(f".{len(rotated)}")))
+                await eventually(path_exists(path))
+            await asyncio.gather(*writers)
+    lines = chain.from_iterable(lines_of(file.read_bytes()) for file in (*rotated, path))
+
+    assert len(list(lines)) == 6_000
+    with pytest.raises(UnavailableError):
+        audit.append(entry)
+
+
+async def test_every_answer_has_its_line_though_the_server_is_killed(tmp_path: Path) -> None:
+    answered: list[str] = []
+
+    async def sign(client: aiohttp.ClientSession, url: str) -> None:
+        body = {"jsonrpc": "2.0", "id": 1, "method": "personal_sign", "params": [MESSAGE, ADDRESS]}
+        while True:
+            async with client.post(url, json=body) as response:
+                assert result_of(orjson.loads(await response.read()))
+                answered.append(response.headers["X-Request-ID"])
+
+    async def enough() -> bool:
+        return len(answered) >= 200
+
+    with server_process(tmp_path / "data", "--dev-accounts") as server:
+        async with aiohttp.ClientSession() as client:
+            clients = [asyncio.create_task(sign(client, server.facts["rpc_url"])) for _ in range(4)]
+            await eventually(enough)
+            server.kill()
+            await asyncio.wait(clients)
+    lines = lines_of((tmp_path / "data" / "audit.log").read_bytes())
+
+    assert all(isinstance(each.exception(), aiohttp.ClientError) for each in clients)
+    assert set(answered) <= {line["request_id"] for line in lines}
+
+
+def path_exists(path: Path) -> Callable[[], Awaitable[bool]]:
+    """A condition to wait for."""
+
+    async def holds() -> bool:
+        return await asyncio.to_thread(path.exists)
+
+    return holds

@@ -1,0 +1,645 @@
+"""Nothing that was asked for is lost: nodes that are down, killed, forgetful; servers that end in between."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.kernel.background import running
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.storage.audit_file import AuditFile
+from bridge_server.storage.wallet_store import SqlTransactionStore
+from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
+from bridge_server.wallet.models import ApprovalState, AuditEntry
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
+from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
+from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, transaction
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as fake:
+        yield fake
+
+
+@pytest.fixture
+async def rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, fake.url) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def idle_rig(fake: FakeNode, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Nothing is sent in the background unless the test begins it."""
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def anvil(tmp_path: Path) -> AsyncIterator[Anvil]:
+    async with open_anvil(tmp_path) as anvil:
+        yield anvil
+
+
+@needs_anvil
+async def test_a_node_that_is_down_from_the_start_gets_it_later(anvil: Anvil, tmp_path: Path) -> None:
+    anvil.kill()
+    clock = ManualClock()
+    async with open_rig(tmp_path, anvil.url, clock) as rig:
+        assert await rig.send() == ZERO_HASH
+        queued = await rig.queued(transaction())
+        assert (queued["state"], queued["hash"], queued["nonce"]) == ("queued", None, None)
+        assert await rig.waiting() == [queued]
+
+        await anvil.start()
+        clock.advance(61)
+        sent = await rig.until("arrived", queued["id"])
+
+        assert (await anvil.receipt(sent["hash"]))["to"] == BOB
+        assert await rig.waiting() == []
+
+
+@needs_anvil
+async def test_what_is_queued_is_sent_in_its_order(anvil: Anvil, tmp_path: Path) -> None:
+    anvil.kill()
+    clock = ManualClock()
+    async with open_rig(tmp_path, anvil.url, clock) as rig:
+        for number in range(10):
+            await rig.send(value=hex(number))
+
+        await anvil.start()
+        clock.advance(61)
+        await anvil.count(ALICE, 10)
+
+        nonces = [(await rig.queued(transaction(value=hex(number))))["nonce"] for number in range(10)]
+        assert nonces == [hex(number) for number in range(10)]
+
+
+@needs_anvil
+async def test_a_node_that_was_killed_and_is_back_gets_the_same_bytes(anvil: Anvil, tmp_path: Path) -> None:
+    clock = ManualClock()
+    anvil.kill()
+    async with open_fake_node(anvil.port) as dying, open_rig(tmp_path, dying.url, clock) as rig:
+        dying.at("eth_sendRawTransaction", *[drop] * 3)
+        assert await rig.send(gasPrice="0xb2d05e00") == ZERO_HASH
+        (raw,) = set(dying.sent())
+        signed = await rig.queued()
+        assert signed["state"] == "signed"
+    await anvil.start()
+
+    async with open_rig(tmp_path, anvil.url, clock) as rig:
+        clock.advance(61)
+        sent = await rig.until("arrived")
+
+        assert sent["hash"] == signed["hash"]
+        found = await anvil.call("eth_getRawTransactionByHash", sent["hash"])
+        assert found == raw
+
+
+@needs_anvil
+async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
+    anvil: Anvil, tmp_path: Path
+) -> None:
+    """The answer is lost on its way: the node has it, and the wallet does not know."""
+    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
+        await rig.send()
+        stored = await rig.queued()
+        await rig.wallet.transactions.send_again([stored["id"]], rig.clock.now_ms())
+    await anvil.receipt(stored["hash"])
+    anvil.stop()
+    await anvil.start()
+
+    async with open_rig(tmp_path, anvil.url) as rig:
+        await rig.until("mined", stored["hash"])
+
+    assert await anvil.call("eth_getTransactionCount", ALICE, "latest") == "0x1"
+
+
+@needs_anvil
+async def test_a_node_that_came_back_with_nothing_gets_it_again(anvil: Anvil, tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with open_rig(tmp_path, anvil.url, clock) as rig:
+        await anvil.call("evm_setAutomine", False)
+        first, second = await rig.send(), await rig.send(value="0x2")
+        anvil.kill()
+        await anvil.start(keeps_state=False)
+        assert await anvil.call("eth_getTransactionByHash", first) is None
+
+        clock.advance(61)
+
+        for each in (first, second):
+            await anvil.receipt(each)
+        clock.advance(61)
+        await rig.until("mined", first)
+        await rig.until("mined", second)
+
+
+@needs_anvil
+async def test_of_a_hundred_sends_around_the_death_of_the_node_each_arrives_once(
+    anvil: Anvil, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, anvil.url) as rig:
+        await anvil.call("evm_setAutomine", False)
+        sends = [asyncio.create_task(rig.send(value=hex(number))) for number in range(100)]
+        await asyncio.wait(sends[:30])
+        anvil.kill()
+        answers = await asyncio.gather(*sends)
+        assert ZERO_HASH in answers
+        await anvil.start(keeps_state=False)
+
+        rig.clock.advance(61)
+        await anvil.count(ALICE, 100)
+
+        found = [await rig.queued(transaction(value=hex(number))) for number in range(100)]
+        assert {int(each["nonce"], 16) for each in found} == set(range(100))
+        told = [(each["hash"], answer) for each, answer in zip(found, answers, strict=True)]
+        assert all(answer in (ZERO_HASH, transaction_hash) for transaction_hash, answer in told)
+        for each in found:
+            assert await anvil.call("eth_getTransactionReceipt", each["hash"]) is not None
+
+
+@needs_anvil
+async def test_what_is_on_the_chain_is_done(anvil: Anvil, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, anvil.url) as rig:
+        sent = await rig.send()
+        await anvil.receipt(sent)
+        assert (await rig.queued(sent))["state"] == "sent"
+
+        rig.clock.advance(61)
+        await rig.until("mined", sent)
+
+        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 0
+        rig.clock.advance(rig.settings.settled_request_ttl + 1)
+        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 1
+        assert await rig.queued(sent) is None
+
+
+async def test_the_hash_is_told_once_the_node_has_it(rig: Rig, fake: FakeNode) -> None:
+    fake.at("eth_sendRawTransaction", hang)
+    sending = asyncio.create_task(rig.send())
+    await fake.asked("eth_sendRawTransaction")
+
+    signed = await rig.queued()
+    assert signed["state"] == "signed"
+    assert not sending.done()
+    fake.at("eth_sendRawTransaction", says(-32000, "already known"))
+    fake.released.set()
+
+    assert await sending in (signed["hash"], ZERO_HASH)
+
+
+ALREADY_KNOWN = [
+    (-32000, "already known"),
+    (-32000, "known transaction: 5ab1"),
+    (-32003, "transaction already imported"),
+    (-32010, "AlreadyKnown"),
+    (-32000, "Known transaction"),
+    (-32010, "Transaction with the same hash was already imported."),
+    (-32000, "ALREADY_EXISTS: already known"),
+    (-32000, "existing tx with same hash"),
+]
+
+
+@pytest.mark.parametrize(("code", "message"), ALREADY_KNOWN)
+async def test_that_the_node_has_it_already_is_success(
+    rig: Rig, fake: FakeNode, code: int, message: str
+) -> None:
+    fake.results["eth_sendRawTransaction"] = RpcFailure(code, message)
+
+    sent = await rig.send()
+
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
+REFUSALS = [
+    (-32000, "nonce too low: next nonce 5, tx nonce 0"),
+    (-32000, "replacement transaction underpriced"),
+    (-32000, "could not replace existing tx"),
+    (-32000, "insufficient funds for gas * price + value: balance 0, tx cost 5, overshot 5"),
+    (-32003, "Insufficient funds for gas * price + value"),
+    (-32010, "InsufficientFunds, Account balance: 0, cumulative cost: 1"),
+    (-32010, "OldNonce, Current nonce: 4, nonce of rejected tx: 1"),
+    (-32010, "FeeTooLow"),
+    (-32001, "Nonce too low"),
+    (-32004, "Upfront cost exceeds account balance"),
+    (-32005, "Transaction gas limit exceeds block gas limit"),
+    (-32000, "intrinsic gas too low"),
+    (-32603, "Nonce too low. Expected nonce to be 5 but got 4."),
+    (-32602, "invalid argument 0: rlp"),
+    (-32601, "the method eth_sendRawTransaction does not exist"),
+    (3, "execution reverted"),
+]
+
+
+@pytest.mark.parametrize(("code", "message"), REFUSALS)
+async def test_a_refusal_is_told_with_the_nodes_words_and_frees_the_nonce(
+    rig: Rig, fake: FakeNode, code: int, message: str
+) -> None:
+    fake.at("eth_sendRawTransaction", says(code, message, {"reason": "x"}))
+
+    with pytest.raises(TransactionRefusedError) as refused:
+        await rig.send()
+
+    assert refused.value.detail == message
+    assert (await rig.queued())["error"] == message
+    sent = await rig.queued(await rig.send())
+    assert (sent["state"], sent["nonce"]) == ("sent", "0x0")
+
+
+async def test_what_the_node_refuses_and_has_is_sent(rig: Rig, fake: FakeNode) -> None:
+    fake.results["eth_sendRawTransaction"] = RpcFailure(-32000, "nonce too low")
+    fake.results["eth_getTransactionByHash"] = {"hash": "0x1"}
+
+    sent = await rig.send()
+
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
+PASSING = [
+    says(-32603, "Internal error"),
+    says(-32005, "rate limit exceeded"),
+    says(-32005, "daily request count exceeded, request rate limited"),
+    says(-32000, "txpool is full"),
+    says(-32002, "resource unavailable"),
+    says(-32000, "request timed out"),
+    body("busy", 503),
+    body("slow down", 429),
+    body("<html>"),
+    body('{"jsonrpc":"2.0","id":1}'),
+]
+
+
+@pytest.mark.parametrize("answer", PASSING, ids=range(len(PASSING)))
+async def test_what_passes_is_no_refusal_and_the_same_bytes_come_again(
+    idle_rig: Rig, fake: FakeNode, answer: Any
+) -> None:
+    rig = idle_rig
+    fake.at("eth_sendRawTransaction", answer)
+
+    assert await rig.send() == ZERO_HASH
+    signed = await rig.queued()
+    assert (signed["state"], signed["attempts"]) == ("signed", 1)
+    assert signed["error"]
+
+    async with running(rig.wallet.broadcaster.run_forever()):
+        sent = await rig.until("arrived", signed["id"])
+    assert sent["hash"] == signed["hash"]
+    assert len(set(fake.sent())) == 1
+    assert sent["error"] is None
+
+
+async def test_a_node_that_does_not_say_whether_it_has_it_is_asked_again(rig: Rig, fake: FakeNode) -> None:
+    fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
+    fake.at("eth_getTransactionByHash", says(-32603, "busy"))
+
+    assert await rig.send() == ZERO_HASH
+
+    rig.clock.advance(61)
+    await rig.until("arrived")
+
+
+async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode) -> None:
+    rig = idle_rig
+    fake.results["eth_sendRawTransaction"] = RpcFailure(-32603, "no")
+    await rig.send()
+
+    async with running(rig.wallet.broadcaster.run_forever()):
+        # The connection that was just opened is a reason to try again at once.
+        for attempts, seconds in enumerate([2, 4, 8, 16, 32, 60, 60], 2):
+            stored = await rig.until_attempt(attempts)
+            assert stored.next_attempt_at_ms == rig.clock.now_ms() + seconds * 1_000
+            rig.clock.advance(seconds)
+
+
+async def test_a_queued_one_that_the_node_refuses_is_refused(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url) as rig:
+        assert await rig.send() == ZERO_HASH
+        assert await rig.send(chainId="0x1", value="0x2") == ZERO_HASH
+
+        async with open_fake_node(fake.port) as fake:
+            fake.results["eth_sendRawTransaction"] = RpcFailure(-32000, "insufficient funds")
+            rig.clock.advance(61)
+
+            assert (await rig.until("refused", transaction()))["error"] == "insufficient funds"
+            other = await rig.until("refused", transaction(chainId="0x1", value="0x2"))
+            assert "the wallet is on chain 0x7a69" in other["error"]
+
+
+async def test_a_queued_one_waits_until_its_account_is_unlocked(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, light_kdf=True) as rig:
+        address = await rig.wallet.accounts.create("secret")
+        await rig.wallet.accounts.unlock(address, "secret", 0)
+        await rig.send(from_=address)
+        rig.wallet.accounts.lock(address)
+
+        async with open_fake_node(fake.port):
+            rig.clock.advance(61)
+
+            async def is_held_up() -> bool:
+                return "is locked" in ((await rig.queued(address))["error"] or "")
+
+            await eventually(is_held_up)
+            await rig.wallet.accounts.unlock(address, "secret", 0)
+            rig.wallet.broadcaster.wake()
+            await rig.until("arrived", address)
+
+
+async def test_those_behind_a_dead_node_do_not_each_wait_for_it(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=0.3) as rig:
+        fake.at("eth_chainId", *[hang] * 50)
+
+        sent = await asyncio.gather(*(rig.send(gasPrice="0x1", value=hex(each)) for each in range(50)))
+
+        assert sent == [ZERO_HASH] * 50
+        assert fake.methods == ["eth_chainId"]
+
+
+async def test_a_node_on_another_chain_is_sent_nothing(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url, chain_id=1) as rig:
+        with pytest.raises(WrongChainError):
+            await rig.send()
+        with pytest.raises(WrongChainError):
+            await rig.send(gasPrice="0x1", nonce="0x0")
+        raw = await rig.sign(gasPrice="0x1", nonce="0x0")
+        with pytest.raises(WrongChainError):
+            await rig.send_raw(raw)
+
+        assert fake.sent() == []
+        assert [line["method"] for line in rig.audited()] == ["eth_signTransaction"]
+        assert await rig.waiting() == []
+
+
+async def test_what_was_asked_for_on_one_chain_does_not_go_to_another(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with open_fake_node() as fake, open_rig(tmp_path, fake.url, clock, broadcasts=False) as rig:
+        await rig.wallet.node.chain_id()
+        fake.at("eth_sendRawTransaction", says(-32603, "later"))
+        await rig.send()
+        fake.at("eth_gasPrice", *[drop] * 3)
+        await rig.send(value="0x2")
+        assert [each["state"] for each in await rig.waiting()] == ["signed", "queued"]
+
+    async with open_fake_node() as other:
+        other.results["eth_chainId"] = "0x1"
+        async with open_rig(tmp_path, other.url, clock) as rig:
+            clock.advance(61)
+
+            async def are_held_up() -> bool:
+                errors = [each["error"] for each in await rig.waiting()]
+                return errors == ["It is for chain 31337, and the wallet is on chain 1."] * 2
+
+            await eventually(are_held_up)
+            assert other.sent() == []
+
+
+async def test_a_caller_that_leaves_takes_nothing_along(rig: Rig, fake: FakeNode) -> None:
+    fake.at("eth_sendRawTransaction", hang)
+    sending = asyncio.create_task(rig.send())
+    await fake.asked("eth_sendRawTransaction")
+    sending.cancel()
+    await asyncio.wait([sending])
+    signed = await rig.queued()
+    assert signed["state"] == "signed"
+
+    rig.clock.advance(2)
+
+    assert (await rig.until("arrived"))["hash"] == signed["hash"]
+    assert len(set(fake.sent())) == 1
+
+
+async def test_a_server_that_stops_in_mid_broadcast_sends_the_same_bytes_when_it_is_back(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    clock = ManualClock()
+    async with open_rig(tmp_path, fake.url, clock) as rig:
+        fake.at("eth_sendRawTransaction", hang)
+        sending = asyncio.create_task(rig.send())
+        await fake.asked("eth_sendRawTransaction")
+        rig.stopping.close()
+        assert await sending == ZERO_HASH
+
+    clock.advance(61)
+    async with open_rig(tmp_path, fake.url, clock) as rig:
+        await rig.until("arrived")
+
+    assert len(fake.sent()) == 2
+    assert len(set(fake.sent())) == 1
+
+
+async def test_what_waits_for_the_node_is_woken_when_it_is_back(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url) as rig:
+        assert await rig.send() == ZERO_HASH
+        rig.clock.advance(40)  # several attempts: the next is far away
+
+        async def tried() -> bool:
+            return bool((await rig.queued())["attempts"])
+
+        await eventually(tried)
+        async with open_fake_node(fake.port):
+            await rig.wallet.node.chain_id()
+
+            await rig.until("arrived")
+
+
+async def test_what_cannot_be_audited_is_neither_signed_nor_stored(
+    rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: AuditFile, __: AuditEntry) -> None:
+        raise UnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AuditFile, "append", fail)
+        for attempt in (rig.send, rig.sign):
+            with pytest.raises(UnavailableError, match="the disk is full"):
+                await attempt()
+
+    assert await rig.queued() is None
+    assert fake.sent() == []
+    assert (await rig.queued(await rig.send()))["nonce"] == "0x0"
+
+
+@pytest.mark.parametrize("settling", ["settle_sent", "settle_refused", "postpone"])
+async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
+    rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, settling: str
+) -> None:
+    if settling != "settle_sent":
+        code = -32000 if settling == "settle_refused" else -32603
+        fake.at("eth_sendRawTransaction", says(code, "sorry"))
+
+    async def fail(*_: object, **__: object) -> None:
+        raise UnavailableError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlTransactionStore, settling, fail)
+        if settling == "settle_refused":
+            with pytest.raises(TransactionRefusedError):
+                await rig.send()
+        else:
+            assert (await rig.send() == ZERO_HASH) == (settling == "postpone")
+
+    rig.clock.advance(61)
+    await rig.until("arrived")
+    assert len(set(fake.sent())) == 1
+
+
+async def test_what_is_signed_elsewhere_waits_for_a_node_too(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url) as rig:
+        assert await rig.send_raw(RAW) == ZERO_HASH
+        assert await rig.send_raw(RAW_FOR_CHAIN_1) == ZERO_HASH
+        assert (await rig.queued(RAW))["state"] == "signed"
+
+        async with open_fake_node(fake.port) as fake:
+            rig.clock.advance(61)
+            await rig.until("arrived", RAW)
+
+            async def is_held_up() -> bool:
+                return "is for chain 1," in (await rig.queued(RAW_FOR_CHAIN_1))["error"]
+
+            await eventually(is_held_up)
+            assert fake.sent() == [RAW]
+
+
+@pytest.mark.parametrize("error", [UnavailableError("the disk is full"), RuntimeError("a defect")])
+async def test_the_broadcaster_outlives_whatever_fails(
+    idle_rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    rig = idle_rig
+    fake.at("eth_sendRawTransaction", says(-32603, "later"))
+    await rig.send()
+    failures = 0
+
+    async def fail(*_: object) -> None:
+        nonlocal failures
+        failures += 1
+        raise error
+
+    async def failed_twice() -> bool:
+        return failures > 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqlTransactionStore, "owed", fail)
+        working = asyncio.create_task(rig.wallet.broadcaster.run_forever())
+        await eventually(failed_twice)
+
+    rig.clock.advance(61)
+    await rig.until("arrived")
+    working.cancel()
+    await asyncio.wait([working])
+
+
+@pytest.mark.parametrize("answer", [RpcFailure(-32000, "no"), "many", None])
+async def test_a_node_that_does_not_count_leaves_everything_as_it_is(
+    rig: Rig, fake: FakeNode, answer: object
+) -> None:
+    sent = await rig.send()
+    fake.results["eth_getTransactionCount"] = answer
+    asked = fake.methods.count("eth_getTransactionCount")
+
+    rig.clock.advance(61)
+    await fake.asked("eth_getTransactionCount", asked + 1)
+    rig.clock.advance(61)
+    await fake.asked("eth_getTransactionCount", asked + 2)
+
+    assert (await rig.queued(sent))["state"] == "sent"
+
+
+async def approve(rig: Rig, state: ApprovalState) -> bytes:
+    """Decide on the request that waits; returns what it would sign."""
+
+    async def one_waits() -> bool:
+        return len(await rig.approval_store.pending(rig.clock.now_ms())) == 1
+
+    await eventually(one_waits)
+    (approval,) = await rig.approval_store.pending(rig.clock.now_ms())
+    await rig.approval_store.decide(approval.approval_id, state, rig.clock.now_ms())
+    rig.wallet.approvals.look_again()
+    return approval.subject
+
+
+async def test_what_is_queued_is_approved_when_it_is_filled_in(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, approve="queue") as rig:
+        assert await rig.send() == ZERO_HASH
+
+        async with open_fake_node(fake.port):
+            rig.clock.advance(61)
+            subject = await approve(rig, ApprovalState.APPROVED)
+
+            assert b'"gasPrice":"0x3b9aca00"' in subject
+            await rig.until("arrived")
+            assert rig.audited()[0]["approval"]
+
+
+async def test_what_is_queued_and_rejected_is_refused(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, approve="queue") as rig:
+        await rig.send()
+
+        async with open_fake_node(fake.port) as fake:
+            rig.clock.advance(61)
+            await approve(rig, ApprovalState.REJECTED)
+
+            assert (await rig.until("refused"))["error"] == "The request was rejected."
+            assert fake.sent() == []
+
+
+async def test_what_waits_to_be_approved_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, clock, approve="queue") as rig:
+        await rig.send()
+        async with open_fake_node(fake.port):
+            clock.advance(61)
+
+            async def one_waits() -> bool:
+                return len(await rig.approval_store.pending(clock.now_ms())) == 1
+
+            await eventually(one_waits)
+            rig.stopping.close()
+
+    async with open_fake_node(fake.port), open_rig(tmp_path, fake.url, clock, approve="queue") as rig:
+        await rig.wallet.approvals.forget_waiting()
+        clock.advance(61)
+        await approve(rig, ApprovalState.APPROVED)
+        await rig.until("arrived")
+
+
+async def test_a_human_who_takes_his_time_keeps_nobody_else_waiting(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url, approve="queue") as rig:
+        first = asyncio.create_task(rig.send(value="0x1"))
+
+        async def waits() -> bool:
+            return bool(await rig.approval_store.pending(rig.clock.now_ms()))
+
+        await eventually(waits)
+        (undecided,) = await rig.approval_store.pending(rig.clock.now_ms())
+        second = asyncio.create_task(rig.send(value="0x2"))
+
+        async def both_wait() -> bool:
+            return len(await rig.approval_store.pending(rig.clock.now_ms())) == 2
+
+        await eventually(both_wait)
+        (_, decided) = await rig.approval_store.pending(rig.clock.now_ms())
+        now_ms = rig.clock.now_ms()
+        await rig.approval_store.decide(decided.approval_id, ApprovalState.APPROVED, now_ms)
+        rig.wallet.approvals.look_again()
+
+        assert (await rig.queued(await second))["nonce"] == "0x0"
+        await rig.approval_store.decide(undecided.approval_id, ApprovalState.APPROVED, now_ms)
+        rig.wallet.approvals.look_again()
+        await first

@@ -1,0 +1,131 @@
+"""Calls that are not the wallet's: the node answers them, those of a batch in one request."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
+from tests.support.server import running_server
+
+MESSAGE = "0x68656c6c6f"
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as node:
+        node.results |= {"eth_blockNumber": "0x10", "eth_getBalance": "0x20"}
+        yield node
+
+
+@pytest.fixture
+async def rpc(node: FakeNode, tmp_path: Path) -> AsyncIterator[RpcClient]:
+    """A wallet with a node."""
+    async with running_server(tmp_path / "data", dev_accounts=True, node_url=node.url) as server:
+        yield RpcClient(server)
+
+
+def forwarded(node: FakeNode) -> list[list[str]]:
+    """The methods that were passed on, by request."""
+    return [request.methods for request in node.requests if "eth_chainId" not in request.methods]
+
+
+async def test_a_call_is_passed_on_alone(rpc: RpcClient, node: FakeNode) -> None:
+    balance = await rpc.call("eth_getBalance", DEVELOPMENT_ADDRESS, "latest")
+
+    assert balance == "0x20"
+    [request] = [each for each in node.requests if each.methods == ["eth_getBalance"]]
+    assert not request.is_batch
+    assert request.calls[0]["params"] == [DEVELOPMENT_ADDRESS, "latest"]
+
+
+async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_their_places(
+    rpc: RpcClient, node: FakeNode
+) -> None:
+    answers = await rpc.batch(
+        [
+            ("eth_blockNumber",),
+            ("personal_sign", MESSAGE, DEVELOPMENT_ADDRESS),
+            ("eth_getBalance", DEVELOPMENT_ADDRESS, "latest"),
+            ("personal_nope",),
+            ("eth_blockNumber",),
+        ]
+    )
+
+    assert forwarded(node) == [["eth_blockNumber", "eth_getBalance", "eth_blockNumber"]]
+    assert [result_of(answers[place]) for place in (0, 2, 4)] == ["0x10", "0x20", "0x10"]
+    assert len(result_of(answers[1])) == 132
+    assert answers[3]["error"]["code"] == -32601
+
+
+async def test_the_ids_are_the_clients(rpc: RpcClient) -> None:
+    calls = [{**rpc.request("eth_blockNumber"), "id": number} for number in ("a", None, 7, "a")]
+
+    assert [answer["id"] for answer in await rpc.send(calls)] == ["a", None, 7, "a"]
+
+
+async def test_an_error_of_the_nodes_stays_as_it_is(rpc: RpcClient, node: FakeNode) -> None:
+    node.results["eth_call"] = RpcFailure(3, "execution reverted", {"deep": ["0x08c379a0"]})
+
+    alone = await rpc.error("eth_call", {})
+    [in_batch, other] = await rpc.batch([("eth_call", {}), ("eth_blockNumber",)])
+
+    assert (alone.code, alone.message, alone.data) == (3, "execution reverted", {"deep": ["0x08c379a0"]})
+    assert in_batch["error"] == {"code": 3, "message": alone.message, "data": alone.data}
+    assert result_of(other) == "0x10"
+
+
+async def test_parameters_arrive_as_they_were_sent(rpc: RpcClient, node: FakeNode) -> None:
+    named = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber", "params": {"text": "é", "float": 1.5}}
+    bare = {"jsonrpc": "2.0", "id": 1, "method": "eth_blockNumber"}
+
+    await rpc.send(named)
+    await rpc.send(bare)
+
+    calls = [request.calls[0] for request in node.requests if request.methods == ["eth_blockNumber"]]
+    assert calls[0]["params"] == named["params"]
+    assert "params" not in calls[1] or calls[1]["params"] == []
+
+
+async def test_integers_of_any_size_are_passed_on(rpc: RpcClient) -> None:
+    body = json.dumps(rpc.request("eth_getBalance", 2**200)).encode()
+
+    assert result_of((await rpc.post(body)).json) == "0x20"
+
+
+async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, node: FakeNode) -> None:
+    notification = rpc.request("eth_blockNumber")
+    del notification["id"]
+
+    answer = await rpc.post(orjson.dumps([notification]))
+
+    assert answer.status == 204
+    assert forwarded(node) == [["eth_blockNumber"]]
+
+
+@pytest.mark.parametrize("method", ["personal_sendTransaction", "wallet_addEthereumChain", "eth_signX"])
+async def test_what_sounds_like_the_wallets_never_reaches_the_node(
+    rpc: RpcClient, node: FakeNode, method: str
+) -> None:
+    assert (await rpc.error(method)).code == -32601
+    assert method not in node.methods
+
+
+async def test_typed_data_for_another_chain_than_the_nodes_is_refused(rpc: RpcClient, node: FakeNode) -> None:
+    document = {
+        "types": {"EIP712Domain": [{"name": "chainId", "type": "uint256"}]},
+        "primaryType": "EIP712Domain",
+        "domain": {"chainId": 1},
+        "message": {},
+    }
+    node_chain = int(node.results["eth_chainId"], 16)
+
+    error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
+
+    assert error.code == -32602
+    assert f"chain {node_chain}" in error.message
+    document["domain"] = {"chainId": node_chain}
+    assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)

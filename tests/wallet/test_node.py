@@ -1,0 +1,413 @@
+"""The node's client: what is asked, on which connection, and what is made of every answer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import orjson
+import pytest
+import structlog
+
+from bridge_server.kernel.stopping import Stopping
+from bridge_server.wallet import node_line
+from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
+from bridge_server.wallet.models import RpcCall
+from bridge_server.wallet.node import Node
+from tests.support.fake_node import Answer, FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
+
+PRICE = RpcCall("eth_gasPrice", [])
+SEND = RpcCall("eth_sendRawTransaction", ["0x01"])
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as fake:
+        yield fake
+
+
+@asynccontextmanager
+async def node_at(
+    url: str | None, chain_id: int | None = None, timeout_seconds: float = 5.0
+) -> AsyncIterator[Node]:
+    async with Node(url, timeout_seconds, "tests", Stopping(0), chain_id) as node:
+        yield node
+
+
+@pytest.fixture
+async def node(fake: FakeNode) -> AsyncIterator[Node]:
+    async with node_at(fake.url) as node:
+        yield node
+
+
+async def test_the_chain_is_the_nodes_and_stays(node: Node, fake: FakeNode) -> None:
+    assert node.known_chain_id is None
+    assert await node.chain_id() == 31_337
+    fake.results["eth_chainId"] = "0x1"
+
+    assert await node.chain_id() == 31_337
+    assert node.known_chain_id == 31_337
+
+
+async def test_a_chain_that_is_set_is_not_asked_for(fake: FakeNode) -> None:
+    async with node_at(fake.url, chain_id=5) as node:
+        assert await node.chain_id() == 5
+
+    assert fake.requests == []
+
+
+async def test_without_a_node_there_is_no_chain_and_no_answer() -> None:
+    async with node_at(None) as node:
+        with pytest.raises(NoChainError):
+            await node.chain_id()
+        with pytest.raises(NoNodeError, match="set node_url"):
+            await node.forward([PRICE])
+        with pytest.raises(NoNodeError, match="set node_url"):
+            await node.ask([PRICE])
+
+
+async def test_every_connection_is_asked_for_its_chain_before_anything_else(
+    node: Node, fake: FakeNode
+) -> None:
+    await asyncio.gather(*(node.ask([SEND]) for _ in range(40)))
+
+    first: dict[object, list[str]] = {}
+    for request in fake.requests:
+        first.setdefault(request.connection, []).extend(request.methods)
+    assert len(first) > 1
+    assert {methods[0] for methods in first.values()} == {"eth_chainId"}
+    assert all(methods.count("eth_chainId") == 1 for methods in first.values())
+    assert fake.methods.count("eth_sendRawTransaction") == 40
+
+
+async def test_a_connection_that_reads_is_not_used_to_send(node: Node, fake: FakeNode) -> None:
+    await node.forward([PRICE])
+    await node.ask([SEND])
+
+    reading, checking, sending = fake.requests
+    assert reading.connection is not checking.connection
+    assert checking.connection is sending.connection
+    assert checking.methods == ["eth_chainId"]
+
+
+async def test_after_a_connection_was_closed_the_next_is_asked_for_its_chain(
+    node: Node, fake: FakeNode
+) -> None:
+    await node.ask([SEND])
+    fake.at("eth_sendRawTransaction", drop)
+
+    await node.ask([SEND])
+
+    assert fake.methods == ["eth_chainId", *["eth_sendRawTransaction"] * 2, "eth_chainId", SEND.method]
+
+
+async def test_nothing_is_sent_to_a_node_on_another_chain(fake: FakeNode) -> None:
+    async with node_at(fake.url, chain_id=1) as node:
+        for _ in range(2):
+            with pytest.raises(WrongChainError, match="The node is on chain 31337 and the wallet on chain 1"):
+                await node.ask([SEND])
+
+        assert await node.forward([PRICE]) != []
+
+    assert fake.sent() == []
+
+
+async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connection(
+    node: Node, fake: FakeNode
+) -> None:
+    await node.ask([SEND])
+    fake.results["eth_chainId"] = "0x1"
+    fake.at("eth_sendRawTransaction", drop)
+
+    with pytest.raises(WrongChainError):
+        await node.ask([SEND])
+
+    fake.results["eth_chainId"] = "0x7a69"
+    await node.ask([SEND])
+    assert len(fake.sent()) == 3
+
+
+async def test_a_node_that_closes_every_connection_is_not_sent_to(node: Node, fake: FakeNode) -> None:
+    fake.closes_connections = True
+
+    with pytest.raises(NoNodeError, match="closes every connection"):
+        await node.ask([SEND])
+
+    assert fake.sent() == []
+
+
+async def test_listeners_hear_of_each_new_connection(node: Node, fake: FakeNode) -> None:
+    heard: list[None] = []
+    node.on_connected(lambda: heard.append(None))
+
+    await node.ask([PRICE])
+    await node.ask([PRICE])
+    assert len(heard) == 1
+    fake.at("eth_gasPrice", drop)
+    await node.ask([PRICE])
+
+    assert len(heard) == 2
+
+
+async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: FakeNode) -> None:
+    await node.forward([PRICE])
+    await node.forward([PRICE, RpcCall("eth_call", {"named": 2**70}), RpcCall("web3_sha3", None)])
+
+    alone, batch = fake.requests
+    assert alone.calls == [{"jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": []}]
+    assert [call.get("params") for call in batch.calls] == [[], {"named": float(2**70)}, None]
+    assert "params" not in batch.calls[2]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"jsonrpc":"2.0","id":1,"result":%s}',
+        '{"jsonrpc":"2.0","id":1,"result": %s }\n',
+        '{"jsonrpc":"2.0","result":%s,"id":1}',
+        ' {\n "id" : 1 ,\t"result" : %s , "jsonrpc" : "2.0" } ',
+        '{"jsonrpc":"2.0","id":1,"result":%s,"error":null}',
+        '{"jsonrpc":"2.0","id":1,"error":null,"result":%s}',
+        '{"jsonrpc":"2.0","id":"1","result":%s,"usage":{"a":[1]}}',
+    ],
+)
+@pytest.mark.parametrize(
+    "result", ['"0x1"', "null", '{"a": 1.50, "b":[1e3,123456789012345678901234567890], "a\\u0041":"}"}', "[]"]
+)
+async def test_results_are_passed_on_as_they_were_written(
+    node: Node, fake: FakeNode, answer: str, result: str
+) -> None:
+    fake.script.append(body(answer % result))
+
+    (passed,) = await node.forward([PRICE])
+
+    assert orjson.dumps(passed).strip() == result.encode()
+
+
+async def test_errors_are_passed_on_with_their_data(node: Node, fake: FakeNode) -> None:
+    data = '{"reason": 1.0, "n":123456789012345678901234567890}'
+    error = f'{{"code":3,"message":"execution reverted","data":{data}}}'
+    fake.script.append(body(f'{{"jsonrpc":"2.0","id":1,"error":{error}}}'))
+
+    (passed,) = await node.forward([PRICE])
+
+    assert isinstance(passed, NodeError)
+    assert (passed.rpc_code, passed.detail, passed.has_data) == (3, "execution reverted", True)
+    assert orjson.dumps(passed.data) == data.encode()
+
+
+async def test_an_error_without_data_has_none_and_null_is_data(node: Node, fake: FakeNode) -> None:
+    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}'))
+    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no","data":null}}'))
+
+    (without,), (with_null,) = await node.forward([PRICE]), await node.forward([PRICE])
+
+    assert isinstance(without, NodeError)
+    assert isinstance(with_null, NodeError)
+    assert (without.has_data, with_null.has_data) == (False, True)
+
+
+async def test_an_error_that_is_none_is_made_one(node: Node, fake: FakeNode) -> None:
+    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}'))
+
+    (error,) = await node.forward([PRICE])
+
+    assert isinstance(error, NodeError)
+    assert (error.rpc_code, error.detail) == (-32603, "The node gave no reason.")
+
+
+async def test_a_batch_is_put_into_order_and_what_is_left_out_is_an_error(node: Node, fake: FakeNode) -> None:
+    fake.script.append(
+        body(
+            '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
+            ' {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}]'
+        )
+    )
+
+    first, second, third = await node.forward([PRICE] * 3)
+
+    assert isinstance(first, NodeError)
+    assert isinstance(second, NodeError)
+    assert (first.rpc_code, second.rpc_code, second.detail) == (
+        -32601,
+        -32603,
+        "The node's answer leaves this call of the batch out.",
+    )
+    assert orjson.dumps(third) == b'"c"'
+
+
+async def test_one_error_for_a_batch_is_that_of_each_call(node: Node, fake: FakeNode) -> None:
+    fake.script.append(body('{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'))
+
+    answers = await node.forward([PRICE] * 2)
+
+    assert [isinstance(each, NodeError) and each.detail for each in answers] == ["no batches"] * 2
+
+
+GARBAGE = [
+    b"",
+    b"<html>",
+    b"[]",
+    b"{}",
+    b"null",
+    b'{"jsonrpc":"2.0","id":1,"result":1}}',
+    b'{"jsonrpc":"2.0","id":1,"result":1',
+    b'{"jsonrpc":"2.0","id":1,"result":NaN}',
+    b'{"jsonrpc":"2.0","id":1,"result":"\xff"}',
+    b'{"jsonrpc":"2.0","id":1,"result":"\x01"}',
+    b'{"jsonrpc":"2.0","id":1,"error":"text"}',
+    b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"jsonrpc":"2.0" "id":1,,}',
+    b"{1:2}",
+]
+
+
+@pytest.mark.parametrize("answer", GARBAGE, ids=range(len(GARBAGE)))
+@pytest.mark.parametrize("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
+async def test_what_is_no_json_rpc_is_said_to_be_none(
+    node: Node, fake: FakeNode, answer: bytes, calls: list[RpcCall]
+) -> None:
+    fake.script.append(body(answer))
+
+    if answer == b"[]" and len(calls) > 1:
+        assert all(isinstance(each, NodeError) for each in await node.forward(calls))
+    else:
+        with pytest.raises(NoNodeError, match="does not speak JSON-RPC"):
+            await node.forward(calls)
+
+    assert await node.forward([PRICE]) != []
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 502, 503])
+async def test_another_status_is_told(node: Node, fake: FakeNode, status: int) -> None:
+    fake.script.append(body("sorry", status))
+    with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
+        await node.forward([PRICE])
+
+    fake.at("eth_gasPrice", body('{"jsonrpc":"2.0","id":1,"result":"0x1"}', status))
+    with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
+        await node.ask([PRICE])
+
+
+async def test_an_error_of_the_node_is_passed_on_whatever_the_status(node: Node, fake: FakeNode) -> None:
+    fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":-32005,"message":"slow down"}}', 429))
+
+    (error,) = await node.forward([PRICE])
+
+    assert isinstance(error, NodeError)
+    assert error.rpc_code == -32005
+
+
+async def test_a_node_that_says_nothing_is_waited_for_only_so_long(fake: FakeNode) -> None:
+    async with node_at(fake.url, timeout_seconds=0.05) as node:
+        fake.script.append(hang)
+        with pytest.raises(NoNodeError, match="no answer in time"):
+            await node.forward([PRICE])
+
+        assert await node.ask([PRICE]) == ["0x3b9aca00"]
+
+
+async def test_those_who_wait_behind_a_failure_fail_at_once(fake: FakeNode) -> None:
+    async with node_at(fake.url, timeout_seconds=0.05) as node:
+        asked_at = node.now()
+        fake.script.append(hang)
+        with pytest.raises(NoNodeError):
+            await node.ask([PRICE])
+        requests = len(fake.requests)
+
+        with pytest.raises(NoNodeError, match="no answer in time"):
+            await node.ask([PRICE], since=asked_at)
+
+        assert len(fake.requests) == requests
+        assert await node.ask([PRICE]) == ["0x3b9aca00"]
+        assert await node.ask([PRICE], since=asked_at) == ["0x3b9aca00"]
+
+
+async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode) -> None:
+    fake.script.append(drop)
+
+    assert await node.forward([PRICE]) != []
+    assert fake.methods == ["eth_gasPrice"] * 2
+
+
+async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode) -> None:
+    fake.script.append(drop)
+
+    with pytest.raises(NoNodeError, match="closed before an answer"):
+        await node.forward([PRICE, RpcCall("evm_mine", [])])
+
+    assert len(fake.requests) == 1
+
+
+async def test_a_node_that_is_not_there_is_said_to_be_away(fake: FakeNode) -> None:
+    async with open_fake_node() as gone:
+        url = gone.url
+    async with node_at(url) as node:
+        for ask in (node.forward, node.ask):
+            with pytest.raises(NoNodeError, match="The node cannot be reached: no connection"):
+                await ask([PRICE])
+
+
+async def test_too_large_an_answer_is_not_read(
+    node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_line, "ANSWER_LIMIT_BYTES", 1_000)
+    fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
+
+    with pytest.raises(NodeError, match="larger than 64 MiB"):
+        await node.forward([PRICE])
+    with pytest.raises(NoNodeError, match="larger than 64 MiB"):
+        await node.ask([PRICE])
+
+    assert await node.chain_id() == 31_337
+
+
+async def test_credentials_are_sent_and_never_told(fake: FakeNode) -> None:
+    url = f"http://someone:hunter2@127.0.0.1:{fake.port}/key/abc?token=xyz"
+    with structlog.testing.capture_logs() as logs:
+        async with node_at(url) as node:
+            await node.forward([PRICE])
+            fake.script.append(body("", 500))
+            with pytest.raises(NoNodeError) as refused:
+                await node.forward([PRICE])
+        async with node_at(url.replace(str(fake.port), "1")) as node:
+            with pytest.raises(NoNodeError) as away:
+                await node.ask([PRICE])
+
+    (request, _) = fake.requests
+    assert request.headers["Authorization"] == "Basic c29tZW9uZTpodW50ZXIy"
+    assert request.path == "/key/abc?token=xyz"
+    for secret in ("hunter2", "abc", "xyz", "someone"):
+        assert secret not in f"{refused.value} {away.value} {logs}"
+
+
+@pytest.mark.parametrize("answer", [says(-32601, "no"), body('{"jsonrpc":"2.0","id":1,"result":"31337"}')])
+async def test_a_node_that_does_not_tell_its_chain_is_none(
+    node: Node, fake: FakeNode, answer: Answer
+) -> None:
+    fake.at("eth_chainId", answer)
+
+    with pytest.raises(NoNodeError, match="does not tell its chain"):
+        await node.ask([PRICE])
+
+    assert await node.ask([PRICE]) == ["0x3b9aca00"]
+
+
+async def test_errors_of_single_calls_come_among_the_answers(node: Node, fake: FakeNode) -> None:
+    fake.results["eth_gasPrice"] = RpcFailure(-32000, "no")
+
+    error, chain_id = await node.ask([PRICE, RpcCall("eth_chainId", [])])
+
+    assert isinstance(error, NodeError)
+    assert chain_id == "0x7a69"
+
+
+async def test_when_the_server_stops_nobody_waits_for_the_node(fake: FakeNode) -> None:
+    stopping = Stopping(0)
+    async with Node(fake.url, 60, "tests", stopping) as node:
+        fake.script.append(hang)
+        asking = asyncio.create_task(node.forward([PRICE]))
+        await fake.asked("eth_gasPrice")
+        stopping.close()
+
+        with pytest.raises(NoNodeError, match="This server stops"):
+            await asking
