@@ -56,6 +56,7 @@ class WalletParts:
         self.broadcaster = Broadcaster(
             store, self.sending, offering, confirming, self.node, turns, signals, stopping, clock
         )
+        self.accounts.on_unlocked(self.broadcaster.wake)
         self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
         scheme = TypedDataScheme(settings.typed_data_scheme)
         services = WalletServices(

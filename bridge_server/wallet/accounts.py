@@ -70,10 +70,15 @@ class Accounts:
         self._cost = cost
         self._lasting: dict[Address, AccountSource] = {}
         self._open: dict[Address, _OpenKey] = {}
+        self._listeners: list[Callable[[], None]] = []
         for source, keys in ((AccountSource.DEVELOPMENT, development), (AccountSource.RAW_KEY, raw)):
             for key in keys:
                 self._lasting.setdefault(_address(key), source)
                 self._open[_address(key)] = _OpenKey(key, None)
+
+    def on_unlocked(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever a key was opened."""
+        self._listeners.append(listener)
 
     def addresses(self) -> list[Address]:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
@@ -136,6 +141,8 @@ class Accounts:
         until_ms = self._clock.now_ms() + seconds * 1000 if seconds else None
         self._open[address] = _OpenKey(key, until_ms)
         log.info("account_unlocked", account=address, seconds=seconds)
+        for listener in self._listeners:
+            listener()
 
     def lock(self, address: Address) -> bool:
         """Forget the account's key. False for one that is always open. Raises UnknownAccountError."""

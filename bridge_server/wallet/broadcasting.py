@@ -12,7 +12,6 @@ from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.turns import Turns
 from bridge_server.wallet.confirming import Confirming
 from bridge_server.wallet.errors import (
-    NodeError,
     NoNodeError,
     RejectedError,
     TransactionRefusedError,
@@ -135,7 +134,7 @@ class Broadcaster:
                 await self._send(each, since)
             except OtherChainError as error:
                 await self._settle(each, error)
-            except (NoNodeError, NodeError, WrongChainError) as error:
+            except (NoNodeError, WrongChainError) as error:
                 self._has_failed = True
                 await self._offering.postpone(transactions[position:], error.detail)
                 return
@@ -167,8 +166,6 @@ class Broadcaster:
     async def _send_when_approved(self, queued: StoredTransaction) -> None:
         try:
             await self._sending.resume(queued.request)
-        except (NoNodeError, NodeError, WrongChainError) as error:
-            await self._offering.postpone([queued], error.detail)
         except BridgeError as error:
             await self._settle(queued, error)
         except Exception:
@@ -182,7 +179,7 @@ class Broadcaster:
             return  # it goes on after the restart
         if isinstance(error, RejectedError | InvalidInputError):
             await self._offering.refuse(stored, error.detail)
-        else:  # such as an account that is locked
+        else:  # such as an account that is locked, or a node that does not tell its price
             await self._offering.postpone([stored], error.detail)
 
     def _on_touch(self, key: Key) -> None:

@@ -57,7 +57,9 @@ class Offering:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
         chain_id = await self._node.chain_id(since)
         if stored.chain_id not in (None, chain_id):
-            raise OtherChainError(f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}.")
+            raise OtherChainError(
+                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
+            )
 
     async def refuse(self, stored: StoredTransaction, error: str) -> None:
         """It is not sent, and will not be."""

@@ -6,12 +6,11 @@ nobody else asks for anything; for comparison, the same flood of requests that s
 
 import asyncio
 import gc
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
-from cores import keep_on_first_core
+from cores import keep_on_first_core, on_last_core_meanwhile
 from load import Load
 from plan import Plan
 from processes import Running, started_server
@@ -60,28 +59,29 @@ def _round(flood: _Flood, plan: Plan) -> _Round:
         with started_server(folder, WALLET) as server:
             keep_on_first_core(server.pid)
             server.wait_until_idle()
-            return run(_measure(server, calls, rpc_load(folder, flood.body), plan))
+            with on_last_core_meanwhile():
+                return run(_measure(server, calls, rpc_load(folder, flood.body), plan))
 
 
 async def _measure(server: Running, calls: Iterator[str], load: Load, plan: Plan) -> _Round:
     dapp, wallet = await open_asker(server.url), await open_asker(server.url)
     gc.freeze()
 
-    async def latencies(number: int) -> list[float]:
-        found = []
-        for call in itertools.islice(calls, number):
-            await asyncio.sleep(_PROBE_PAUSE_SECONDS)
-            found.append(await probe(server.url, dapp, wallet, call))
-        return found
+    async def latency() -> float:
+        await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+        return await probe(server.url, dapp, wallet, next(calls))
 
-    await latencies(10)
-    quiet = await latencies(_PROBES)
+    for _ in range(10):
+        await latency()
+    quiet = [await latency() for _ in range(_PROBES)]
     flood = asyncio.ensure_future(asyncio.to_thread(plan.generator.run, server.url, load, _FLOOD_SECONDS, 0))
     await asyncio.sleep(_WARM_UP_SECONDS)
-    busy = await latencies(_PROBES)
+    busy = []
+    while not flood.done():
+        busy.append(await latency())
     await flood
     close_clients([dapp, wallet])
-    return _Round(quiet, busy)
+    return _Round(quiet, busy[:-1])  # the flood may have ended before the last
 
 
 def _result(flood: _Flood, rounds: list[_Round]) -> Result:
@@ -91,6 +91,7 @@ def _result(flood: _Flood, rounds: list[_Round]) -> Result:
         "idle_ms": median(quiet),
         "median_ms": median(busy),
         "p99_ms": percentile(busy, 99),
+        "probes": len(busy),
         **spread([median(one.busy) / median(one.quiet) for one in rounds]),
     }
     target = None if flood.bound is None else Target("ratio", flood.bound)

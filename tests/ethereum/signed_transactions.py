@@ -51,6 +51,12 @@ def signed(kind: int, fields: list[Any], chain_id: int = 1) -> bytes:
     return prefix + rlp.encode([*fields, rlp.number(v), rlp.number(r), rlp.number(s)])
 
 
+def signed_for_every_chain() -> bytes:
+    """A legacy transaction as all were before EIP-155."""
+    r, s, parity = KEY.sign_parity(keccak256(rlp.encode(FIELDS[0])))
+    return rlp.encode([*FIELDS[0], rlp.number(27 + parity), rlp.number(r), rlp.number(s)])
+
+
 def changed(kind: int, name: str, value: Any) -> bytes:
     """A signed transaction with that value in that field."""
     fields = FIELDS[kind].copy()

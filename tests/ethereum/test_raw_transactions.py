@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum import rlp
-from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.raw_transactions import Authorization, RawTransactionError, read_raw_transaction
-from tests.ethereum.signed_transactions import FIELDS, KEY, published_raw, signed
+from tests.ethereum.signed_transactions import FIELDS, KEY, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import key_of, raw_bytes, vectors
 
 
@@ -56,10 +55,7 @@ def test_what_another_implementation_signed_leads_back_to_its_key(vector: dict[s
 
 
 def test_a_transaction_before_eip_155_is_good_for_every_chain() -> None:
-    r, s, parity = KEY.sign_parity(keccak256(rlp.encode(FIELDS[0])))
-    raw = rlp.encode([*FIELDS[0], rlp.number(27 + parity), rlp.number(r), rlp.number(s)])
-
-    read = read_raw_transaction(raw)
+    read = read_raw_transaction(signed_for_every_chain())
 
     assert (read.chain_id, read.sender) == (None, KEY.address.lower())
 

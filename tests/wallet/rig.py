@@ -8,6 +8,9 @@ from typing import Any
 
 import orjson
 
+from bridge_server.ethereum.hex_data import hex_of
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
 from bridge_server.kernel.background import running
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
@@ -25,6 +28,8 @@ ZERO_HASH = "0x" + "00" * 32
 ALICE = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
 """The first account of the well-known development mnemonic, which has funds on anvil."""
 BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+
+ALICES_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
 CALLER = Caller("127.0.0.1", None, "request-1")
 
@@ -95,6 +100,13 @@ def transaction(**fields: Any) -> dict[str, Any]:
     usual = {"from": ALICE, "to": BOB, "value": "0x1"}
     spelled = {name.removesuffix("_"): value for name, value in fields.items()}
     return {name: value for name, value in (usual | spelled).items() if value is not None}
+
+
+def signed_elsewhere(chain_id: int = 31_337, nonce: int = 0) -> str:
+    """A transaction that Alice has signed without the wallet."""
+    unsigned = LegacyTransaction(chain_id=chain_id, nonce=nonce, gas_price=10**10, gas=21_000, to=BOB)
+    raw, _ = sign_transaction(unsigned, SigningKey(bytes.fromhex(ALICES_KEY[2:])))
+    return hex_of(raw)
 
 
 @asynccontextmanager

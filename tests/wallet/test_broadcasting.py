@@ -17,7 +17,7 @@ from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
-from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, transaction
+from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
 
 @pytest.fixture
@@ -331,6 +331,22 @@ async def test_a_queued_one_that_the_node_refuses_is_refused(tmp_path: Path) -> 
             assert "the wallet is on chain 0x7a69" in other["error"]
 
 
+async def test_a_queued_one_that_cannot_be_priced_holds_up_no_other(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url) as rig:
+        await rig.send()
+        await rig.send(gasPrice="0x1")
+
+        async with open_fake_node(fake.port) as fake:
+            fake.results["eth_gasPrice"] = RpcFailure(-32601, "no such method")
+            rig.clock.advance(61)
+            await rig.until("arrived", transaction(gasPrice="0x1"))
+
+            held_up = await rig.queued(transaction())
+            assert (held_up["state"], held_up["error"]) == ("queued", "no such method")
+
+
 async def test_a_queued_one_waits_until_its_account_is_unlocked(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
@@ -348,7 +364,6 @@ async def test_a_queued_one_waits_until_its_account_is_unlocked(tmp_path: Path) 
 
             await eventually(is_held_up)
             await rig.wallet.accounts.unlock(address, "secret", 0)
-            rig.wallet.broadcaster.wake()
             await rig.until("arrived", address)
 
 
@@ -496,19 +511,20 @@ async def test_what_is_signed_elsewhere_waits_for_a_node_too(tmp_path: Path) -> 
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url) as rig:
-        assert await rig.send_raw(RAW) == ZERO_HASH
-        assert await rig.send_raw(RAW_FOR_CHAIN_1) == ZERO_HASH
-        assert (await rig.queued(RAW))["state"] == "signed"
+        raw, raw_for_chain_1 = signed_elsewhere(), signed_elsewhere(chain_id=1)
+        assert await rig.send_raw(raw) == ZERO_HASH
+        assert await rig.send_raw(raw_for_chain_1) == ZERO_HASH
+        assert (await rig.queued(raw))["state"] == "signed"
 
         async with open_fake_node(fake.port) as fake:
             rig.clock.advance(61)
-            await rig.until("arrived", RAW)
+            await rig.until("arrived", raw)
 
             async def is_held_up() -> bool:
-                return "is for chain 1," in (await rig.queued(RAW_FOR_CHAIN_1))["error"]
+                return "is for chain 1," in (await rig.queued(raw_for_chain_1))["error"]
 
             await eventually(is_held_up)
-            assert fake.sent() == [RAW]
+            assert fake.sent() == [raw]
 
 
 @pytest.mark.parametrize("error", [UnavailableError("the disk is full"), RuntimeError("a defect")])

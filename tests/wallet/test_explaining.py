@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining import explain
-from tests.ethereum.signed_transactions import FIELDS, published_raw, signed
+from tests.ethereum.signed_transactions import FIELDS, published_raw, signed, signed_for_every_chain
 from tests.ethereum.vectors import vectors
 
 ALICE = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -202,6 +202,17 @@ class TestTransactions:
 
         assert texts(lines, label) == [text]
         assert texts(lines, "hash") == [spelled["hash"]]
+
+    def test_every_blob_costs_its_fee(self) -> None:
+        lines = explained("eth_sendRawTransaction", f"0x{signed(3, FIELDS[3]).hex()}")
+
+        assert texts(lines, "blob fee") == ["besides, at most 0.00000000000131072 ether (1310720 wei)"]
+        assert len(texts(lines, "blob")) == 2
+
+    def test_a_transaction_for_every_chain_is_called_so(self) -> None:
+        lines = explained("eth_sendRawTransaction", f"0x{signed_for_every_chain().hex()}")
+
+        assert texts(lines, "chain") == ["EVERY chain: it is not bound to one"]
 
     def test_an_authorization_for_every_chain_is_called_so(self) -> None:
         lines = explained("eth_sendRawTransaction", f"0x{signed(4, FIELDS[4]).hex()}")

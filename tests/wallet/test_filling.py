@@ -10,9 +10,7 @@ from bridge_server.ethereum.hex_data import data_of
 from bridge_server.ethereum.raw_transactions import RawTransaction, read_raw_transaction
 from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
 from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
-from tests.wallet.rig import Rig, open_rig
-
-ALICES_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+from tests.wallet.rig import ALICES_KEY, Rig, open_rig
 
 
 @pytest.fixture

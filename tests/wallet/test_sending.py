@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from bridge_server.wallet.errors import (
     UnknownAccountError,
 )
 from tests.wallet.anvil import CHAIN_ID, Anvil, needs_anvil, open_anvil
-from tests.wallet.rig import ALICE, BOB, Rig, open_rig, transaction
+from tests.wallet.rig import ALICE, BOB, Rig, open_rig, signed_elsewhere, transaction
 
 pytestmark = needs_anvil
 
@@ -204,6 +205,30 @@ async def test_what_is_signed_for_another_chain_is_not_sent(rig: Rig, anvil: Anv
 
     with pytest.raises(InvalidParamsError, match="is for chain 5, and the wallet is on chain 31337"):
         await rig.send_raw(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        ("0x", "is not a signed transaction"),
+        ("0x05", "is not a signed transaction"),
+        ("f86180", "must be DATA"),
+        (7, "must be DATA"),
+        (signed_elsewhere(nonce=2**63), "has a nonce above 0x7fffffffffffffff"),
+    ],
+    ids=["nothing", "a type", "no DATA", "a number", "a nonce"],
+)
+async def test_what_is_no_signed_transaction_is_not_sent(rig: Rig, raw: Any, fault: str) -> None:
+    with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
+        await rig.send_raw(raw)
+
+    assert await rig.queued() is None
+
+
+@pytest.mark.parametrize("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
+async def test_what_names_no_transaction_is_refused(rig: Rig, which: Any) -> None:
+    with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
+        await rig.queued(which)
 
 
 async def test_what_is_signed_is_audited(rig: Rig) -> None:

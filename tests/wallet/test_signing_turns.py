@@ -1,4 +1,4 @@
-"""Signing leaves room for others: few calls at each turn of the event loop, the rest in their order."""
+"""Signing leaves room for others: one call at each turn of the event loop, the rest in their order."""
 
 import asyncio
 from itertools import pairwise
@@ -7,8 +7,6 @@ import pytest
 
 from bridge_server.wallet import signing_turns
 from bridge_server.wallet.signing_turns import BatchTurns, SigningTurns
-
-AT_ONCE = signing_turns._CALLS_PER_TURN
 
 
 def nobody_works() -> bool:
@@ -25,62 +23,56 @@ async def turned(times: int = 1) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_few_calls_pass_at_once() -> None:
+async def test_one_call_passes_at_once() -> None:
     turns = SigningTurns(nobody_works)
 
-    taken = [turns.take() for _ in range(AT_ONCE + 2)]
-
-    assert taken == [True] * AT_ONCE + [False] * 2
+    assert [turns.take() for _ in range(3)] == [True, False, False]
 
 
-async def test_the_next_turn_lets_others_pass() -> None:
+async def test_the_next_turn_lets_another_pass() -> None:
     turns = SigningTurns(nobody_works)
-    while turns.take():
-        pass
+    turns.take()
 
     await turned()
 
     assert turns.take()
 
 
-async def test_those_that_wait_pass_in_their_order_a_few_at_each_turn() -> None:
+async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
     turns = SigningTurns(nobody_works)
-    while turns.take():
-        pass
+    turns.take()
     passed: list[int] = []
 
     async def call(number: int) -> None:
         await turns.wait()
         passed.append(number)
 
-    calls = [asyncio.ensure_future(call(number)) for number in range(4 * AT_ONCE)]
-    await turned()
+    calls = [asyncio.ensure_future(call(number)) for number in range(8)]
     passed_by_turn = [0]
     while len(passed) < len(calls):
         await turned()
         passed_by_turn.append(len(passed))
 
     assert passed == list(range(len(calls)))
-    assert all(after - before <= AT_ONCE for before, after in pairwise(passed_by_turn))
+    assert all(after - before <= 1 for before, after in pairwise(passed_by_turn))
     await asyncio.gather(*calls)
 
 
 async def test_nobody_overtakes_those_that_wait() -> None:
     turns = SigningTurns(nobody_works)
-    while turns.take():
-        pass
-    waiting = [asyncio.ensure_future(turns.wait()) for _ in range(AT_ONCE + 1)]
+    turns.take()
+    waiting = [asyncio.ensure_future(turns.wait()) for _ in range(5)]
 
-    await turned(2)
+    for _ in range(5):
+        await turned()
+        assert not turns.take()
 
-    assert not turns.take()
     await asyncio.gather(*waiting)
 
 
 async def test_a_client_that_left_costs_nobody_a_turn() -> None:
     turns = SigningTurns(nobody_works)
-    while turns.take():
-        pass
+    turns.take()
     left = [asyncio.ensure_future(turns.wait()) for _ in range(50)]
     await turned()
     for task in left:
@@ -103,8 +95,7 @@ async def test_a_batch_lets_the_event_loop_turn_before_it_ends() -> None:
 async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
     turns = SigningTurns(somebody_works)
-    while turns.take():
-        pass
+    turns.take()
 
     await turned(5)
 
@@ -113,7 +104,6 @@ async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.Monkey
 
 async def test_while_others_work_calls_pass_all_the_same() -> None:
     turns = SigningTurns(somebody_works)
-    while turns.take():
-        pass
+    turns.take()
 
-    await asyncio.gather(*(turns.wait() for _ in range(3 * AT_ONCE)))
+    await asyncio.gather(*(turns.wait() for _ in range(5)))
