@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
@@ -17,6 +18,8 @@ from bridge_server.wallet.models import AuditEntry
 
 _SYNC_SECONDS = 1.0
 _NOT_OPEN = -1
+
+_date_time_of = lru_cache(maxsize=4)(date_time_of)  # under load, several are signed in a millisecond
 
 log = structlog.get_logger()
 
@@ -113,7 +116,7 @@ def _sync_and_close(file: int) -> None:
 def _line(entry: AuditEntry) -> bytes:
     caller = entry.caller
     fields = {
-        "at": date_time_of(entry.at_ms),
+        "at": _date_time_of(entry.at_ms),
         "method": entry.method,
         "account": entry.address,
         "hash": entry.signed_hash,

@@ -117,7 +117,7 @@ def _explain_typed_data(value: Any) -> list[Line]:
         *(("WARNING", f"whoever has the signature: {permit}") for permit in permits(document)),
         *_rows("domain", domain_lines(document)),
         *_rows("message", message_lines(document)),
-        ("hash", f"0x{typed_data.digest.hex()}"),
+        ("EIP-712", f"0x{typed_data.digest.hex()}"),
     ]
 
 

@@ -36,9 +36,8 @@ class Fields:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
         self._faults: list[Fault] = []
-        for name, reason in _NOT_SIGNED.items():
-            if self.has(name):
-                self.fault(name, f"{reason}.")
+        if not _NOT_SIGNED.keys().isdisjoint(values):
+            self._refuse_other_transactions()
 
     def has(self, name: str) -> bool:
         """Whether the field is there."""
@@ -73,6 +72,11 @@ class Fields:
         if self._faults:
             sentences = [f"{fault.pointer} {fault.detail}" for fault in self._faults]
             raise InvalidParamsError(" ".join(sentences), self._faults)
+
+    def _refuse_other_transactions(self) -> None:
+        for name, reason in _NOT_SIGNED.items():
+            if self.has(name):
+                self.fault(name, f"{reason}.")
 
 
 class _InnerError(HexError):

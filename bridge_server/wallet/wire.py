@@ -21,6 +21,8 @@ _SIGNATURE_BYTES = 65
 
 def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]:
     """One value for each name; of those after the `least`, None for what was left out."""
+    if type(params) is list and len(params) == len(names):
+        return params
     if isinstance(params, dict):
         raise InvalidParamsError(f"params must be an array: {method} takes {_listed(names)}.")
     given = params or []

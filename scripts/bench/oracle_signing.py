@@ -21,7 +21,8 @@ def sign_typed_data(document: Any) -> str:
 
 
 def sign_transaction_object(transaction: Any) -> str:
-    return f"0x{ACCOUNT.sign_transaction(transaction).raw_transaction.hex()}"
+    unsigned = {name: value for name, value in transaction.items() if name != "from"}
+    return f"0x{ACCOUNT.sign_transaction(unsigned).raw_transaction.hex()}"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from signing_tasks import ADDRESS, KEY, serve_tasks
+from signing_tasks import KEY, serve_tasks
 
 from bridge_server.ethereum.hex_data import data_of, hex_of
 from bridge_server.ethereum.messages import personal_message_hash
@@ -23,7 +23,7 @@ def sign_typed_data(document: Any) -> str:
 
 
 def sign_transaction_object(transaction: Any) -> str:
-    request = read_transaction({"from": ADDRESS, **transaction})
+    request = read_transaction(transaction)
     assert request.nonce is not None
     raw, _ = sign_transaction(request.transaction(request.nonce), ACCOUNT)
     return hex_of(raw)

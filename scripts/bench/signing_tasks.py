@@ -91,6 +91,7 @@ ORDER: dict[str, Any] = {
 }
 
 LEGACY: dict[str, Any] = {
+    "from": ADDRESS,
     "to": "0x3535353535353535353535353535353535353535",
     "value": "0xde0b6b3a7640000",
     "gas": "0x5208",
@@ -101,6 +102,7 @@ LEGACY: dict[str, Any] = {
 }
 FEE_MARKET: dict[str, Any] = {
     "type": "0x2",
+    "from": ADDRESS,
     "to": "0x3535353535353535353535353535353535353535",
     "value": "0x0",
     "gas": "0x15f90",

@@ -96,6 +96,10 @@ class RefusingOnce:
         self._database = database
         self._asked = 0
 
+    @property
+    def is_busy(self) -> bool:
+        return self._database.is_busy
+
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._database.read(sql, parameters)
 

@@ -18,6 +18,7 @@ from bridge_server.operations import Operations
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.projects.projects import Projects
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.storage.approval_store import SqlApprovalStore
 from bridge_server.storage.device_state_store import SqlDeviceStateStore
 from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -48,7 +49,9 @@ async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[Operations]
             Projects(SqlProjectStore(database), clock, ids, os.urandom),
             Subscriptions(SqlSubscriptionStore(database), clock, ids),
             SqlDeviceStateStore(database),
+            SqlApprovalStore(database),
             database,
+            clock,
         )
 
 

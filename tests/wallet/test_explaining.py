@@ -203,6 +203,13 @@ class TestTransactions:
         assert texts(lines, label) == [text]
         assert texts(lines, "hash") == [spelled["hash"]]
 
+    def test_the_access_list_of_a_signed_transaction_is_shown(self) -> None:
+        lines = explained("eth_sendRawTransaction", f"0x{signed(1, FIELDS[1]).hex()}")
+
+        assert texts(lines, "access list") == [
+            json.dumps({"address": "0x" + "35" * 20, "storageKeys": ["0x" + "00" * 32]})
+        ]
+
     def test_every_blob_costs_its_fee(self) -> None:
         lines = explained("eth_sendRawTransaction", f"0x{signed(3, FIELDS[3]).hex()}")
 
@@ -350,8 +357,34 @@ class TestTypedData:
             ("", '  name (string): "Bob"'),
             ("", "  wallet (address): 0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"),
             ("", 'contents (string): "Hello, Bob!"'),
-            ("hash", vector["digest"]),
+            ("EIP-712", vector["digest"]),
         ]
+
+    @pytest.mark.parametrize(
+        ("kind", "value", "text"),
+        [
+            ("address", SPENDER.lower(), SPENDER),
+            ("bytes", "0x", "0x"),
+            ("bytes4", "0x000000ff", "0x000000ff"),
+            ("uint256", "0xff", "255"),
+            ("int8", "-007", "-7"),
+            ("bool", False, "false"),
+            ("string", "", '""'),
+            ("string", "0xff", '"0xff"'),
+            ("uint256", 2**200, str(2**200)),
+        ],
+    )
+    def test_each_kind_of_value_has_one_spelling(self, kind: str, value: Any, text: str) -> None:
+        typed_data = {
+            "types": {"Holder": [{"name": "held", "type": kind}]},
+            "primaryType": "Holder",
+            "domain": {},
+            "message": {"held": value},
+        }
+
+        lines = explained("eth_signTypedData_v4", typed_data)
+
+        assert texts(lines, "message") == [f"held ({kind}): {text}"]
 
     def test_arrays_count_their_elements(self) -> None:
         lines = explained("eth_signTypedData", TYPED_DATA["three dimensions"]["typed_data"])
@@ -473,7 +506,7 @@ class TestTypedData:
         lines = explained("eth_signTypedData_v4", vector["typed_data"])
 
         assert lines[0] == ("does", f"sign {vector['typed_data']['primaryType']}")
-        assert lines[-1] == ("hash", vector["digest"])
+        assert lines[-1] == ("EIP-712", vector["digest"])
 
 
 class TestMessages:
