@@ -43,8 +43,9 @@ class Calls:
         if method is None:
             [response] = await self._ask_node([request], caller)
             return response
-        if not self._turns.take():
-            await self._turns.wait()
+        turn = self._turns.take()
+        if turn is not None:
+            await turn
         return await _run(method, request, caller)
 
     async def answer_batch(self, requests: Sequence[Request], caller: Caller) -> bytes | None:

@@ -27,20 +27,16 @@ class SigningTurns:
         self._is_taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def take(self) -> bool:
-        """Whether a call may pass at once; otherwise it has to wait."""
+    def take(self) -> asyncio.Future[None] | None:
+        """What a call has to await for its turn; None when it may pass at once."""
+        loop = asyncio.get_running_loop()
         if self._is_taken:
-            return False
-        self._is_taken = True
-        asyncio.get_running_loop().call_soon(self._end)
-        return True
-
-    async def wait(self) -> None:
-        """Return when it is the turn of a call that may not pass at once."""
-        if not self.take():
-            turn = asyncio.get_running_loop().create_future()
+            turn = loop.create_future()
             self._waiting.append(turn)
-            await turn
+            return turn
+        self._is_taken = True
+        loop.call_soon(self._end)
+        return None
 
     def _end(self) -> None:
         if self._others_work():
@@ -69,6 +65,7 @@ class BatchTurns:
         """Return when the batch's next call may be served."""
         if perf_counter() < self._ends_at:
             return
-        if not self._turns.take():
-            await self._turns.wait()
+        turn = self._turns.take()
+        if turn is not None:
+            await turn
         self._ends_at = perf_counter() + _SECONDS_PER_CALL

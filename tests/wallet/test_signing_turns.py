@@ -23,10 +23,20 @@ async def turned(times: int = 1) -> None:
         await asyncio.sleep(0)
 
 
+async def pass_through(turns: SigningTurns) -> None:
+    """What a call does."""
+    turn = turns.take()
+    if turn is not None:
+        await turn
+
+
 async def test_one_call_passes_at_once() -> None:
     turns = SigningTurns(nobody_works)
 
-    assert [turns.take() for _ in range(3)] == [True, False, False]
+    first, second = turns.take(), turns.take()
+
+    assert first is None
+    assert second is not None
 
 
 async def test_the_next_turn_lets_another_pass() -> None:
@@ -35,16 +45,15 @@ async def test_the_next_turn_lets_another_pass() -> None:
 
     await turned()
 
-    assert turns.take()
+    assert turns.take() is None
 
 
 async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
     turns = SigningTurns(nobody_works)
-    turns.take()
     passed: list[int] = []
 
     async def call(number: int) -> None:
-        await turns.wait()
+        await pass_through(turns)
         passed.append(number)
 
     calls = [asyncio.ensure_future(call(number)) for number in range(8)]
@@ -60,27 +69,26 @@ async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
 
 async def test_nobody_overtakes_those_that_wait() -> None:
     turns = SigningTurns(nobody_works)
-    turns.take()
-    waiting = [asyncio.ensure_future(turns.wait()) for _ in range(5)]
+    waiting = [turns.take() for _ in range(5)]
+    await turned()
 
-    for _ in range(5):
-        await turned()
-        assert not turns.take()
+    late = turns.take()
 
-    await asyncio.gather(*waiting)
+    assert late is not None
+    await late
+    assert all(turn is None or turn.done() for turn in waiting)
 
 
 async def test_a_client_that_left_costs_nobody_a_turn() -> None:
     turns = SigningTurns(nobody_works)
-    turns.take()
-    left = [asyncio.ensure_future(turns.wait()) for _ in range(50)]
-    await turned()
-    for task in left:
-        task.cancel()
-    stayed = asyncio.ensure_future(turns.wait())
+    left = [turn for turn in (turns.take() for _ in range(50)) if turn is not None]
+    stayed = turns.take()
+    for turn in left:
+        turn.cancel()
 
-    await turned(3)
+    await turned(2)
 
+    assert stayed is not None
     assert stayed.done()
 
 
@@ -96,14 +104,15 @@ async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.Monkey
     monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
     turns = SigningTurns(somebody_works)
     turns.take()
+    turn = turns.take()
 
     await turned(5)
 
-    assert not turns.take()
+    assert turn is not None
+    assert not turn.done()
 
 
 async def test_while_others_work_calls_pass_all_the_same() -> None:
     turns = SigningTurns(somebody_works)
-    turns.take()
 
-    await asyncio.gather(*(turns.wait() for _ in range(5)))
+    await asyncio.gather(*(pass_through(turns) for _ in range(5)))
