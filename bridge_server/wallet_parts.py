@@ -67,7 +67,7 @@ class WalletParts:
             self.node,
             is_chain_assumed=_assumed_chain_id(settings) is not None,
         )
-        self.calls = Calls(WalletMethods(services), self.node, SigningTurns(lambda: database.is_busy))
+        self.calls = Calls(WalletMethods(services), self.node, SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy))
         self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, self.queued.sweep)
 
 

@@ -31,6 +31,11 @@ class Signals:
         """How many waiters there are at this moment."""
         return sum(map(len, self._waiters.values()))
 
+    @property
+    def has_waiters(self) -> bool:
+        """Whether anybody waits at this moment."""
+        return bool(self._waiters)
+
     def listen(self, listener: Callable[[Key], None]) -> None:
         """Call `listener` with every key that is touched, before any waiter wakes."""
         self._listeners.append(listener)

@@ -95,7 +95,7 @@ class Accounts:
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
         opened = self._open.get(address)
-        if opened is not None and (opened.until_ms is None or self._clock.now_ms() < opened.until_ms):
+        if opened is not None and self._is_good(address, opened):
             return opened.key
         self._open.pop(address, None)
         self._check_known(address)
@@ -110,9 +110,8 @@ class Accounts:
             return self._open[address].key
         content = self._files.read(address)
         try:
-            secret = await self._derivations.run(lambda: read_keystore(content).open(_encoded(passphrase)))
+            secret = await self._derivations.run(address, lambda: _opened(address, content, passphrase))
         except PassphraseError as error:
-            log.warning("wrong_passphrase", account=address)
             raise WrongPassphraseError(address) from error
         except KeystoreError as error:
             raise KeyFileError(address, str(error)) from error
@@ -146,10 +145,10 @@ class Accounts:
 
     def lock(self, address: Address) -> bool:
         """Forget the account's key. False for one that is always open. Raises UnknownAccountError."""
-        self._check_known(address)
         if address in self._lasting:
             return False
-        self._open.pop(address, None)
+        if self._open.pop(address, None) is None:
+            self._check_known(address)
         return True
 
     async def create(self, passphrase: str) -> Address:
@@ -176,7 +175,7 @@ class Accounts:
             iv=self._random_bytes(IV_BYTES),
             uuid=self._ids.random_uuid(),
         )
-        await self._derivations.run(lambda: self._files.write(address, make_file()))
+        await self._derivations.run(address, lambda: self._files.write(address, make_file()))
         return address
 
     async def import_file(self, content: bytes, passphrase: str) -> Address:
@@ -187,11 +186,13 @@ class Accounts:
         """
         try:
             keystore = read_keystore(content)
-            secret = await self._derivations.run(lambda: keystore.open(_encoded(passphrase)))
+            secret = await self._derivations.run(
+                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
+            )
         except KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
         address = _address(SigningKey(secret))
-        await self._derivations.run(lambda: self._files.write(address, content))
+        await self._derivations.run(address, lambda: self._files.write(address, content))
         return address
 
     async def sweep(self, now_ms: int) -> int:
@@ -205,6 +206,17 @@ class Accounts:
     def _account(self, address: Address, source: AccountSource) -> Account:
         opened = self._open.get(address)
         return Account(address, source, opened is not None, opened.until_ms if opened else None)
+
+    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
+        """Whether an open key may be used still: in its time, and while its file is there."""
+        if address in self._lasting:
+            return True
+        if opened.until_ms is not None and opened.until_ms <= self._clock.now_ms():
+            return False
+        try:
+            return address in self._files.addresses()
+        except UnavailableError:  # then nobody knows what is gone
+            return True
 
     def _forget_ended(self, now_ms: int) -> None:
         ended = [
@@ -226,6 +238,15 @@ class Accounts:
 
 def _address(key: SigningKey) -> Address:
     return Address(key.address.lower())
+
+
+def _opened(address: Address, content: bytes, passphrase: str) -> bytes:
+    """The secret in a key file. A wrong passphrase is logged here, since the caller may have left by then."""
+    try:
+        return read_keystore(content).open(_encoded(passphrase))
+    except PassphraseError:
+        log.warning("wrong_passphrase", account=address)
+        raise
 
 
 def _encoded(passphrase: str) -> bytes:

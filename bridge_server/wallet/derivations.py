@@ -1,16 +1,19 @@
 """Keys from passphrases: slow and hungry for memory, so one at a time, and beside the event loop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from bridge_server.ethereum.keystore import PassphraseError
 from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.errors import LimitError, UnavailableError
+from bridge_server.kernel.turns import Turns
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
-_MOST_WAITING = 16
+_MOST_WAITING = 32
+_MOST_WAITING_OF_ONE = 4
 _RETRY_SECONDS = 5
 _PAUSE_SECONDS = 1.0
 
@@ -20,39 +23,50 @@ Result = TypeVar("Result")
 class Derivations:
     """Lets one be made after the other, each in a thread.
 
-    After a wrong passphrase all wait a second, so that guessing is slow with files that are quick to open.
+    After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
+    are quick to open. Other accounts do not wait for it, and none takes all the places of those that wait.
     """
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
         self._pause = pause
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._accounts = Turns()
+        self._memory = asyncio.Lock()
+        self._waiting: Counter[str] = Counter()
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Do the work when its turn has come, and raise what it raises.
+    async def run(self, account: str, work: Callable[[], Result]) -> Result:
+        """Do the work for an account when its turn has come, and raise what it raises.
 
         Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
         done to its end, and its pause kept, though the caller be cancelled.
         """
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise LimitError(
                 "Too many passphrases wait to be tried: try again in a few seconds.", _RETRY_SECONDS
             )
-        self._waiting += 1
-        return await asyncio.shield(asyncio.create_task(self._run(work)))
+        self._waiting[account] += 1
+        task = asyncio.create_task(self._run(account, work))
+        task.add_done_callback(_look_at_failure)
+        return await asyncio.shield(task)
 
-    async def _run(self, work: Callable[[], Result]) -> Result:
+    async def _run(self, account: str, work: Callable[[], Result]) -> Result:
         try:
-            async with self._turn:
-                return await self._run_alone(work)
+            async with self._accounts.taken(account):
+                return await self._try(work)
         finally:
-            self._waiting -= 1
+            self._waiting -= Counter((account,))
 
-    async def _run_alone(self, work: Callable[[], Result]) -> Result:
+    async def _try(self, work: Callable[[], Result]) -> Result:
         try:
-            return await asyncio.to_thread(work)
+            async with self._memory:
+                return await asyncio.to_thread(work)
         except PassphraseError:
             await self._pause(_PAUSE_SECONDS)
             raise
         except CostError as error:
             raise UnavailableError(f"The passphrase cannot be tried: {error}.") from error
+
+
+def _look_at_failure(task: asyncio.Task[Any]) -> None:
+    """A caller who has left does not; asyncio would tell of it as of a fault of the server."""
+    if not task.cancelled():
+        task.exception()

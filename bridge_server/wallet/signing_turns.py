@@ -1,8 +1,9 @@
-"""Signing takes turns with everything else that the event loop does.
+"""Signing takes turns with everything else that the event loop does, as long as there is something else.
 
 A signature keeps the processor busy for as long as a whole request does. Were all that are wanted made at
-once, whoever waits for a wake-up would wait for all of them, at each of its steps. So each turn of the event
-loop serves one call of the wallet; the others wait for the next turns, in the order in which they came.
+once, whoever waits for a wake-up would wait for all of them, at each of its steps. So while others wait, each
+turn of the event loop serves one call of the wallet; the rest wait for the next turns, in the order in which
+they came.
 
 A thread that works for others, as the database's does, gets the processor only when the event loop leaves
 it. So while one does, turns are kept apart.
@@ -20,15 +21,21 @@ _SECONDS_APART = 0.001
 
 
 class SigningTurns:
-    """Lets one call pass at each turn of the event loop; `others_work` tells whether threads do."""
+    """Lets one call pass at each turn of the event loop.
 
-    def __init__(self, others_work: Callable[[], bool]) -> None:
+    `others_wait` tells whether there is anybody to take turns with; `others_work`, whether threads work.
+    """
+
+    def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
+        self._others_wait = others_wait
         self._others_work = others_work
         self._is_taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> asyncio.Future[None] | None:
         """What a call has to await for its turn; None when it may pass at once."""
+        if not self._waiting and not self._others_wait() and not self._others_work():
+            return None
         loop = asyncio.get_running_loop()
         if self._is_taken:
             turn = loop.create_future()
@@ -66,6 +73,5 @@ class BatchTurns:
         if perf_counter() < self._ends_at:
             return
         turn = self._turns.take()
-        if turn is not None:
-            await turn
+        await (asyncio.sleep(0) if turn is None else turn)
         self._ends_at = perf_counter() + _SECONDS_PER_CALL

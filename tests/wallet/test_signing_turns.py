@@ -1,12 +1,21 @@
 """Signing leaves room for others: one call at each turn of the event loop, the rest in their order."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
 from bridge_server.wallet import signing_turns
 from bridge_server.wallet.signing_turns import BatchTurns, SigningTurns
+
+
+def somebody_waits() -> bool:
+    return True
+
+
+def nobody_waits() -> bool:
+    return False
 
 
 def nobody_works() -> bool:
@@ -31,7 +40,7 @@ async def pass_through(turns: SigningTurns) -> None:
 
 
 async def test_one_call_passes_at_once() -> None:
-    turns = SigningTurns(nobody_works)
+    turns = SigningTurns(somebody_waits, nobody_works)
 
     first, second = turns.take(), turns.take()
 
@@ -39,8 +48,14 @@ async def test_one_call_passes_at_once() -> None:
     assert second is not None
 
 
+async def test_all_pass_at_once_while_there_is_nobody_to_take_turns_with() -> None:
+    turns = SigningTurns(nobody_waits, nobody_works)
+
+    assert [turns.take() for _ in range(8)] == [None] * 8
+
+
 async def test_the_next_turn_lets_another_pass() -> None:
-    turns = SigningTurns(nobody_works)
+    turns = SigningTurns(somebody_waits, nobody_works)
     turns.take()
 
     await turned()
@@ -49,7 +64,7 @@ async def test_the_next_turn_lets_another_pass() -> None:
 
 
 async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
-    turns = SigningTurns(nobody_works)
+    turns = SigningTurns(somebody_waits, nobody_works)
     passed: list[int] = []
 
     async def call(number: int) -> None:
@@ -68,7 +83,7 @@ async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
 
 
 async def test_nobody_overtakes_those_that_wait() -> None:
-    turns = SigningTurns(nobody_works)
+    turns = SigningTurns(somebody_waits, nobody_works)
     waiting = [turns.take() for _ in range(5)]
     await turned()
 
@@ -80,7 +95,7 @@ async def test_nobody_overtakes_those_that_wait() -> None:
 
 
 async def test_a_client_that_left_costs_nobody_a_turn() -> None:
-    turns = SigningTurns(nobody_works)
+    turns = SigningTurns(somebody_waits, nobody_works)
     left = [turn for turn in (turns.take() for _ in range(50)) if turn is not None]
     stayed = turns.take()
     for turn in left:
@@ -92,8 +107,9 @@ async def test_a_client_that_left_costs_nobody_a_turn() -> None:
     assert stayed.done()
 
 
-async def test_a_batch_lets_the_event_loop_turn_before_it_ends() -> None:
-    batch = BatchTurns(SigningTurns(nobody_works))
+@pytest.mark.parametrize("others_wait", [somebody_waits, nobody_waits])
+async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Callable[[], bool]) -> None:
+    batch = BatchTurns(SigningTurns(others_wait, nobody_works))
     others = asyncio.ensure_future(turned(3))
 
     while not others.done():
@@ -102,7 +118,7 @@ async def test_a_batch_lets_the_event_loop_turn_before_it_ends() -> None:
 
 async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
-    turns = SigningTurns(somebody_works)
+    turns = SigningTurns(somebody_waits, somebody_works)
     turns.take()
     turn = turns.take()
 
@@ -113,6 +129,6 @@ async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.Monkey
 
 
 async def test_while_others_work_calls_pass_all_the_same() -> None:
-    turns = SigningTurns(somebody_works)
+    turns = SigningTurns(somebody_waits, somebody_works)
 
     await asyncio.gather(*(pass_through(turns) for _ in range(5)))
