@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -303,10 +304,18 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _published_keys_stay_on_this_machine(self) -> Self:
-        if self.dev_accounts and not self.dev_accounts_public and not is_loopback(self.host):
+        if not self.dev_accounts or self.dev_accounts_public:
+            return self
+        force = "leave them out, or force it with dev_accounts_public"
+        if not is_loopback(self.host):
             raise ValueError(
                 f"dev_accounts: everybody knows their keys, and host {self.host} is open to others than this "
-                "machine: listen on 127.0.0.1, leave them out, or force it with dev_accounts_public"
+                f"machine: listen on 127.0.0.1, {force}"
+            )
+        if self.way_through_a_proxy is not None:
+            raise ValueError(
+                f"dev_accounts: everybody knows their keys, and {self.way_through_a_proxy} says that others "
+                f"than this machine come through a proxy: {force}"
             )
         return self
 
@@ -380,6 +389,20 @@ class Settings(BaseSettings):
         return _keys_in(self.private_keys) + _keys_of(self.private_keys_file)
 
     @property
+    def way_through_a_proxy(self) -> str | None:
+        """The setting by which others than this machine come through a proxy; None when none says so."""
+        if self.trusted_proxies:
+            return "trusted_proxies"
+        public_host = urlsplit(self.public_url or "").hostname
+        return "public_url" if public_host is not None and not is_loopback(public_host) else None
+
+    @property
+    def has_wallet(self) -> bool:
+        """Whether callers of the wallet can do anything with it: there are keys, or a node behind it."""
+        named = (self.private_keys, self.private_keys_file, self.node_url)
+        return self.dev_accounts or any(each is not None for each in named) or self.keystore.exists()
+
+    @property
     def keystore(self) -> Path:
         """The directory of the wallet's key files."""
         return self.keystore_dir or self.data_dir / "keystore"
@@ -388,6 +411,11 @@ class Settings(BaseSettings):
     def audit_file(self) -> Path:
         """What the wallet has signed is written here."""
         return self.data_dir / "audit.log"
+
+    @property
+    def server_file(self) -> Path:
+        """Where a running server answers is written here, for commands."""
+        return self.data_dir / "server.json"
 
     @property
     def database_file(self) -> Path:

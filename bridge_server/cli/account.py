@@ -130,7 +130,7 @@ def export_command(
     "--seconds", type=click.IntRange(0, LONGEST_UNLOCK_SECONDS), default=DEFAULT_UNLOCK_SECONDS,
     show_default=True, help="How long; 0 is until the server stops.",
 )  # fmt: skip
-@click.option("--url", help="Where the server answers.  [default: as the settings say]")
+@click.option("--url", help="Where the server answers.  [default: as the data directory says]")
 @passphrase_option
 @for_operator
 def unlock_command(

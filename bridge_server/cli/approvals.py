@@ -140,7 +140,7 @@ def _lines(approval: Approval) -> list[str]:
         ("asked", rfc3339(approval.asked_at_ms)),
         ("until", rfc3339(approval.expires_at_ms)),
     ]
-    return columns([*about, *explain(approval.method, approval.subject)])
+    return columns([*about, *explain(approval.method, approval.subject, approval.address)])
 
 
 def _fields(approval: Approval) -> dict[str, object]:

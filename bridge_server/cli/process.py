@@ -4,7 +4,7 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,42 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
     if path is None:
         yield
         return
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(orjson.dumps(facts))
-    partial.replace(path)
+    _write(path, facts)
     try:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def server_file_at(path: Path, facts: dict[str, Any]) -> Iterator[None]:
+    """The same for commands, and its owner alone; the server does without it when it cannot be written."""
+    try:
+        _write(path, facts, 0o600)
+    except OSError as error:
+        log.warning("server_file_not_written", file=str(path), error=error.strerror)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def read_server_file(path: Path) -> dict[str, Any] | None:
+    """The facts that a server left there; None when there are none."""
+    try:
+        facts = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def _write(path: Path, facts: dict[str, Any], mode: int = 0o666) -> None:
+    partial = path.with_name(f"{path.name}.partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "wb") as stream:
+        stream.write(orjson.dumps(facts))
+    partial.replace(path)
 
 
 def notify_systemd(state: str) -> None:

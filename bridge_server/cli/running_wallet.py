@@ -7,9 +7,10 @@ import aiohttp
 import orjson
 
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import url_of
+from bridge_server.cli.process import read_server_file, url_of
 from bridge_server.kernel.fields import http_url
 from bridge_server.settings import Settings
+from bridge_server.storage.data_directory import is_held
 from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 60.0
@@ -17,7 +18,10 @@ _OK = 200
 
 
 def server_url(settings: Settings) -> str:
-    """Where the server with these settings answers on this machine. Raises CommandError."""
+    """Where the server of the data directory answers, or one with these settings. Raises CommandError."""
+    told = _told_url(settings)
+    if told is not None:
+        return told
     if not settings.port:
         raise CommandError("the server listens on any free port: name its address with --url")
     return url_of(settings.host, settings.port)
@@ -37,6 +41,16 @@ def call_wallet(settings: Settings, url: str, method: str, params: list[Any]) ->
     except aiohttp.ClientError as error:
         raise CommandError(f"no server answers at {url}: start it, or name another with --url") from error
     return _result(url, status, content)
+
+
+def _told_url(settings: Settings) -> str | None:
+    """What the server of the data directory says; what one has left that is gone is not believed."""
+    try:
+        facts = read_server_file(settings.server_file) if is_held(settings.data_dir) else None
+    except OSError:  # the directory is not for this user
+        return None
+    url = None if facts is None else facts.get("url")
+    return url if isinstance(url, str) else None
 
 
 def _body(method: str, params: list[Any]) -> bytes:

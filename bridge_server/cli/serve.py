@@ -18,7 +18,13 @@ from aiohttp import web
 
 from bridge_server.app import build_app
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
-from bridge_server.cli.process import notify_systemd, raise_descriptor_limit, ready_file_at, url_of
+from bridge_server.cli.process import (
+    notify_systemd,
+    raise_descriptor_limit,
+    ready_file_at,
+    server_file_at,
+    url_of,
+)
 from bridge_server.logs import configure_logs
 from bridge_server.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -57,8 +63,8 @@ def serve_command(config_file: Path | None, ready_file: Path | None, **flags: An
     """Run the server."""
     loaded = loaded_settings(config_file, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
-    _mention_oddities(loaded)
     try:
+        _mention_oddities(loaded)
         _event_loop_runner()(_serve(loaded.settings, ready_file))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
@@ -76,12 +82,25 @@ def _mention_oddities(loaded: LoadedSettings) -> None:
         log.warning(
             "development_accounts", advice="everybody knows their keys: never send them anything of value"
         )
+    _mention_open_wallet(loaded.settings)
     descriptors = raise_descriptor_limit()
     if descriptors < _ENOUGH_DESCRIPTORS:
         log.warning(
             "few_file_descriptors", limit=descriptors, wanted=_ENOUGH_DESCRIPTORS,
             advice="each waiting client needs one: raise the hard limit (ulimit -Hn, LimitNOFILE=)",
         )  # fmt: skip
+
+
+def _mention_open_wallet(settings: Settings) -> None:
+    """A proxy that does not say that it is one makes everybody a caller on this machine."""
+    way = settings.way_through_a_proxy
+    if way is None or settings.rpc_token is not None or not settings.has_wallet:
+        return
+    log.warning(
+        "wallet_without_token", because=way,
+        advice="others come through a proxy, and from one that adds no X-Forwarded-For the wallet answers "
+        "them all: set rpc_token",
+    )  # fmt: skip
 
 
 def _calm_collector() -> None:
@@ -109,7 +128,8 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
         _metrics_listening(built.metrics, settings),
     ):
         click.echo(_banner(url, settings))
-        with ready_file_at(ready_file, _facts(url, settings)):
+        facts = _facts(url, settings)
+        with server_file_at(settings.server_file, facts), ready_file_at(ready_file, facts):
             notify_systemd("READY=1")
             _calm_collector()
             await stop.wait()

@@ -31,6 +31,8 @@ class ExtendedKey:
 
     def child(self, index: int) -> "ExtendedKey":
         """The child at the index, which is `HARDENED` or more for a hardened one. Raises DerivationError."""
+        if not 0 <= index < 2 * HARDENED:
+            raise DerivationError(f"an index is from 0 to {2 * HARDENED - 1}, and this one is {index}")
         key = PrivateKey(self.secret)
         parent = b"\0" + self.secret if index >= HARDENED else key.public_key.format()
         tweak, chain_code = _halves(self.chain_code, parent + index.to_bytes(4))

@@ -31,7 +31,7 @@ def _struct_encoder(struct: str, spelled_type: str, members: Sequence[tuple[str,
 
     def encode(value: object) -> bytes:
         if type(value) is not dict:
-            raise MemberError(f"must be an object, a {struct}, and is {shown(value)}")
+            raise MemberError(f"must be an object of type {struct}, and is {shown(value)}")
         words = [type_hash]
         name = ""
         try:

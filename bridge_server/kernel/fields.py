@@ -8,6 +8,8 @@ URL_MAX_CHARACTERS = 2048
 # What RFC 3986 has in a URI. Programs that find others in one disagree about where its host ends.
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*", re.ASCII)
 
+_NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"
+
 
 def http_url(text: str) -> str:
     """Return the text if it is an absolute http or https URL with a host; raise ValueError otherwise.
@@ -36,7 +38,10 @@ def web_origin(text: str) -> str:
     """Return the origin of web pages as browsers spell it: scheme and host, and a port that is not the
     scheme's own. Raises ValueError for anything that is more or less than that.
     """
-    parts = urlsplit(http_url(text))
+    try:
+        parts = urlsplit(http_url(text))
+    except ValueError as error:
+        raise ValueError(_NO_ORIGIN) from error
     host = parts.hostname or ""
     usual_port = {"http": 80, "https": 443}[parts.scheme]
     authority = f"[{host}]" if ":" in host else host
@@ -44,5 +49,5 @@ def web_origin(text: str) -> str:
         authority += f":{parts.port}"
     origin = f"{parts.scheme}://{authority}"
     if text.lower().rstrip("/") not in (origin, f"{origin}:{usual_port}"):
-        raise ValueError("must be an origin and nothing more, such as https://app.example.org")
+        raise ValueError(_NO_ORIGIN)
     return origin

@@ -17,7 +17,11 @@ from bridge_server.web.client_address import ClientAddresses
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
 _LOOPBACK_NAME = "localhost"
-_FORWARDING_HEADERS = ("X-Forwarded-For", "Forwarded", "X-Real-IP")
+
+# Who put these there was no caller on this machine, but a proxy.
+_FORWARDING_HEADERS = frozenset(("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"))
+_FORWARDING_PREFIX = "x-forwarded-"
+_HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
 class Access:
@@ -67,14 +71,22 @@ class Access:
         if not is_loopback(peer):
             return False
         headers = request.headers
-        if not any(name in headers for name in _FORWARDING_HEADERS):
+        if not any(map(_is_forwarding, headers)):
             return True
-        hops = ",".join(headers.getall("X-Forwarded-For", [])).split(",")
+        hops = ",".join(hop for name in _HEADERS_OF_CLIENTS for hop in headers.getall(name, ())).split(",")
         return (
             self._addresses.trusts(peer)
+            and "X-Forwarded-For" in headers
             and "Forwarded" not in headers
             and all(is_loopback(hop.strip()) for hop in hops)
         )
+
+
+@lru_cache(maxsize=1_024)
+def _is_forwarding(header: str) -> bool:
+    """Whether only proxies send a header of this name."""
+    name = header.lower()
+    return name in _FORWARDING_HEADERS or name.startswith(_FORWARDING_PREFIX)
 
 
 @lru_cache(maxsize=1_024)

@@ -1,7 +1,6 @@
 """The wallet's accounts: whose keys there are, and which of them are open. Keys are in memory while open."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -89,13 +88,13 @@ class Accounts:
         sources = dict(self._lasting)
         for address in self._files.addresses():
             sources.setdefault(address, AccountSource.KEYSTORE)
-        self._forget_ended(self._clock.now_ms())
+        self._forget(self._clock.now_ms())
         return [self._account(address, source) for address, source in sources.items()]
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
         opened = self._open.get(address)
-        if opened is not None and self._is_good(address, opened):
+        if opened is not None and self._is_good(address, opened, self._clock.now_ms()):
             return opened.key
         self._open.pop(address, None)
         self._check_known(address)
@@ -198,38 +197,30 @@ class Accounts:
     async def sweep(self, now_ms: int) -> int:
         """Forget the keys that are open no longer, or whose files are gone; returns how many."""
         before = len(self._open)
-        self._forget_ended(now_ms)
-        with suppress(UnavailableError):  # then nobody knows what is gone
-            self._forget_gone()
+        self._forget(now_ms)
         return before - len(self._open)
 
     def _account(self, address: Address, source: AccountSource) -> Account:
         opened = self._open.get(address)
         return Account(address, source, opened is not None, opened.until_ms if opened else None)
 
-    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
+    def _forget(self, now_ms: int) -> None:
+        ended = [
+            address for address, opened in self._open.items() if not self._is_good(address, opened, now_ms)
+        ]
+        for address in ended:
+            del self._open[address]
+
+    def _is_good(self, address: Address, opened: _OpenKey, now_ms: int) -> bool:
         """Whether an open key may be used still: in its time, and while its file is there."""
         if address in self._lasting:
             return True
-        if opened.until_ms is not None and opened.until_ms <= self._clock.now_ms():
+        if opened.until_ms is not None and opened.until_ms <= now_ms:
             return False
         try:
             return address in self._files.addresses()
         except UnavailableError:  # then nobody knows what is gone
             return True
-
-    def _forget_ended(self, now_ms: int) -> None:
-        ended = [
-            address
-            for address, opened in self._open.items()
-            if opened.until_ms is not None and opened.until_ms <= now_ms
-        ]
-        for address in ended:
-            del self._open[address]
-
-    def _forget_gone(self) -> None:
-        for address in self._open.keys() - self._lasting.keys() - set(self._files.addresses()):
-            del self._open[address]
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():

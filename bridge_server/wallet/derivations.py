@@ -12,8 +12,8 @@ from bridge_server.kernel.turns import Turns
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
-_MOST_WAITING = 32
-_MOST_WAITING_OF_ONE = 4
+_MOST_WAITING = 64
+_MOST_WAITING_OF_ONE = 8
 _RETRY_SECONDS = 5
 _PAUSE_SECONDS = 1.0
 

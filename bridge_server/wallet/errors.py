@@ -86,6 +86,16 @@ class WrongChainError(ConflictError):
     title = "Wrong chain"
 
 
+class UnrecognizedChainError(ConflictError):
+    """A dapp wants the wallet to be on another chain (EIP-3326)."""
+
+    code = "unrecognized-chain"
+    title = "Unrecognized chain"
+
+    def __init__(self, wanted: int, own: int) -> None:
+        super().__init__(f"The wallet is on chain {own} and on no other: it cannot go to chain {wanted}.")
+
+
 class NoChainError(UnavailableError):
     """Nobody has said which chain the wallet is on."""
 

@@ -28,26 +28,28 @@ class _NotUnderstoodError(ValueError):
     """The subject is not what its method signs; the text says why."""
 
 
-def explain(method: str, subject: bytes) -> list[Line]:
+def explain(method: str, subject: bytes, account: str | None = None) -> list[Line]:
     """Labels and texts, each of one line without anything unseen in it. Raises nothing.
 
     `subject` is the JSON text of what would be signed: of a message the DATA, alone or as the member
     `message` of an object; of typed data the object or its JSON string; of a transaction the object with
-    what was filled in; of a signed transaction the DATA.
+    what was filled in; of a signed transaction the DATA. The account is the one that would sign.
     """
-    return _folded(_explained(method, subject))
+    return _folded(_explained(method, subject, account))
 
 
-def _explained(method: str, subject: bytes) -> list[Line]:
+def _explained(method: str, subject: bytes, account: str | None) -> list[Line]:
     try:
-        return _explained_value(method, json.loads(subject))
+        return _explained_value(method, json.loads(subject), account)
     except (ValueError, RecursionError):
         shown = _texts("as it came", subject.decode("utf-8", "replace"))
         return [("WARNING", "this is no JSON, or too deep"), *shown]
 
 
-def _explained_value(method: str, value: Any) -> list[Line]:
+def _explained_value(method: str, value: Any, account: str | None) -> list[Line]:
     try:
+        if method in _MESSAGE_METHODS:
+            return _explain_message(value, account)
         return _EXPLAINERS.get(method, _unknown)(value)
     except _NotUnderstoodError as error:
         return [("WARNING", f"this is not understood: {visible(str(error))}"), *_as_it_came(value)]
@@ -65,14 +67,14 @@ def _folded(lines: list[Line]) -> list[Line]:
     return rows
 
 
-def _explain_message(value: Any) -> list[Line]:
+def _explain_message(value: Any, account: str | None) -> list[Line]:
     message = _data(value["message"] if isinstance(value, dict) and "message" in value else value)
     signed = [bytes_line("bytes", message), ("hash", f"0x{personal_message_hash(message).hex()}")]
     try:
         text = message.decode()
     except UnicodeDecodeError:
         return [*_binary(message), *signed]
-    return [*_sign_in(text), *_texts("text", text), *signed]
+    return [*_sign_in(text, account), *_texts("text", text), *signed]
 
 
 def _binary(message: bytes) -> list[Line]:
@@ -81,7 +83,7 @@ def _binary(message: bytes) -> list[Line]:
     return [("WARNING", "the message is not text (UTF-8)")]
 
 
-def _sign_in(text: str) -> list[Line]:
+def _sign_in(text: str, account: str | None) -> list[Line]:
     """What a sign-in message (EIP-4361) says; a warning for a text that only looks like one."""
     try:
         message = parse_sign_in_message(text)
@@ -89,7 +91,11 @@ def _sign_in(text: str) -> list[Line]:
         if _SIGN_IN not in text:
             return []
         return [("WARNING", f"this looks like a sign-in message and is none: {visible(str(error))}")]
-    return [("does", f"sign in to {visible(message.domain)}"), *_sign_in_fields(message)]
+    does = ("does", f"sign in to {visible(message.domain)}")
+    if account is not None and message.address.lower() != account.lower():
+        warning = ("WARNING", f"it signs in {message.address}, which is not the account that would sign")
+        return [does, warning, *_sign_in_fields(message)]
+    return [does, *_sign_in_fields(message)]
 
 
 def _sign_in_fields(message: SignInMessage) -> list[Line]:
@@ -166,10 +172,9 @@ def _rows(label: str, lines: list[str]) -> list[Line]:
     return [(label, first), *(("", other) for other in others)]
 
 
+_MESSAGE_METHODS = ("personal_sign", "eth_sign")
 _TYPED_DATA_METHODS = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 _EXPLAINERS: dict[str, Callable[[Any], list[Line]]] = {
-    "personal_sign": _explain_message,
-    "eth_sign": _explain_message,
     **dict.fromkeys(_TYPED_DATA_METHODS, _explain_typed_data),
     "eth_sendTransaction": _explain_transaction,
     "eth_signTransaction": _explain_transaction,

@@ -12,7 +12,7 @@ from bridge_server.ethereum.typed_data import TypedData
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
-from bridge_server.wallet.errors import InvalidParamsError
+from bridge_server.wallet.errors import InvalidParamsError, UnrecognizedChainError
 from bridge_server.wallet.models import Address, Caller
 from bridge_server.wallet.node import Node
 from bridge_server.wallet.queued import QueuedTransactions
@@ -25,6 +25,7 @@ Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
 
 TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
+GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class WalletMethods:
             "personal_ecRecover": self._recover,
             "wallet_getQueuedTransaction": queued.newest,
             "wallet_getQueuedTransactions": queued.waiting,
+            **_named(self._go_to_chain, GOING_TO_A_CHAIN),
+            "wallet_getPermissions": self._get_permissions,
+            "wallet_requestPermissions": self._request_permissions,
+            "wallet_revokePermissions": self._revoke_permissions,
             "eth_chainId": self._chain_id,
             "net_version": self._net_version,
             "web3_clientVersion": self._client_version,
@@ -116,6 +121,25 @@ class WalletMethods:
             return recover_address(personal_message_hash(message), signature).lower()
         except SignatureError as error:
             raise InvalidParamsError(f"params[1]: {error}.") from None
+
+    async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
+        """Dapps ask for this when they connect (EIP-3326, EIP-3085); there is but one chain to be on."""
+        wanted, own = wire.read_chain(method, params), await self._node.chain_id()
+        if wanted != own:
+            raise UnrecognizedChainError(wanted, own)
+
+    async def _get_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
+        wire.nothing("wallet_getPermissions", params)
+        return wire.permissions(caller, self._accounts.addresses())
+
+    async def _request_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
+        """Who may call at all may see the accounts (EIP-2255)."""
+        wire.read_permissions("wallet_requestPermissions", params)
+        return wire.permissions(caller, self._accounts.addresses())
+
+    async def _revoke_permissions(self, params: Params, _: Caller) -> None:
+        """Dapps say good-bye by it. Who may call, the settings say, before and after."""
+        wire.read_permissions("wallet_revokePermissions", params)
 
     async def _chain_id(self, params: Params, _: Caller) -> str:
         wire.nothing("eth_chainId", params)

@@ -87,6 +87,11 @@ class _InnerError(HexError):
         self.place = place
 
 
+def whole_number(value: Any) -> int:
+    """A QUANTITY, or the JSON number that some clients send instead (web3.py, of the type)."""
+    return value if type(value) is int else quantity_of(value)
+
+
 def up_to(maximum: int) -> Callable[[Any], int]:
     """Reads a QUANTITY of at most so much."""
 

@@ -20,7 +20,7 @@ from bridge_server.ethereum.transactions import (
 )
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address
-from bridge_server.wallet.request_fields import PLACE, Fields, access_list, chain_id, up_to
+from bridge_server.wallet.request_fields import PLACE, Fields, access_list, chain_id, up_to, whole_number
 
 MAX_NONCE = 2**63 - 1
 """The greatest that is stored. EIP-2681 allows one bit more, and no account gets there."""
@@ -156,7 +156,7 @@ def _data(fields: Fields) -> bytes:
 def _type(fields: Fields) -> int:
     """The type that is named, or that has the fields that there are."""
     if fields.has("type"):
-        kind = fields.read("type", quantity_of)
+        kind = fields.read("type", whole_number)
         if kind is not None and kind not in _NAMES_OF_TYPES:
             fields.fault("type", "must be 0x0, 0x1 or 0x2: this wallet signs no others.")
         return LEGACY_TYPE if kind is None else kind
@@ -168,12 +168,13 @@ def _type(fields: Fields) -> int:
 def _check_together(fields: Fields, request: TransactionRequest) -> None:
     """What each field by itself does not show."""
     if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
-        fields.fault("data", "is missing: without to, it is the code of the contract to create.")
+        sent = fields.first("data", "input")
+        lack = "is missing" if sent is None else "is empty"
+        fields.fault(sent or "data", f"{lack}: without to, it is the code of the contract to create.")
     if fields.has("gasLimit") and fields.read("gasLimit", quantity_of) != request.gas:
         fields.fault("gasLimit", "is called gas.")
-    kind = _NAMES_OF_TYPES.get(request.type)
-    if kind is not None:
-        _check_type(fields, request, kind)
+    if fields.are_sound("type"):
+        _check_type(fields, request, _NAMES_OF_TYPES[request.type])
     tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
     if tip is not None and most is not None and tip > most:
         fields.fault("maxPriorityFeePerGas", "must not be greater than maxFeePerGas.")

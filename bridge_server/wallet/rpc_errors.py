@@ -1,4 +1,7 @@
-"""Failures as JSON-RPC errors: the one table from kinds of failure to codes (EIP-1474, EIP-1193)."""
+"""Failures as JSON-RPC errors: the one table from kinds of failure to codes.
+
+The codes are those of EIP-1474, EIP-1193 and EIP-3326.
+"""
 
 import structlog
 
@@ -24,6 +27,7 @@ from bridge_server.wallet.errors import (
     NoNodeError,
     RejectedError,
     TransactionRefusedError,
+    UnrecognizedChainError,
     WrongChainError,
 )
 from bridge_server.web.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, RpcError
@@ -37,6 +41,7 @@ USER_REJECTED = 4001
 UNAUTHORIZED = 4100
 DISCONNECTED = 4900
 CHAIN_DISCONNECTED = 4901
+UNRECOGNIZED_CHAIN = 4902
 
 CODE_OF_KIND: dict[type[BridgeError], int] = {
     InvalidInputError: INVALID_PARAMS,
@@ -50,6 +55,7 @@ CODE_OF_KIND: dict[type[BridgeError], int] = {
     MethodNotFoundError: METHOD_NOT_FOUND,
     ConflictError: INVALID_STATE,
     WrongChainError: CHAIN_DISCONNECTED,
+    UnrecognizedChainError: UNRECOGNIZED_CHAIN,
     TransactionRefusedError: TRANSACTION_REJECTED,
     LimitError: LIMIT_EXCEEDED,
     UnavailableError: RESOURCE_UNAVAILABLE,

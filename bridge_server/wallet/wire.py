@@ -3,13 +3,15 @@
 What is wrong is refused with its place, such as `params[1]`.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from bridge_server.ethereum.hex_data import HexError, address_of, data_of
 from bridge_server.ethereum.signing_key import SECRET_BYTES
 from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
 from bridge_server.wallet.errors import InvalidParamsError
-from bridge_server.wallet.models import Address
+from bridge_server.wallet.models import Address, Caller
+from bridge_server.wallet.request_fields import chain_id
 from bridge_server.web.json_body import parse_value
 from bridge_server.web.json_rpc import MOST_VALUES
 
@@ -17,6 +19,7 @@ Params: TypeAlias = list[Any] | dict[str, Any] | None
 
 _ORDER = " personal_sign takes [message, account]; eth_sign and eth_signTypedData take the account first."
 _SIGNATURE_BYTES = 65
+_SEE_ACCOUNTS = "eth_accounts"
 
 
 def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]:
@@ -27,7 +30,8 @@ def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]
         raise InvalidParamsError(f"params must be an array: {method} takes {_listed(names)}.")
     given = params or []
     if not least <= len(given) <= len(names):
-        raise InvalidParamsError(f"params has {len(given)} values, and {method} takes {_listed(names)}.")
+        count = "1 value" if len(given) == 1 else f"{len(given)} values"
+        raise InvalidParamsError(f"params has {count}, and {method} takes {_listed(names)}.")
     return [*given, *[None] * (len(names) - len(given))]
 
 
@@ -108,6 +112,33 @@ def read_new_key(params: Params) -> tuple[bytes, str]:
     digits = text(key, "params[0]")
     secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
     return secret, text(passphrase, "params[1]")
+
+
+def read_chain(method: str, params: Params) -> int:
+    """The chain in `[{chainId, ...}]`, which names a chain and perhaps describes it."""
+    [chain] = arguments(method, params, 1, "{chainId}")
+    if not isinstance(chain, dict):
+        raise InvalidParamsError("params[0] must be an object {chainId}.")
+    try:
+        return chain_id(chain.get("chainId"))
+    except HexError as error:
+        raise InvalidParamsError(f"params[0].chainId {error}.") from None
+
+
+def read_permissions(method: str, params: Params) -> None:
+    """Refuse all but `[{"eth_accounts": {}}]`: there is no other permission to have."""
+    [wanted] = arguments(method, params, 1, f"{{{_SEE_ACCOUNTS}: {{}}}}")
+    if not isinstance(wanted, dict) or wanted.keys() != {_SEE_ACCOUNTS}:
+        raise InvalidParamsError(
+            f'params[0] must be {{"{_SEE_ACCOUNTS}": {{}}}}, the only permission that this wallet knows.'
+        )
+
+
+def permissions(caller: Caller, accounts: Sequence[Address]) -> list[dict[str, Any]]:
+    """That the caller may see these accounts (EIP-2255)."""
+    caveats = [{"type": "restrictReturnedAccounts", "value": accounts}]
+    invoker = caller.origin or caller.address
+    return [{"invoker": invoker, "parentCapability": _SEE_ACCOUNTS, "caveats": caveats}]
 
 
 def _message(value: object, place: str) -> bytes:

@@ -21,6 +21,9 @@ MAX_DEPTH = 64
 MAX_VALUES = 4_096
 """Members and elements in all. The contract's largest body has some 500."""
 
+_GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
+"""What orjson says of a text that is nested so deep that it reads no further."""
+
 _Read = TypeVar("_Read")
 
 _SPACE = r"[ \t\n\r]*"
@@ -42,6 +45,10 @@ class JsonObject:
     def text(self, name: str) -> bytes:
         """The text of one member. Raises KeyError."""
         return orjson.dumps(self.values[name]) if self.texts is None else self.texts[name]
+
+
+class NotJsonError(InvalidInputError):
+    """The text is no JSON at all."""
 
 
 class _DuplicateNameError(ValueError):
@@ -85,14 +92,17 @@ def parse_object(body: bytes) -> JsonObject:
 
 
 def parse_value(text: bytes, what: str, most_values: int) -> Any:
-    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise.
+    """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise,
+    which is a NotJsonError for what is no JSON.
 
     Integers are exact; numbers with a fraction or an exponent are floats.
     """
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidInputError(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
+        if error.msg.startswith(_GIVEN_UP):
+            raise _too_deep(what) from error
+        raise NotJsonError(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
     _check_size(text, value, most_values, what)
     if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
         return value

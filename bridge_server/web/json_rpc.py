@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.json_body import parse_value
+from bridge_server.web.json_body import NotJsonError, parse_value
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -61,8 +61,10 @@ def read_requests(body: bytes) -> Request | list[Request]:
     """The request in a body, or those of a batch in their order. What is wrong with a body is Unreadable."""
     try:
         document = parse_value(body, "The body", MOST_VALUES)
-    except InvalidInputError as error:
+    except NotJsonError as error:
         return Unreadable(RpcError(PARSE_ERROR, error.detail))
+    except InvalidInputError as error:
+        return _invalid(error.detail)
     if not isinstance(document, list):
         return _request(document)
     if not document:

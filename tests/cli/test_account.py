@@ -23,10 +23,11 @@ from bridge_server.ethereum.keystore_kdf import ScryptCost
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.storage.data_directory import held
 from bridge_server.wallet import derivations
 from tests.support.command import COMMAND
 from tests.support.rpc_client import RpcClient
-from tests.support.server import running_server
+from tests.support.server import running_server, server_process
 
 KEY = f"0x{1:064x}"
 ADDRESS = SigningKey((1).to_bytes(32)).address
@@ -358,6 +359,55 @@ async def test_a_server_that_runs_sees_at_once_what_commands_do(account: Account
     assert (locked.code, locked_again.code) == (4100, 4100)
     assert wrong == f"the server refused: The passphrase does not open the account {address.lower()}."
     assert recover_address(personal_message_hash(b"a"), signature) == address
+
+
+async def test_a_key_file_that_is_removed_signs_no_more(account: AccountCommands) -> None:
+    async with running_server(account.data_dir) as server:
+        wallet = RpcClient(server)
+        made = await asyncio.to_thread(account.json, "new")
+        await wallet.call("personal_unlockAccount", made["address"], PASSPHRASE, 0)
+        before = await wallet.call("personal_sign", "0x61", made["address"])
+
+        await asyncio.to_thread(Path(made["file"]).unlink)
+        after = await wallet.error("personal_sign", "0x61", made["address"])
+
+    assert len(before) == 132
+    assert after.code == 4100
+    assert "has no account" in after.message
+
+
+def test_an_account_is_unlocked_in_the_server_of_the_data_directory(account: AccountCommands) -> None:
+    address = account.json("new")["address"]
+
+    with server_process(account.data_dir):
+        told = account.json("unlock", address, "--seconds", "0")
+
+    assert told == {"address": address, "seconds": 0}
+
+
+async def test_where_a_server_was_that_is_gone_is_not_believed(
+    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
+    account.data_dir.mkdir()
+    (account.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
+
+    await asyncio.to_thread(account.json, "unlock", ADDRESS)
+
+    assert len(rpc.calls) == 1
+
+
+@pytest.mark.parametrize("left", ["", "[]", "{}", '{"url": 7}'])
+async def test_a_server_that_left_nothing_of_use_is_looked_for_as_the_settings_say(
+    account: AccountCommands, rpc: Rpc, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    monkeypatch.setenv("BRIDGE_PORT", rpc.url.rpartition(":")[2])
+    with held(account.data_dir):
+        (account.data_dir / "server.json").write_text(left)
+
+        await asyncio.to_thread(account.json, "unlock", ADDRESS)
+
+    assert len(rpc.calls) == 1
 
 
 async def test_an_account_is_unlocked_in_the_server_that_the_settings_name(

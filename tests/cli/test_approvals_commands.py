@@ -156,6 +156,20 @@ def test_what_would_be_signed_is_shown_in_words(
     assert lines["request"] == "request-1"
 
 
+def test_a_message_that_signs_somebody_else_in_is_shown_with_a_warning(
+    approvals: Operating, asked: Ask
+) -> None:
+    stranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+    text = (
+        f"example.org wants you to sign in with your Ethereum account:\n{stranger}\n\n\n"
+        "URI: https://example.org/login\nVersion: 1\nChain ID: 1\nNonce: 32891756\n"
+        "Issued At: 2021-09-30T16:25:24Z"
+    )
+    asked(FIRST, "personal_sign", f"0x{text.encode().hex()}")
+
+    assert f"it signs in {stranger}" in approvals.text("approvals", "show", FIRST)
+
+
 def test_the_whole_of_it_is_there_as_json(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, "eth_signTypedData_v4", mail())
 

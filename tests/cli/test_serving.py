@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -81,6 +82,26 @@ def test_the_ready_file_goes_when_the_server_stops(tmp_path: Path) -> None:
         assert server.stop(signal.SIGTERM) == 0
 
         assert not server.ready_file.exists()
+
+
+def test_commands_find_the_server_until_it_stops(tmp_path: Path) -> None:
+    left = tmp_path / "data" / "server.json"
+    with watched_server(tmp_path) as server:
+        assert json.loads(left.read_text()) == server.facts
+        assert stat.S_IMODE(left.stat().st_mode) == 0o600
+
+        assert server.stop(signal.SIGTERM) == 0
+
+    assert [file.name for file in left.parent.glob("server*")] == []
+
+
+def test_a_server_that_cannot_tell_commands_where_it_is_serves_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "data" / "server.json").mkdir(parents=True)
+
+    with watched_server(tmp_path) as server:
+        assert get(f"{server.url}/readyz")[0] == 200
+        assert [line["event"] for line in server.log()] == ["server_file_not_written"]
+        assert server.stop(signal.SIGTERM) == 0
 
 
 def test_the_service_manager_hears_of_the_start_and_the_stop(tmp_path: Path) -> None:

@@ -56,6 +56,31 @@ def test_development_accounts_are_refused_where_others_can_reach_them_unless_for
     assert not settings(host=host).dev_accounts
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("trusted_proxies", "127.0.0.1"),
+        ("public_url", "https://bridge.example.org"),
+        ("public_url", "http://192.0.2.1:8080"),
+    ],
+)
+@pytest.mark.parametrize("token", [{}, {"rpc_token": "speak-friend"}])
+def test_development_accounts_are_refused_behind_a_proxy_unless_forced(
+    name: str, value: str, token: dict[str, str]
+) -> None:
+    told = complaint(dev_accounts=True, **{name: value}, **token)
+
+    assert told.startswith(f"dev_accounts: everybody knows their keys, and {name} says that others")
+    assert "dev_accounts_public" in told
+    assert settings(dev_accounts=True, dev_accounts_public=True, **{name: value}).dev_accounts
+    assert not settings(**{name: value}).dev_accounts
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/base"])
+def test_a_public_url_of_this_machine_is_no_proxy(url: str) -> None:
+    assert settings(dev_accounts=True, public_url=url).way_through_a_proxy is None
+
+
 def test_a_server_with_public_development_accounts_does_not_start(invoke: Invoke, tmp_path: Path) -> None:
     refused = invoke("serve", "--host", "0.0.0.0", "--dev-accounts", "--data-dir", tmp_path / "data")
 
@@ -152,6 +177,8 @@ def test_what_is_no_chain_is_refused(chain_id: Any) -> None:
         ("approval_timeout", 0, "greater than 0"),
         ("typed_data_scheme", "eip1271", "'eip712' or 'eip191'"),
         ("rpc_origins", "https://app.example.org/page", "must be an origin"),
+        ("rpc_origins", "app.example.org", "must be an origin and nothing more, such as https://app.ex"),
+        ("rpc_origins", "null", "must be an origin and nothing more, such as https://app.example.org"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_told_why(name: str, value: Any, reason: str) -> None:
@@ -212,6 +239,38 @@ def test_keys_that_everybody_knows_are_warned_of(server: WatchedServer) -> None:
 
     assert (first["level"], first["event"]) == ("warning", "development_accounts")
     assert "never send them anything of value" in first["advice"]
+
+
+def test_keys_key_files_and_a_node_make_a_wallet(tmp_path: Path) -> None:
+    (tmp_path / "keystore").mkdir()
+
+    assert not settings(data_dir=tmp_path / "none").has_wallet
+    assert settings(data_dir=tmp_path).has_wallet
+    for one in ({"private_keys": KEY}, {"node_url": NODE_URL}, {"dev_accounts": True}):
+        assert settings(data_dir=tmp_path / "none", **one).has_wallet
+
+
+BEHIND_A_PROXY = {"BRIDGE_PUBLIC_URL": "https://bridge.example.org"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "events"),
+    [
+        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
+        ({"BRIDGE_TRUSTED_PROXIES": "127.0.0.1", "BRIDGE_PRIVATE_KEYS": KEY}, ["wallet_without_token"]),
+        ({**BEHIND_A_PROXY, "BRIDGE_PRIVATE_KEYS": KEY, "BRIDGE_RPC_TOKEN": "speak-friend"}, []),
+        ({"BRIDGE_PRIVATE_KEYS": KEY}, []),
+        (BEHIND_A_PROXY, []),
+    ],
+)
+def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
+    tmp_path: Path, environment: dict[str, str], events: list[str]
+) -> None:
+    with watched_server(tmp_path, environment=environment) as server:
+        logged = server.log()
+
+    assert [line["event"] for line in logged] == events
+    assert all(line["level"] == "warning" and "set rpc_token" in line["advice"] for line in logged)
 
 
 def test_the_key_in_the_nodes_address_is_told_to_nobody(server: WatchedServer) -> None:

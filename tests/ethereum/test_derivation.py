@@ -65,6 +65,12 @@ def test_hardened_steps_are_written_with_an_apostrophe_or_a_letter() -> None:
     assert root.descendant("m/44'") == root.child(44 + HARDENED) != root.child(44)
 
 
+@pytest.mark.parametrize("index", [-1, 2 * HARDENED, 2**64])
+def test_an_index_that_is_none_is_told(index: int) -> None:
+    with pytest.raises(DerivationError, match=f"from 0 to 4294967295, and this one is {index}"):
+        master_key(bytes(16)).child(index)
+
+
 @pytest.mark.parametrize("path", ["", "44'/60'", "M/0", "/m/0"])
 def test_a_path_begins_at_the_root(path: str) -> None:
     with pytest.raises(DerivationError, match="a path begins with m"):

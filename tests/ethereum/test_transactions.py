@@ -18,7 +18,6 @@ from bridge_server.ethereum.transactions import (
     Transaction,
     TransactionError,
     sign_transaction,
-    signing_hash,
 )
 from tests.ethereum.vectors import key_of, raw_bytes, transaction_of, vectors
 
@@ -74,8 +73,12 @@ def changed(transaction: Transaction, field: str, value: Any) -> Transaction:
     return replace(transaction, **fields)
 
 
+def signing_hash(transaction: Transaction) -> bytes:
+    return sign_transaction(transaction, KEY)[2]
+
+
 def test_the_example_of_eip_155() -> None:
-    raw, _ = sign_transaction(LEGACY, KEY)
+    raw, *_ = sign_transaction(LEGACY, KEY)
 
     assert signing_hash(LEGACY).hex() == "daf5a779ae972f972197303d7b574746c7ef83eadac0f2791ad23db92e4c8e53"
     assert raw.hex() == (
@@ -91,7 +94,7 @@ def test_published_transactions_get_their_signatures_and_hashes(vector: dict[str
     transaction = transaction_of(expected)
 
     r, s, parity = key_of(vector).sign_parity(signing_hash(transaction))
-    _, transaction_hash = sign_transaction(transaction, key_of(vector))
+    _, transaction_hash, _ = sign_transaction(transaction, key_of(vector))
 
     v = parity if transaction.type else 35 + 2 * transaction.chain_id + parity
     assert [hex(number) for number in (v, r, s)] == [expected["v"], expected["r"], expected["s"]]
@@ -100,7 +103,7 @@ def test_published_transactions_get_their_signatures_and_hashes(vector: dict[str
 
 @pytest.mark.parametrize("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
 def test_transactions_are_signed_as_another_implementation_signs_them(vector: dict[str, Any]) -> None:
-    raw, transaction_hash = sign_transaction(transaction_of(vector["transaction"]), key_of(vector))
+    raw, transaction_hash, _ = sign_transaction(transaction_of(vector["transaction"]), key_of(vector))
 
     assert raw == raw_bytes(vector["raw"])
     assert transaction_hash == raw_bytes(vector["hash"])
@@ -108,7 +111,7 @@ def test_transactions_are_signed_as_another_implementation_signs_them(vector: di
 
 @given(transactions)
 def test_a_signed_transaction_is_read_as_what_it_was(transaction: Transaction) -> None:
-    raw, transaction_hash = sign_transaction(transaction, KEY)
+    raw, transaction_hash, _ = sign_transaction(transaction, KEY)
 
     read = read_raw_transaction(raw)
 

@@ -214,20 +214,20 @@ def test_a_domain_without_a_type_has_the_members_of_the_standard_only(values: ob
 @pytest.mark.parametrize(
     ("path", "value", "expected"),
     [
-        ("message", None, "message must be an object, a Mail, and is null"),
-        ("message", [], "message must be an object, a Mail, and is an array of 0"),
+        ("message", None, "message must be an object of type Mail, and is null"),
+        ("message", [], "message must be an object of type Mail, and is an array of 0"),
         ("message.contents", ABSENT, "message.contents is missing: Mail has this member"),
         (
             "message.cc",
             "",
             "message.cc must not be there: Mail has no such member, and it would not be signed",
         ),
-        ("message.from", None, "message.from must be an object, a Person, and is null"),
+        ("message.from", None, "message.from must be an object of type Person, and is null"),
         ("message.from.name", ABSENT, "message.from.name is missing: Person has this member"),
         ("message.from.a b", 1, "message.from[“a b”] must not be there"),
         ("message.from.wallets", None, "message.from.wallets must be an array, and is null"),
         ("message.to", {}, "message.to must be an array, and is an object"),
-        ("message.to.0", BOB, f"message.to[0] must be an object, a Person, and is “{BOB}”"),
+        ("message.to.0", BOB, f"message.to[0] must be an object of type Person, and is “{BOB}”"),
         (
             "message.to.0.wallets.2",
             None,
@@ -342,7 +342,7 @@ def test_null_ends_a_circle_and_nothing_else() -> None:
     )
     node = members("Node[] nodes")
     assert refusal(one_value("Node", {"nodes": [None]}, Node=node)).startswith(
-        "message.value.nodes[0] must be an object, a Node, and is null"
+        "message.value.nodes[0] must be an object of type Node, and is null"
     )
     assert refusal(one_value("Node", {"nodes": None}, Node=node)).startswith(
         "message.value.nodes must be an array, and is null"

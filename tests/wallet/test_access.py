@@ -35,6 +35,12 @@ async def test_from_this_machine_no_token_is_asked_for(rpc: RpcClient) -> None:
         {"X-Forwarded-For": ""},
         {"Forwarded": "for=127.0.0.1"},
         {"X-Real-IP": "127.0.0.1"},
+        {"X-Forwarded-Host": "localhost"},
+        {"x-forwarded-proto": "https"},
+        {"X-Forwarded-Whatever": ""},
+        {"Via": "1.1 proxy.example"},
+        {"CF-Connecting-IP": "127.0.0.1"},
+        {"True-Client-IP": "127.0.0.1"},
     ],
 )
 async def test_what_a_proxy_forwards_is_not_from_this_machine(
@@ -58,14 +64,18 @@ async def test_what_a_proxy_forwards_is_not_from_this_machine(
         ({"X-Forwarded-For": ""}, 403),
         ({"X-Forwarded-For": "127.0.0.1", "Forwarded": "for=198.51.100.7"}, 403),
         ({"Forwarded": "for=127.0.0.1"}, 403),
+        ({"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "https", "Via": "1.1 p"}, 200),
+        ({"X-Forwarded-For": "127.0.0.1", "X-Real-IP": "127.0.0.1"}, 200),
+        ({"X-Forwarded-For": "127.0.0.1", "X-Real-IP": "198.51.100.7"}, 403),
+        ({"X-Forwarded-For": "127.0.0.1", "CF-Connecting-IP": "198.51.100.7"}, 403),
+        ({"X-Real-IP": "127.0.0.1"}, 403),
+        ({"Via": "1.1 proxy.example"}, 403),
     ],
 )
 async def test_a_trusted_proxy_tells_who_is_on_this_machine(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
-    async with running_server(
-        tmp_path / "data", dev_accounts=True, trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"]
-    ) as server:
+    async with running_server(tmp_path / "data", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"]) as server:
         answer = await ask(server, "POST", "/rpc", BODY, headers)
 
     assert answer.status == status

@@ -1,6 +1,7 @@
 """Accounts: where their keys come from, for how long they are open, and how passphrases are tried."""
 
 import asyncio
+import gc
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -359,8 +360,27 @@ async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction
     assert wallet.is_open(5)
 
 
-async def test_only_so_many_wait_for_their_key(wallet: Wallet, slow: SlowFunction) -> None:
-    waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(16)]
+async def test_only_so_many_wait_for_one_account_and_others_have_their_place(
+    wallet: Wallet, slow: SlowFunction
+) -> None:
+    waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(8)]
+    await eventually(slow.has_begun)
+
+    with pytest.raises(LimitError, match="try again"):
+        await wallet.accounts.unlock(address(4), PASSPHRASE)
+    other = asyncio.create_task(wallet.accounts.unlock(address(5), PASSPHRASE))
+
+    slow.go_on.set()
+    await asyncio.gather(other, *waiting)
+    assert wallet.is_open(5)
+    await wallet.accounts.unlock(address(4), PASSPHRASE)
+
+
+async def test_only_so_many_wait_in_all(wallet: Wallet, slow: SlowFunction) -> None:
+    waiting = [
+        asyncio.create_task(wallet.accounts.import_key(secret(number), PASSPHRASE))
+        for number in range(10, 74)
+    ]
     await eventually(slow.has_begun)
 
     with pytest.raises(LimitError, match="try again"):
@@ -369,7 +389,52 @@ async def test_only_so_many_wait_for_their_key(wallet: Wallet, slow: SlowFunctio
     slow.go_on.set()
     await asyncio.gather(*waiting)
     await wallet.accounts.unlock(address(5), PASSPHRASE)
-    assert wallet.is_open(5)
+
+
+async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
+    wallet: Wallet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pausing, go_on = asyncio.Event(), asyncio.Event()
+
+    async def pause(_: float) -> None:
+        pausing.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(wallet, "pause", pause)
+    accounts = wallet.restarted()
+    guess = asyncio.create_task(accounts.unlock(address(4), WRONG))
+    await pausing.wait()
+    next_try = asyncio.create_task(accounts.unlock(address(4), PASSPHRASE))
+
+    await accounts.unlock(address(5), PASSPHRASE)
+
+    assert accounts.key(address(5))
+    assert not next_try.done()
+    go_on.set()
+    with pytest.raises(WrongPassphraseError):
+        await guess
+    await next_try
+    assert accounts.key(address(4))
+
+
+async def test_what_a_caller_who_left_guessed_wrong_is_logged_once_and_is_no_fault_of_the_server(
+    wallet: Wallet, slow: SlowFunction, log: CapturingLogger
+) -> None:
+    unhandled: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    leaving = asyncio.create_task(wallet.accounts.unlock(address(4), WRONG))
+    await eventually(slow.has_begun)
+    leaving.cancel()
+    with suppress(asyncio.CancelledError):
+        await leaving
+
+    slow.go_on.set()
+    with pytest.raises(WrongPassphraseError):  # it has its turn after the first
+        await wallet.accounts.unlock(address(4), WRONG)
+    gc.collect()
+
+    assert unhandled == []
+    assert [call.args for call in log.calls] == [("wrong_passphrase",)] * 2
 
 
 async def test_a_caller_who_leaves_does_not_let_the_next_one_in_early(
@@ -469,6 +534,27 @@ async def test_the_sweep_forgets_keys_whose_files_are_gone(wallet: Wallet) -> No
 
     with pytest.raises(UnknownAccountError):
         wallet.accounts.key(address(4))
+
+
+async def test_a_key_whose_file_is_gone_signs_no_more(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+    content = wallet.files.contents.pop(address(4))
+
+    with pytest.raises(UnknownAccountError):
+        wallet.accounts.key(address(4))
+
+    wallet.files.write(address(4), content)
+    assert not wallet.is_open(4)  # it is forgotten, and not only hidden
+
+
+async def test_an_open_key_whose_file_is_gone_can_be_locked(wallet: Wallet) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
+    content = wallet.files.contents.pop(address(4))
+
+    assert wallet.accounts.lock(address(4)) is True
+
+    wallet.files.write(address(4), content)
+    assert not wallet.is_open(4)
 
 
 async def test_the_sweep_keeps_what_is_open_while_the_files_cannot_be_read(wallet: Wallet) -> None:

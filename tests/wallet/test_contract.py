@@ -92,7 +92,7 @@ async def test_other_methods_are_the_nodes(rpc: RpcClient, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "method", ["personal_ecrecover", "personal_", "wallet_switchEthereumChain", "eth_signTypedData_v1"]
+    "method", ["personal_ecrecover", "personal_", "wallet_watchAsset", "eth_signTypedData_v1"]
 )
 async def test_what_sounds_like_the_wallets_never_reaches_a_node(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)

@@ -40,10 +40,10 @@ json_values = st.recursive(
 )
 
 
-def explained(method: str, subject: Any) -> list[tuple[str, str]]:
+def explained(method: str, subject: Any, account: str | None = None) -> list[tuple[str, str]]:
     """Labels and texts, with lines that were folded put together again."""
     lines: list[tuple[str, str]] = []
-    for label, text in explain(method, json.dumps(subject).encode()):
+    for label, text in explain(method, json.dumps(subject).encode(), account):
         if not label and text.startswith("… "):
             lines[-1] = (lines[-1][0], lines[-1][1] + text.removeprefix("… "))
         else:
@@ -568,6 +568,26 @@ class TestMessages:
             ("resource", "https://example.org/a"),
         ]
         assert ("", "I accept.") in lines
+
+    @pytest.mark.parametrize(
+        ("account", "warnings"),
+        [
+            (ALICE.lower(), []),
+            (None, []),
+            (SPENDER.lower(), [f"it signs in {ALICE}, which is not the account that would sign"]),
+        ],
+    )
+    def test_signing_in_somebody_else_is_a_warning(self, account: str | None, warnings: list[str]) -> None:
+        text = (
+            f"example.org wants you to sign in with your Ethereum account:\n{ALICE}\n\n\n"
+            "URI: https://example.org/login\nVersion: 1\nChain ID: 1\nNonce: 32891756\n"
+            "Issued At: 2021-09-30T16:25:24Z"
+        )
+
+        for method in ("personal_sign", "eth_sign"):
+            lines = explained(method, message(text), account)
+
+            assert texts(lines, "WARNING") == warnings
 
     def test_what_only_looks_like_a_sign_in_message_is_a_warning(self) -> None:
         text = f"example.org wants you to sign in with your Ethereum account:\n{ALICE}\nHello"

@@ -51,9 +51,16 @@ async def test_what_is_wrong_has_its_code(rpc: RpcClient, document: Any, number:
     assert error_of(await rpc.send(document)) == (number, code)
 
 
-@pytest.mark.parametrize("body", [b"", b"nonsense", b'{"id":1,"id":1}', b"[" * 1000, b'{"a":NaN}'])
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"[" * 50, b'{"a":NaN}'])
 async def test_what_is_no_json_is_a_parse_error(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32700)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"id":1,"id":1}', b"[" * 1_000 + b"]" * 1_000, b"[1%b]" % (b",1" * 70_000)]
+)
+async def test_json_that_is_not_read_is_no_parse_error(rpc: RpcClient, body: bytes) -> None:
+    assert error_of((await rpc.post(body)).json) == (None, -32600)
 
 
 @pytest.mark.parametrize(

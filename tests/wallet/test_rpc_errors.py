@@ -24,6 +24,7 @@ from bridge_server.wallet.errors import (
     RejectedError,
     TransactionRefusedError,
     UnknownAccountError,
+    UnrecognizedChainError,
     WrongChainError,
     WrongPassphraseError,
 )
@@ -32,7 +33,7 @@ from bridge_server.wallet.rpc_errors import CODE_OF_KIND, rpc_error_of
 assert bridge_server.app
 
 STANDARD = {-32700, -32600, -32601, -32602, -32603}
-OF_ETHEREUM = {-32000, -32001, -32002, -32003, -32005, 4001, 4100, 4900, 4901}
+OF_ETHEREUM = {-32000, -32001, -32002, -32003, -32005, 4001, 4100, 4900, 4901, 4902}
 
 
 def kinds(root: type[BridgeError] = BridgeError) -> Iterator[type[BridgeError]]:
@@ -66,6 +67,7 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
         (NoNodeError("x"), 4900),
         (NoChainError(), 4900),
         (WrongChainError("x"), 4901),
+        (UnrecognizedChainError(1, 2), 4902),
         (ConflictError("x"), -32000),
         (NotFoundError("x"), -32001),
         (UnavailableError("x"), -32002),

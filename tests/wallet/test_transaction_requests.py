@@ -73,9 +73,13 @@ def test_what_is_left_out_or_null_is_open() -> None:
         ({"input": ["0x"]}, "params[0].input must be DATA"),
         ({"data": "0x01", "input": "0x02"}, "params[0].input must be the same as data"),
         ({"to": None}, "params[0].data is missing: without to"),
-        ({"to": None, "data": "0x"}, "params[0].data is missing: without to"),
+        ({"to": None, "data": "0x"}, "params[0].data is empty: without to"),
+        ({"to": None, "input": "0x"}, "params[0].input is empty: without to"),
         ({"type": "0x3"}, "params[0].type must be 0x0, 0x1 or 0x2"),
-        ({"type": 2}, "params[0].type must be a QUANTITY"),
+        ({"type": 3}, "params[0].type must be 0x0, 0x1 or 0x2"),
+        ({"type": -1}, "params[0].type must be 0x0, 0x1 or 0x2"),
+        ({"type": True}, "params[0].type must be a QUANTITY"),
+        ({"type": "2"}, "params[0].type must be a QUANTITY"),
         ({"gasLimit": "0x5208"}, "params[0].gasLimit is called gas"),
         ({"gasLimit": "0x5208", "gas": "0x5209"}, "params[0].gasLimit is called gas"),
         ({"gasPrice": "0x1", "maxFeePerGas": "0x1"}, "params[0].gasPrice does not belong to a fee market"),
@@ -104,6 +108,21 @@ def test_what_is_left_out_or_null_is_open() -> None:
 )
 def test_faults_are_named_with_their_place(fields: dict[str, Any], fault: str) -> None:
     assert fault in fault_of(**fields)
+
+
+@pytest.mark.parametrize(
+    ("number", "fields"), [(0, {"gasPrice": "0x1"}), (1, {"accessList": []}), (2, {"maxFeePerGas": "0x1"})]
+)
+def test_the_type_may_be_a_json_number(number: int, fields: dict[str, Any]) -> None:
+    assert read_transaction(transaction(type=number, **fields)).type == number
+
+
+@pytest.mark.parametrize("kind", ["2", "0x02", 2.0, "0x3", [], True])
+def test_the_other_fields_are_not_judged_by_a_type_that_is_none(kind: Any) -> None:
+    with pytest.raises(InvalidParamsError) as refused:
+        read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
+
+    assert [fault.pointer for fault in refused.value.faults] == ["params[0].type"]
 
 
 @pytest.mark.parametrize("value", [None, [], "0x", 1, True])

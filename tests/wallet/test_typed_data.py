@@ -77,7 +77,7 @@ async def test_a_name_twice_in_the_object_is_never_signed(rpc: RpcClient) -> Non
 
     answer = (await rpc.post(twice)).json
 
-    assert answer["error"]["code"] == -32700
+    assert answer["error"]["code"] == -32600
 
 
 async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:

@@ -127,20 +127,33 @@ def test_what_is_no_request_is_told_what_is_wrong(body: bytes, id_text: bytes, p
         (b'{"id":NaN}', "not JSON"),
         (b'{"id":"\\ud800"}', "not JSON"),
         (b'{"id":"\xff"}', "not JSON"),
+        (b'{"id":' + b"9" * 400 + b"}", "JSON"),
+    ],
+)
+def test_what_is_no_json_is_a_parse_error(body: bytes, reason: str) -> None:
+    request = unreadable(body)
+
+    assert (request.error.code, request.id_text) == (PARSE_ERROR, b"null")
+    assert reason in request.error.message
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
         (b'{"id":1,"id":1}', "'id' twice"),
         (spelled()[:-1] + b',"\\u0069d":1}', "'id' twice"),
         (b'[{"params":[{"a":1,"a":2}]}]', "'a' twice"),
         (b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1), "deeper"),
         (b"[" * 1_000 + b"]" * 1_000, "deeper"),
-        (b"[" * 100_000, "JSON"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "deeper"),
+        (b"[" * 100_000, "deeper"),  # nobody reads on to see that it never ends
         (b"[" + b"0," * MOST_VALUES + b"0]", f"{MOST_VALUES} values"),
-        (b'{"id":' + b"9" * 400 + b"}", "JSON"),
     ],
 )
-def test_what_is_no_strict_json_is_a_parse_error(body: bytes, reason: str) -> None:
+def test_json_that_has_too_much_or_something_twice_is_an_invalid_request(body: bytes, reason: str) -> None:
     request = unreadable(body)
 
-    assert (request.error.code, request.id_text) == (PARSE_ERROR, b"null")
+    assert (request.error.code, request.id_text) == (INVALID_REQUEST, b"null")
     assert reason in request.error.message
 
 

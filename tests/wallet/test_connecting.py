@@ -1,0 +1,84 @@
+"""What dapps ask when they connect: for the wallet's chain, and to see its accounts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.server import running_server
+
+OWN_CHAIN = "0x539"
+PAGE = "https://dapp.example"
+GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
+
+
+@pytest.mark.parametrize("method", GOING_TO_A_CHAIN)
+async def test_the_wallet_is_on_its_own_chain_already(rpc: RpcClient, method: str) -> None:
+    described = {"chainId": OWN_CHAIN, "chainName": "Here", "rpcUrls": ["http://127.0.0.1:8545"]}
+
+    assert await rpc.call(method, {"chainId": OWN_CHAIN}) is None
+    assert await rpc.call(method, described) is None
+
+
+@pytest.mark.parametrize("method", GOING_TO_A_CHAIN)
+async def test_it_goes_to_no_other_chain(rpc: RpcClient, method: str) -> None:
+    error = await rpc.error(method, {"chainId": "0x1"})
+
+    assert error.code == 4902
+    assert error.message == "The wallet is on chain 1337 and on no other: it cannot go to chain 1."
+
+
+async def test_without_a_chain_there_is_none_to_be_on(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data") as server:
+        error = await RpcClient(server).error("wallet_switchEthereumChain", {"chainId": "0x1"})
+
+    assert error.code == 4900
+
+
+@pytest.mark.parametrize(
+    "params",
+    [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},), ({"chainId": "0x01"},), ({}, {})],
+)
+async def test_what_names_no_chain_is_refused(rpc: RpcClient, params: tuple[Any, ...]) -> None:
+    error = await rpc.error("wallet_switchEthereumChain", *params)
+
+    assert error.code == -32602
+    assert error.message.startswith("params")
+
+
+async def test_who_may_call_may_see_the_accounts(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path / "data", dev_accounts=True, dev_account_count=1, rpc_origins=[PAGE]
+    ) as server:
+        page, program = RpcClient(server, {"Origin": PAGE}), RpcClient(server)
+        requested = await page.call("wallet_requestPermissions", {"eth_accounts": {}})
+        had = await page.call("wallet_getPermissions")
+        revoked = await page.call("wallet_revokePermissions", {"eth_accounts": {}})
+        of_program = await program.call("wallet_getPermissions")
+
+    caveat = {"type": "restrictReturnedAccounts", "value": [DEVELOPMENT_ADDRESS]}
+    permission = {"invoker": PAGE, "parentCapability": "eth_accounts", "caveats": [caveat]}
+    assert requested == had == [permission]
+    assert revoked is None
+    assert of_program == [{**permission, "invoker": "127.0.0.1"}]
+
+
+@pytest.mark.parametrize("method", ["wallet_requestPermissions", "wallet_revokePermissions"])
+@pytest.mark.parametrize(
+    "params",
+    [(), ({},), ("eth_accounts",), ({"eth_sign": {}},), ({"eth_accounts": {}, "eth_sign": {}},), ([],)],
+)
+async def test_there_is_no_other_permission(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+    error = await rpc.error(method, *params)
+
+    assert error.code == -32602
+    assert "eth_accounts" in error.message
+
+
+async def test_one_value_is_not_called_values(rpc: RpcClient) -> None:
+    one = await rpc.error("wallet_getPermissions", 1)
+    two = await rpc.error("wallet_getPermissions", 1, 2)
+
+    assert one.message == "params has 1 value, and wallet_getPermissions takes []."
+    assert two.message == "params has 2 values, and wallet_getPermissions takes []."
