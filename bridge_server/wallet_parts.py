@@ -17,6 +17,8 @@ from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.broadcasting import Broadcaster
 from bridge_server.wallet.calls import Calls
 from bridge_server.wallet.confirming import Confirming
+from bridge_server.wallet.dispatching import Dispatching
+from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.methods import WalletMethods, WalletServices
 from bridge_server.wallet.node import Node
 from bridge_server.wallet.offering import Offering
@@ -24,6 +26,7 @@ from bridge_server.wallet.queued import QueuedTransactions
 from bridge_server.wallet.sending import Sending
 from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.signing_turns import SigningTurns
+from bridge_server.wallet.transaction_signing import TransactionSigning
 from bridge_server.wallet_accounts import wallet_accounts
 
 _DEVELOPMENT_CHAIN_ID = 1337
@@ -48,13 +51,36 @@ class WalletParts:
         self.approvals = _approvals(settings, database, signals, stopping, clock, ids)
         self.transactions = store = SqlTransactionStore(database)
         turns = Turns()
-        offering = Offering(store, self.node, clock)
-        self.sending = Sending(
-            self.accounts, self.approvals, self.audit, store, self.node, offering, turns, clock, ids
+        filling, transaction_signing = (
+            Filling(self.node),
+            TransactionSigning(self.accounts, self.audit, clock),
         )
-        confirming = Confirming(store, self.node, clock)
+        confirming = Confirming(store, self.node, turns, clock)
+        dispatching = Dispatching(
+            store,
+            self.node,
+            filling,
+            transaction_signing,
+            Offering(store, self.node, clock),
+            confirming,
+            stopping,
+            clock,
+            asks_for_approval=self.approvals.is_on,
+        )
+        self.sending = Sending(
+            self.accounts,
+            self.approvals,
+            store,
+            self.node,
+            filling,
+            transaction_signing,
+            dispatching,
+            turns,
+            clock,
+            ids,
+        )
         self.broadcaster = Broadcaster(
-            store, self.sending, offering, confirming, self.node, turns, signals, stopping, clock
+            store, self.sending, dispatching, confirming, self.node, turns, signals, clock
         )
         self.accounts.on_unlocked(self.broadcaster.wake)
         self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
@@ -67,7 +93,11 @@ class WalletParts:
             self.node,
             is_chain_assumed=_assumed_chain_id(settings) is not None,
         )
-        self.calls = Calls(WalletMethods(services), self.node, SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy))
+        self.calls = Calls(
+            WalletMethods(services),
+            self.node,
+            SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy),
+        )
         self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, self.queued.sweep)
 
 

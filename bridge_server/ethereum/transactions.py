@@ -148,19 +148,17 @@ class FeeMarketTransaction:
 Transaction: TypeAlias = LegacyTransaction | AccessListTransaction | FeeMarketTransaction
 
 
-def signing_hash(transaction: Transaction) -> bytes:
-    """The 32 bytes whose signature makes the transaction valid."""
-    return _signing_hash(transaction, _encoded_fields(transaction))
-
-
-def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, bytes]:
-    """The signed transaction as a node takes it, and its hash, by which it is known on the chain."""
-    fields = _encoded_fields(transaction)
-    r, s, parity = key.sign_parity(_signing_hash(transaction, fields))
+def sign_transaction(transaction: Transaction, key: SigningKey) -> tuple[bytes, bytes, bytes]:
+    """The signed transaction as a node takes it, its hash, by which it is known on the chain, and the 32
+    bytes that were signed.
+    """
+    fields = _joined(transaction.fields())
+    digest = _signing_hash(transaction, fields)
+    r, s, parity = key.sign_parity(digest)
     v = legacy_v(transaction.chain_id, parity) if transaction.type == LEGACY_TYPE else parity
     signature = _joined([rlp.number(v), rlp.number(r), rlp.number(s)])
     raw = _envelope(transaction.type, fields + signature)
-    return raw, keccak256(raw)
+    return raw, keccak256(raw), digest
 
 
 def legacy_v(chain_id: int, parity: int) -> int:
@@ -217,10 +215,6 @@ def _check_address(name: str, address: str) -> None:
 
 def _access_list_item(access_list: AccessList) -> rlp.Item:
     return [[address_bytes(entry.address), entry.storage_keys] for entry in access_list]
-
-
-def _encoded_fields(transaction: Transaction) -> bytes:
-    return _joined(transaction.fields())
 
 
 def _joined(items: list[rlp.Item]) -> bytes:

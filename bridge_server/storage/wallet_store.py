@@ -18,6 +18,8 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 
+_LIVE = (TransactionState.SIGNED, TransactionState.SENT)
+
 
 class SqlTransactionStore:
     """Implements the wallet's store of transactions on any database that speaks the portable SQL."""
@@ -37,7 +39,7 @@ class SqlTransactionStore:
         def work() -> Transaction[StoredTransaction]:
             chosen = nonce
             if chosen is None:
-                rows = yield Statement(sql.LIVE_NONCES, (request.sender, chain_id, lowest_nonce))
+                rows = yield Statement(sql.LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
                 chosen = _first_gap(rows, lowest_nonce)
             stored = _signed(request, sign(chosen), due_at_ms)
             ((changed,),) = yield Statement(sql.UPSERT, _values(stored))
@@ -63,7 +65,7 @@ class SqlTransactionStore:
         return await self._database.transaction(work)
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
-        rows = await self._database.read(sql.LIVE_NONCES, (sender, chain_id, lowest_nonce))
+        rows = await self._database.read(sql.LIVE_NONCES, (chain_id, sender, lowest_nonce))
         return _first_gap(rows, lowest_nonce)
 
     async def get(self, transaction_id: TransactionId) -> StoredTransaction | None:
@@ -80,8 +82,20 @@ class SqlTransactionStore:
     async def settle_refused(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
         await self._write([Statement(sql.SETTLE_REFUSED, (error, now_ms, transaction_id))])
 
-    async def settle_mined(self, chain_id: int, sender: Address, next_nonce: int, now_ms: int) -> None:
-        await self._write([Statement(sql.SETTLE_MINED, (now_ms, sender, chain_id, next_nonce))])
+    async def change(
+        self, stored: Sequence[StoredTransaction], state: TransactionState, error: str | None, now_ms: int
+    ) -> None:
+        settled_at_ms = None if state in _LIVE else now_ms
+        await self._write(
+            [
+                Statement(
+                    sql.CHANGE_STATE,
+                    (state, error, now_ms, settled_at_ms, each.request.transaction_id, each.state),
+                )
+                for each in stored
+            ]
+            + ([_due(now_ms)] if state is TransactionState.SIGNED else [])
+        )
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
@@ -91,33 +105,41 @@ class SqlTransactionStore:
             for transaction_id, moment_ms in due_at_ms.items()
         )
 
-    async def send_again(self, transaction_ids: Sequence[TransactionId], now_ms: int) -> None:
-        steps = [Statement(sql.SEND_AGAIN, (now_ms, each)) for each in transaction_ids]
-        await self._write([*steps, _due(now_ms)])
+    async def owing(self, due_at_ms: int) -> Sequence[Address]:
+        rows = await self._database.read(sql.OWING, (due_at_ms,))
+        return list({Address(cast(str, sender)): None for (sender,) in rows})
 
-    async def owed(self, due_at_ms: int, limit: int) -> Sequence[StoredTransaction]:
-        return _all(await self._database.read(sql.OWED, (due_at_ms, limit)))
+    async def owed(self, sender: Address) -> Mapping[TransactionId, int]:
+        rows = await self._database.read(sql.OWED, (sender,))
+        return {
+            TransactionId(cast(str, transaction_id)): cast(int, attempts) for transaction_id, attempts in rows
+        }
 
     async def next_due(self) -> int | None:
         ((due_at_ms,),) = await self._database.read(sql.NEXT_DUE)
         return cast(int | None, due_at_ms)
 
-    async def unmined(
-        self, chain_id: int, after: TransactionId | None, limit: int
-    ) -> Sequence[StoredTransaction]:
-        return _all(await self._database.read(sql.UNMINED, (chain_id, after, limit)))
+    async def senders(self, chain_id: int) -> Sequence[Address]:
+        rows = await self._database.read(sql.SENDERS, (chain_id,))
+        return [Address(cast(str, sender)) for (sender,) in rows]
 
-    async def newest(
-        self, sender: Address | None = None, params: bytes | None = None
-    ) -> StoredTransaction | None:
+    async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
+        rows = await self._database.read(sql.LOWEST_SENT, (chain_id,))
+        return {Address(cast(str, sender)): cast(int, nonce) for sender, nonce in rows}
+
+    async def followed(self, chain_id: int, sender: Address, from_nonce: int) -> Sequence[StoredTransaction]:
+        return _all(await self._database.read(sql.FOLLOWED, (chain_id, sender, from_nonce)))
+
+    async def newest(self, sender: Address | None = None) -> StoredTransaction | None:
         if sender is None:
             return _one(await self._database.read(sql.NEWEST))
-        if params is None:
-            return _one(await self._database.read(sql.NEWEST_OF_SENDER, (sender,)))
-        return _one(await self._database.read(sql.NEWEST_WITH_PARAMS, (sender, params)))
+        return _one(await self._database.read(sql.NEWEST_OF_SENDER, (sender,)))
 
-    async def with_hash(self, transaction_hash: str) -> StoredTransaction | None:
-        return _one(await self._database.read(sql.WITH_HASH, (transaction_hash,)))
+    async def with_params(self, sender: Address, params: bytes, limit: int) -> Sequence[StoredTransaction]:
+        return _all(await self._database.read(sql.WITH_PARAMS, (sender, params, limit)))
+
+    async def with_hash(self, transaction_hash: str, limit: int) -> Sequence[StoredTransaction]:
+        return _all(await self._database.read(sql.WITH_HASH, (transaction_hash, limit)))
 
     async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
         return _all(await self._database.read(sql.WAITING, (sender, limit)))

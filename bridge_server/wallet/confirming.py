@@ -1,68 +1,140 @@
-"""Whether what the node has taken is on the chain, or has been forgotten."""
+"""What has become of what the node has taken: on the chain, replaced, dropped, or lost with the chain."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import structlog
 
 from bridge_server.ethereum.hex_data import HexError, quantity_of
 from bridge_server.kernel.clock import Clock
-from bridge_server.wallet.models import Address, RpcCall, StoredTransaction
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.turns import Turns
+from bridge_server.wallet.models import Address, RpcCall, StoredTransaction, TransactionState
 from bridge_server.wallet.node import Node
 from bridge_server.wallet.store import TransactionStore
 
 _ASKED_AT_ONCE = 50
 
+_REASONS = {
+    TransactionState.SIGNED: "The node has dropped it.",
+    TransactionState.REPLACED: "Its nonce is used on the chain, and the node does not know it.",
+    TransactionState.FORGOTTEN: "The node's chain was set back.",
+}
+
 log = structlog.get_logger()
 
 
 class Confirming:
-    """Follows transactions that were sent until their nonce is used on the chain."""
+    """Compares what the wallet takes for sent or mined with what the node knows.
 
-    def __init__(self, store: TransactionStore, node: Node, clock: Clock) -> None:
+    What the node has dropped is to be sent again. But when it does not know what was on the chain, the chain
+    was set back, as development nodes do: then all that it does not know of the account is forgotten, for it
+    was meant for a history that is gone.
+    """
+
+    def __init__(self, store: TransactionStore, node: Node, turns: Turns, clock: Clock) -> None:
         self._store = store
         self._node = node
+        self._turns = turns
         self._clock = clock
+        node.on_set_back(self._forget)
 
-    async def check(self) -> None:
-        """Look at everything that was sent: what is on the chain is done, what is forgotten is due again.
-
-        Raises NoNodeError, WrongChainError.
-        """
+    async def check(self, *, is_set_back: bool = False) -> None:
+        """Look at each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
         chain_id = await self._node.chain_id()
-        after = None
-        while sent := await self._store.unmined(chain_id, after, _ASKED_AT_ONCE):
-            counts = await self._settle_mined(chain_id, {each.request.sender for each in sent})
-            await self._send_forgotten_again([each for each in sent if _is_unused(each, counts)])
-            after = sent[-1].request.transaction_id
+        lowest_sent = await self._store.lowest_sent(chain_id)
+        for sender in await self._store.senders(chain_id):
+            async with self._turns.taken(sender):
+                count = await self._count(sender)
+                if count is not None:
+                    lowest = lowest_sent.get(sender)
+                    await self.catch_up(chain_id, sender, count, from_nonce=lowest, is_set_back=is_set_back)
 
-    async def _settle_mined(self, chain_id: int, senders: set[Address]) -> dict[Address, int]:
-        """The next nonce of each account on the chain, as far as the node tells."""
-        calls = [RpcCall("eth_getTransactionCount", [sender, "latest"]) for sender in senders]
-        counts = {}
-        for sender, answer in zip(senders, await self._node.ask(calls), strict=True):
-            try:
-                counts[sender] = quantity_of(answer)
-            except HexError:
-                continue
-            await self._store.settle_mined(chain_id, sender, counts[sender], self._clock.now_ms())
-        return counts
+    async def catch_up(
+        self,
+        chain_id: int,
+        sender: Address,
+        count: int,
+        *,
+        from_nonce: int | None = None,
+        is_set_back: bool = False,
+    ) -> None:
+        """Look at everything from the `count` on, or from a lower nonce if one is given.
 
-    async def _send_forgotten_again(self, sent: Sequence[StoredTransaction]) -> None:
-        if not sent:
+        `count` is how many transactions of the account the node says there are. The account's turn must be
+        held. With `is_set_back` it is known that the chain was. Raises NoNodeError, WrongChainError.
+        """
+        first = count if from_nonce is None else min(from_nonce, count)
+        followed = [
+            each
+            for each in await self._store.followed(chain_id, sender, first)
+            if each.state is not TransactionState.MINED or _nonce(each) >= count
+        ]
+        if all(each.state is TransactionState.SIGNED for each in followed) and not is_set_back:
             return
+        found = await self._find(followed)
+        pairs = list(zip(followed, found, strict=True))
+        if any(each.state is TransactionState.MINED and answer is None for each, answer in pairs):
+            is_set_back = True
+        changes: dict[TransactionState, list[StoredTransaction]] = {}
+        for each, answer in pairs:
+            state = _new_state(each, answer, count, is_set_back)
+            if state is not each.state:
+                changes.setdefault(state, []).append(each)
+        await self._store_changes(sender, changes)
+
+    async def _forget(self) -> None:
+        """Somebody has set the chain back: nothing is sent again into another history."""
+        try:
+            await self.check(is_set_back=True)
+        except BridgeError as error:  # it is found out when the account sends again
+            log.warning("node_not_asked", reason=error.detail)
+
+    async def _count(self, sender: Address) -> int | None:
+        """How many transactions of the account are on the chain; None when the node does not tell."""
+        (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
+        try:
+            return quantity_of(answer)
+        except HexError:
+            return None
+
+    async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
+        """What the node answers to the hash of each."""
         calls = [
             RpcCall("eth_getTransactionByHash", [each.signed and each.signed.transaction_hash])
-            for each in sent
+            for each in followed
         ]
-        found = await self._node.ask(calls)
-        forgotten = [
-            each.request.transaction_id for each, answer in zip(sent, found, strict=True) if answer is None
-        ]
-        if forgotten:
-            log.warning("node_forgot_transactions", transactions=len(forgotten))
-            await self._store.send_again(forgotten, self._clock.now_ms())
+        found: list[Any] = []
+        for start in range(0, len(calls), _ASKED_AT_ONCE):
+            found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])
+        return found
+
+    async def _store_changes(
+        self, sender: Address, changes: dict[TransactionState, list[StoredTransaction]]
+    ) -> None:
+        for state, transactions in changes.items():
+            if state in (TransactionState.SIGNED, TransactionState.FORGOTTEN):
+                reason = _REASONS[state]
+                log.warning("transactions_lost", account=sender, count=len(transactions), reason=reason)
+            await self._store.change(transactions, state, _REASONS.get(state), self._clock.now_ms())
 
 
-def _is_unused(stored: StoredTransaction, counts: dict[Address, int]) -> bool:
-    sender = stored.request.sender
-    return stored.signed is not None and sender in counts and stored.signed.nonce >= counts[sender]
+def _nonce(stored: StoredTransaction) -> int:
+    assert stored.signed is not None
+    return stored.signed.nonce
+
+
+def _new_state(stored: StoredTransaction, answer: Any, count: int, is_set_back: bool) -> TransactionState:
+    if stored.state is TransactionState.SIGNED and not (is_set_back and answer is None):
+        return stored.state  # it is offered again, and the answer to that tells more
+    if isinstance(answer, dict):
+        if answer.get("blockNumber") is None:
+            return TransactionState.SENT
+        # What answers may be several nodes, of which some know less than others: its nonce must be used too.
+        is_used = _nonce(stored) < count or is_set_back
+        return TransactionState.MINED if is_used else stored.state
+    if answer is not None:  # the node does not tell
+        return stored.state
+    if is_set_back:
+        return TransactionState.FORGOTTEN
+    return TransactionState.REPLACED if _nonce(stored) < count else TransactionState.SIGNED

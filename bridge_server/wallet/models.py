@@ -48,11 +48,13 @@ class TransactionState(StrEnum):
     SENT = "sent"
     """The node has it."""
     MINED = "mined"
-    """Its nonce is used on the chain, by it or by one that replaced it."""
+    """It is in a block of the chain."""
     REPLACED = "replaced"
-    """Another transaction with the same nonce was taken in its place."""
+    """Its nonce went to another transaction."""
     REFUSED = "refused"
     """The node called it invalid; `error` says why. Its nonce is free again."""
+    FORGOTTEN = "forgotten"
+    """The node's chain was set back to before it, and it is not sent into another history."""
 
 
 @dataclass(frozen=True, slots=True)

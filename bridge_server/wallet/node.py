@@ -1,7 +1,8 @@
 """The Ethereum node behind the wallet: which chain it is on, what it knows, and what is sent through it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from types import TracebackType
@@ -18,12 +19,19 @@ from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
 from bridge_server.wallet.node_line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked")
 
 _READERS = 64
 _LINES = 16
 
 # What standard nodes offer under these names may be asked twice. Elsewhere there is `evm_mine`.
 _REPEATABLE = ("eth_", "net_", "web3_")
+
+# What development nodes offer to make them another history, or to take back what was sent.
+_SETS_BACK = re.compile(
+    r"(?:anvil|hardhat)_(?:reset|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions|rollback|reorg)"
+    r"|evm_revert|evm_setAccountNonce|debug_setHead"
+)
 
 
 class Node:
@@ -48,13 +56,14 @@ class Node:
         self._lines: list[NodeLine] = []
         self._idle: list[NodeLine] = []
         self._places = asyncio.Semaphore(_LINES)
-        self._listeners: list[Callable[[], None]] = []
+        self._on_connected: list[Callable[[], None]] = []
+        self._on_set_back: list[Callable[[], Awaitable[None]]] = []
         self._failed_at: float | None = None
         self._failure = ""
 
     async def __aenter__(self) -> Self:
         if self._endpoint is not None:
-            self._readers = self._endpoint.session(_READERS, [])
+            self._readers = self._endpoint.session(_READERS, self._check_again)
         return self
 
     async def __aexit__(
@@ -83,7 +92,11 @@ class Node:
 
     def on_connected(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever a new connection leads to a node on the wallet's chain."""
-        self._listeners.append(listener)
+        self._on_connected.append(listener)
+
+    def on_set_back(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Call `listener` when somebody has set the node back, before he is told so."""
+        self._on_set_back.append(listener)
 
     async def chain_id(self, since: float | None = None) -> int:
         """The wallet's chain; `since` is that of `ask`. Raises NoChainError, NoNodeError when only the node
@@ -99,7 +112,7 @@ class Node:
     async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
         """Ask for somebody else: one call alone, several as a batch; the answers as the node gave them.
 
-        Raises NoNodeError.
+        Raises NoNodeError; WrongChainError, and nothing is asked.
         """
         status, body = await self._unless_stopped(self._forward(calls))
         try:
@@ -108,6 +121,9 @@ class Node:
             if status == HTTPStatus.OK:
                 raise
             raise NoNodeError(f"The node answers with HTTP status {status}.") from error
+        if any(map(_has_set_back, calls, answers)):
+            for listener in self._on_set_back:
+                await listener()
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
     async def ask(self, calls: Sequence[RpcCall], since: float | None = None) -> list[Any]:
@@ -117,13 +133,7 @@ class Node:
         Raises NoNodeError, at once when the node has failed after the moment `since` (see `now`) and not
         answered again; WrongChainError.
         """
-        async with self._line(since) as line:
-            try:
-                answers = await self._unless_stopped(line.ask(calls))
-            except NoNodeError as error:
-                self._failed_at, self._failure = self.now(), error.detail
-                raise
-            self._failed_at = None
+        answers = await self._unless_stopped(self._on_line(lambda line: line.ask(calls), since))
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
 
     def now(self) -> float:
@@ -141,6 +151,22 @@ class Node:
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
+    async def _check_again(self) -> None:
+        """The node may be another one than when its chain was asked for."""
+        await self._on_line(NodeLine.check_again)
+
+    async def _on_line(
+        self, work: Callable[[NodeLine], Awaitable[Asked]], since: float | None = None
+    ) -> Asked:
+        async with self._line(since) as line:
+            try:
+                result = await work(line)
+            except NoNodeError as error:
+                self._failed_at, self._failure = self.now(), error.detail
+                raise
+            self._failed_at = None
+            return result
+
     async def _unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
             return await self._stopping.finish(work)
@@ -156,7 +182,7 @@ class Node:
             if self._failed_at is not None and self._failed_at >= since:
                 raise NoNodeError(self._failure)
             if not self._idle:
-                self._lines.append(NodeLine(self._endpoint, self._check_chain))
+                self._lines.append(NodeLine(self._endpoint, self._check_chain, self._tell_connected))
                 self._idle.append(self._lines[-1])
             line = self._idle.pop()
             try:
@@ -176,8 +202,16 @@ class Node:
                 f"The node is on chain {chain_id} and the wallet on chain {self._chain_id}: set chain_id or "
                 "node_url, and start again."
             )
-        for listener in self._listeners:
+
+    def _tell_connected(self) -> None:
+        for listener in self._on_connected:
             listener()
+
+
+def _has_set_back(call: RpcCall, answer: Answer) -> bool:
+    """evm_revert answers false when there is no such snapshot."""
+    is_done = not isinstance(answer, NodeError) and answer != b"false"
+    return is_done and _SETS_BACK.fullmatch(call.method) is not None
 
 
 def _no_node() -> NoNodeError:

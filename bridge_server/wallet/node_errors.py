@@ -23,6 +23,12 @@ _INVALID = re.compile(
     r"|exceeds|rlp|revert|size|sender",
     re.IGNORECASE,
 )
+# The account may come to have the funds, the block's fee may fall, another in its place may go.
+_PRICE = re.compile(
+    r"underpriced|insufficient ?(?:funds|balance)|account balance|fee ?too ?low|base ?fee|gas ?price"
+    r"|(?:fee|tip)\b.*\b(?:low|less|below|minimum)|could not replace",
+    re.IGNORECASE,
+)
 
 
 def says_known(error: NodeError) -> bool:
@@ -35,3 +41,8 @@ def says_not_now(error: NodeError) -> bool:
     if _PASSING.search(error.detail):
         return True
     return error.rpc_code in _PASSING_CODES and _INVALID.search(error.detail) is None
+
+
+def says_not_at_this_price(error: NodeError) -> bool:
+    """Whether the transaction, which is invalid, is so for its price or its account's funds: both change."""
+    return _PRICE.search(error.detail) is not None

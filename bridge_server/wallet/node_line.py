@@ -1,10 +1,10 @@
 """Connections to the node.
 
 Whoever signs or sends uses a line: one connection at a time, on which the first thing asked is the chain.
-What only reads may use any.
+What only reads may use any, and before one is opened, a line is asked for the chain.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 
 import aiohttp
@@ -47,13 +47,22 @@ class Endpoint:
             hdrs.USER_AGENT: user_agent,
         }
 
-    def session(self, limit: int, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it."""
+    def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
+        """A pool of at most so many connections; the caller closes it.
+
+        `on_opening` is called before each of them is opened; what it raises is raised by `exchange`.
+        """
+
+        async def before(*_: object) -> None:
+            await on_opening()
+
+        tracing = aiohttp.TraceConfig()
+        tracing.on_connection_create_start.append(before)
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
-            trace_configs=tracing,
+            trace_configs=[tracing],
             trust_env=False,
         )
 
@@ -87,16 +96,17 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 class NodeLine:
     """One connection at a time, for one user at a time.
 
-    `check_chain` is given the node's answer to eth_chainId before anything else is asked on a
-    new connection; what it raises is raised, and nothing else is asked.
+    `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;
+    what it raises is raised, and nothing else is asked. Then `on_opened` is called.
     """
 
-    def __init__(self, endpoint: Endpoint, check_chain: Callable[[Answer], None]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, check_chain: Callable[[Answer], None], on_opened: Callable[[], None]
+    ) -> None:
         self._endpoint = endpoint
         self._check_chain = check_chain
-        self._tracing = aiohttp.TraceConfig()
-        self._tracing.on_connection_create_start.append(self._on_opening)
-        self._session = endpoint.session(1, [self._tracing])
+        self._on_opened = on_opened
+        self._session = endpoint.session(1, self._on_opening)
         self._may_open = False
 
     async def close(self) -> None:
@@ -119,7 +129,16 @@ class NodeLine:
             "the chain."
         )
 
-    async def _on_opening(self, *_: object) -> None:
+    async def check_again(self) -> None:
+        """Ask for the chain, on the connection that is open if there is one."""
+        try:
+            (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
+        except (_NotOpenError, BrokenOffError):
+            await self._open()
+        else:
+            self._check_chain(answer)
+
+    async def _on_opening(self) -> None:
         if not self._may_open:
             raise _NotOpenError
 
@@ -133,8 +152,9 @@ class NodeLine:
             self._check_chain(answer)
         except Exception:
             await self._session.close()
-            self._session = self._endpoint.session(1, [self._tracing])
+            self._session = self._endpoint.session(1, self._on_opening)
             raise
+        self._on_opened()
 
     async def _ask(self, body: bytes, count: int) -> list[Answer]:
         try:

@@ -1,6 +1,6 @@
 """Giving a signed transaction to the node, and storing what became of it."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import structlog
@@ -8,9 +8,9 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import RpcCall, StoredTransaction
+from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
 from bridge_server.wallet.node import Node
-from bridge_server.wallet.node_errors import says_known, says_not_now
+from bridge_server.wallet.node_errors import says_known, says_not_at_this_price, says_not_now
 from bridge_server.wallet.store import TransactionStore
 
 _FIRST_DELAY_MS = 1_000
@@ -44,14 +44,26 @@ class Offering:
         NoNodeError when the node cannot be asked or does not take it now, and WrongChainError: it is signed
         still. `since` is that of `Node.ask`.
         """
-        signed, request = stored.signed, stored.request
-        assert signed is not None
-        await self.require_chain(stored, since)
-        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], since)
-        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
-            await self.refuse(stored, answer.detail)
-            raise TransactionRefusedError(answer.detail, answer.data)
-        await _try_to_store(self._store.settle_sent(request.transaction_id, self._clock.now_ms()))
+        refusal = await self._offer(stored, since)
+        if refusal is not None:
+            await self.refuse(stored, refusal.detail)
+            raise TransactionRefusedError(refusal.detail, refusal.data)
+
+    async def offer_again(self, stored: StoredTransaction, since: float | None = None) -> None:
+        """The same for one that may have been given out: it keeps its nonce while it may become valid.
+
+        A refusal is stored, and not raised.
+        """
+        refusal = await self._offer(stored, since)
+        if refusal is None:
+            return
+        if says_not_at_this_price(refusal):
+            transaction_id = stored.request.transaction_id
+            if refusal.detail != stored.error:
+                log.warning("transaction_postponed", transaction_id=transaction_id, reason=refusal.detail)
+            await self.postpone({transaction_id: stored.attempts}, refusal.detail)
+        else:
+            await self.refuse(stored, refusal.detail)
 
     async def require_chain(self, stored: StoredTransaction, since: float | None = None) -> None:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
@@ -67,11 +79,23 @@ class Offering:
         log.info("transaction_refused", transaction_id=transaction_id, reason=error)
         await _try_to_store(self._store.settle_refused(transaction_id, error, self._clock.now_ms()))
 
-    async def postpone(self, stored: Sequence[StoredTransaction], error: str) -> None:
-        """An attempt for these was in vain: the next comes later, and later still each time."""
+    async def postpone(self, attempts: Mapping[TransactionId, int], error: str) -> None:
+        """Another attempt for these was in vain: the next comes later, and later still each time."""
         now_ms = self._clock.now_ms()
-        due = {each.request.transaction_id: now_ms + delay_ms(each.attempts) for each in stored}
+        due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
         await _try_to_store(self._store.postpone(due, error))
+
+    async def _offer(self, stored: StoredTransaction, since: float | None) -> NodeError | None:
+        """None when the node has it now, and it is stored as sent; otherwise why it is called invalid."""
+        signed = stored.signed
+        assert signed is not None
+        await self.require_chain(stored, since)
+        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], since)
+        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
+            return answer
+        sent = self._store.settle_sent(stored.request.transaction_id, self._clock.now_ms())
+        await _try_to_store(sent)
+        return None
 
     async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
         """Whether the node, which did not take the transaction, has it already: sent before, or mined."""

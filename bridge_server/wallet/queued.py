@@ -1,11 +1,12 @@
 """Which transaction a client asks about, and what it is told (wallet_getQueuedTransaction)."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 
-from bridge_server.ethereum.hex_data import quantity
+from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.ethereum.raw_transactions import RawTransaction, RawTransactionError, read_raw_transaction
 from bridge_server.wallet import wire
 from bridge_server.wallet.errors import InvalidParamsError
@@ -42,38 +43,54 @@ class QueuedTransactions:
         InvalidParamsError.
         """
         [which] = wire.arguments("wallet_getQueuedTransaction", params, 0, "which?")
-        found = await self._find(which)
+        if _names_account(which):
+            found = await self._store.newest(_account(which))
+        else:
+            found = next(iter(await self._matching(which, 1)), None)
         return None if found is None else write_queued(found)
 
     async def waiting(self, params: wire.Params, _: Caller) -> list[dict[str, Any]]:
-        """wallet_getQueuedTransactions [account?]: what the node does not have yet, as it was asked for.
+        """wallet_getQueuedTransactions [which?]: all that match, as they were asked for.
 
-        Raises InvalidParamsError.
+        Of an account, or of all, that is what the node does not have yet; otherwise whatever has become of
+        it. Raises InvalidParamsError.
         """
-        [account] = wire.arguments("wallet_getQueuedTransactions", params, 0, "account?")
-        sender = None if account is None else wire.address(account, "params[0]")
-        return [write_queued(each) for each in await self._store.waiting(sender, _LISTED)]
+        [which] = wire.arguments("wallet_getQueuedTransactions", params, 0, "which?")
+        if _names_account(which):
+            found = await self._store.waiting(_account(which), _LISTED)
+        else:
+            found = (await self._matching(which, _LISTED))[::-1]
+        return [write_queued(each) for each in found]
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of what was done long ago; returns how many."""
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
-    async def _find(self, which: Any) -> StoredTransaction | None:
-        if which is None:
-            return await self._store.newest()
+    async def _matching(self, which: Any, limit: int) -> Sequence[StoredTransaction]:
+        """Those with the id, the hash or the parameter, newest first."""
         if isinstance(which, dict):
-            return await self._store.newest(read_transaction(which).sender, params_text(which))
+            return await self._store.with_params(read_transaction(which).sender, params_text(which), limit)
         if not isinstance(which, str):
             raise InvalidParamsError(
                 "params[0] must be an account, the id or hash of a transaction, or the parameter of its send."
             )
         if not which.startswith("0x"):
-            return await self._store.get(TransactionId(which))
-        if len(which) == _ADDRESS_CHARACTERS:
-            return await self._store.newest(wire.address(which, "params[0]"))
-        if len(which) == _HASH_CHARACTERS:
-            return await self._store.with_hash(which.lower())
-        return await self._store.newest(Address(read_signed(which).sender), params_text(which))
+            found = await self._store.get(TransactionId(which))
+            return [] if found is None else [found]
+        is_hash = len(which) == _HASH_CHARACTERS
+        transaction_hash = which.lower() if is_hash else hex_of(read_signed(which).hash)
+        return await self._store.with_hash(transaction_hash, limit)
+
+
+def _names_account(which: Any) -> bool:
+    """Whether it is an account, or None for all of them."""
+    return which is None or (
+        isinstance(which, str) and which[:2] == "0x" and len(which) == _ADDRESS_CHARACTERS
+    )
+
+
+def _account(which: Any) -> Address | None:
+    return None if which is None else wire.address(which, "params[0]")
 
 
 def read_signed(value: Any) -> RawTransaction:

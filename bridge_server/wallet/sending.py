@@ -4,27 +4,24 @@ What was asked for is stored before anything is answered, and what is signed bef
 answer is the transaction's hash when the node has it, and the zero hash when that is still to come.
 """
 
-import json
 from typing import Any
 
 import orjson
 
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.raw_transactions import RawTransaction
-from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.ethereum.transactions import sign_transaction, signing_hash
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.turns import Turns
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.errors import InvalidParamsError, NoNodeError, WrongChainError
+from bridge_server.wallet.dispatching import SEND, ZERO_HASH, Dispatching, read_queued
+from bridge_server.wallet.errors import InvalidParamsError, NoNodeError
 from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.models import (
     Address,
     ApprovalId,
-    AuditEntry,
     Caller,
     SendRequest,
     SignedTransaction,
@@ -32,14 +29,12 @@ from bridge_server.wallet.models import (
     TransactionId,
 )
 from bridge_server.wallet.node import Node
-from bridge_server.wallet.offering import Offering, delay_ms
+from bridge_server.wallet.offering import delay_ms
 from bridge_server.wallet.queued import params_text, read_signed
 from bridge_server.wallet.requests import MAX_NONCE, TransactionRequest, read_transaction, write_transaction
-from bridge_server.wallet.store import AuditLog, TransactionStore
+from bridge_server.wallet.store import TransactionStore
+from bridge_server.wallet.transaction_signing import TransactionSigning
 
-ZERO_HASH = "0x" + "00" * 32
-
-_SEND = "eth_sendTransaction"
 _SIGN = "eth_signTransaction"
 _SEND_RAW = "eth_sendRawTransaction"
 
@@ -54,21 +49,22 @@ class Sending:
         self,
         accounts: Accounts,
         approvals: Approvals,
-        audit: AuditLog,
         store: TransactionStore,
         node: Node,
-        offering: Offering,
+        filling: Filling,
+        signing: TransactionSigning,
+        dispatching: Dispatching,
         turns: Turns,
         clock: Clock,
         ids: IdMaker,
     ) -> None:
         self._accounts = accounts
         self._approvals = approvals
-        self._audit = audit
         self._store = store
         self._node = node
-        self._filling = Filling(node)
-        self._offering = offering
+        self._filling = filling
+        self._signing = signing
+        self._dispatching = dispatching
         self._turns = turns
         self._clock = clock
         self._ids = ids
@@ -84,7 +80,7 @@ class Sending:
         Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, WrongChainError,
         NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
         """
-        [value] = wire.arguments(_SEND, params, 1, "transaction")
+        [value] = wire.arguments(SEND, params, 1, "transaction")
         request = read_transaction(value)
         self._accounts.key(request.sender)
         asked = self._asked(request.sender, value, caller)
@@ -96,13 +92,9 @@ class Sending:
         await self._store.keep(asked, self._node.known_chain_id, None, self._first_attempt_at_ms())
         return ZERO_HASH
 
-    async def resume(self, asked: SendRequest) -> str:
-        """Send what is queued: the hash, or the zero hash when it is signed now and the node has it not.
-
-        Raises NoNodeError when it could not be signed, and it is queued still. Otherwise raises what `send`
-        does.
-        """
-        return await self._send(asked, read_transaction(json.loads(asked.params)))
+    async def resume(self, queued: StoredTransaction) -> None:
+        """Have what is queued approved, and send it. Raises what `send` does, and is queued still."""
+        await self._send(queued.request, read_queued(queued))
 
     async def send_raw(self, params: wire.Params, caller: Caller) -> str:
         """eth_sendRawTransaction: the hash, or the zero hash when the node does not take it now.
@@ -123,7 +115,7 @@ class Sending:
         async with self._turns.taken(sender):
             asked = self._asked(sender, value, caller)
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
-            return await self._offer(stored, since)
+            return await self._dispatching.offer(stored, since)
 
     async def sign(self, params: wire.Params, caller: Caller) -> str:
         """eth_signTransaction: the signed transaction, as DATA. Its nonce is not reserved.
@@ -137,11 +129,10 @@ class Sending:
         filled = await self._filling.filled(request)
         approval_id = await self._approved(_SIGN, filled, caller)
         nonce = await self._next_nonce(filled) if filled.nonce is None else filled.nonce
-        key = self._accounts.key(filled.sender)  # it may have been locked since
-        return self._signed(_SIGN, filled, nonce, key, caller, approval_id).raw
+        return self._signing.ready(_SIGN, filled, caller, approval_id)(nonce).raw
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
-        """Fill in, have it approved, sign, store and offer it.
+        """Have it approved, and send it.
 
         A human may take minutes: meanwhile others of the account go on. Without one, they are sent in the
         order in which they came.
@@ -149,34 +140,10 @@ class Sending:
         approval_id = None
         if self._approvals.is_on:
             request = await self._filling.filled(request)
-            approval_id = await self._approved(_SEND, request, asked.caller)
+            approval_id = await self._approved(SEND, request, asked.caller)
         since = self._node.now()
         async with self._turns.taken(request.sender):
-            filled = await self._filling.filled(request, since)
-            lowest = await self._filling.pending_count(filled.sender, since)
-            assert filled.chain_id is not None
-            key = self._accounts.key(filled.sender)  # it may have been locked since
-            stored = await self._store.reserve(
-                asked,
-                filled.chain_id,
-                filled.nonce,
-                lowest,
-                lambda nonce: self._signed(_SEND, filled, nonce, key, asked.caller, approval_id),
-                self._first_attempt_at_ms(),
-            )
-            return await self._offer(stored)
-
-    async def _offer(self, stored: StoredTransaction, since: float | None = None) -> str:
-        assert stored.signed is not None
-        try:
-            await self._offering.offer(stored, since)
-        except NoNodeError as error:
-            await self._offering.postpone([stored], error.detail)
-            return ZERO_HASH
-        except WrongChainError as error:  # no node has seen it
-            await self._offering.refuse(stored, error.detail)
-            raise
-        return stored.signed.transaction_hash
+            return await self._dispatching.send(asked, request, approval_id, since)
 
     async def _approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
         if not self._approvals.is_on:
@@ -190,23 +157,6 @@ class Sending:
         assert filled.chain_id is not None
         lowest = await self._filling.pending_count(filled.sender)
         return await self._store.next_nonce(filled.chain_id, filled.sender, lowest)
-
-    def _signed(
-        self,
-        method: str,
-        filled: TransactionRequest,
-        nonce: int,
-        key: SigningKey,
-        caller: Caller,
-        approval_id: ApprovalId | None,
-    ) -> SignedTransaction:
-        transaction = filled.transaction(nonce)
-        raw, transaction_hash = sign_transaction(transaction, key)
-        signed_hash = hex_of(signing_hash(transaction))
-        self._audit.append(
-            AuditEntry(self._clock.now_ms(), method, filled.sender, signed_hash, caller, approval_id)
-        )
-        return SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
 
     async def _chain_of(self, transaction: RawTransaction) -> int:
         """The chain to send it on: the wallet's."""

@@ -13,6 +13,7 @@ from bridge_server.wallet.models import (
     SignedTransaction,
     StoredTransaction,
     TransactionId,
+    TransactionState,
 )
 
 
@@ -62,8 +63,12 @@ class TransactionStore(Protocol):
         """The node calls it invalid: its nonce is free."""
         ...
 
-    async def settle_mined(self, chain_id: int, sender: Address, next_nonce: int, now_ms: int) -> None:
-        """Nonces below `next_nonce` are used on the chain: what the account sent with them is done."""
+    async def change(
+        self, stored: Sequence[StoredTransaction], state: TransactionState, error: str | None, now_ms: int
+    ) -> None:
+        """These are in the state now, for the reason given, but for those that have left the one that they
+        were read in. What becomes signed is due now.
+        """
         ...
 
     async def postpone(
@@ -72,32 +77,42 @@ class TransactionStore(Protocol):
         """These did not reach the node, for the reason given; the next attempts are due then."""
         ...
 
-    async def send_again(self, transaction_ids: Sequence[TransactionId], now_ms: int) -> None:
-        """The node has forgotten what was sent: it is signed, and due now."""
+    async def owing(self, due_at_ms: int) -> Sequence[Address]:
+        """The accounts of which something that is owed is due until then."""
         ...
 
-    async def owed(self, due_at_ms: int, limit: int) -> Sequence[StoredTransaction]:
-        """What is due until then, in the order in which it must be sent: by nonce, then as asked for."""
+    async def owed(self, sender: Address) -> Mapping[TransactionId, int]:
+        """All that the account owes, due or not, in the order in which it must be sent: by nonce, then as
+        asked for; with the number of attempts.
+        """
         ...
 
     async def next_due(self) -> int | None:
         """When the next of what is owed is due; None when nothing is owed."""
         ...
 
-    async def unmined(
-        self, chain_id: int, after: TransactionId | None, limit: int
-    ) -> Sequence[StoredTransaction]:
-        """What was sent and is not mined, as asked for; `after` is the last of the slice before."""
+    async def senders(self, chain_id: int) -> Sequence[Address]:
+        """The accounts of which something is signed, sent or mined."""
         ...
 
-    async def newest(
-        self, sender: Address | None = None, params: bytes | None = None
-    ) -> StoredTransaction | None:
-        """The newest one, of an account if one is named, that was asked for with these params if any are."""
+    async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
+        """The accounts of which something is sent, with the lowest nonce of that."""
         ...
 
-    async def with_hash(self, transaction_hash: str) -> StoredTransaction | None:
-        """The newest one with this hash (DATA in lower case)."""
+    async def followed(self, chain_id: int, sender: Address, from_nonce: int) -> Sequence[StoredTransaction]:
+        """What is signed, sent or mined with this nonce or a higher one, by nonce."""
+        ...
+
+    async def newest(self, sender: Address | None = None) -> StoredTransaction | None:
+        """The newest one, of an account if one is named."""
+        ...
+
+    async def with_params(self, sender: Address, params: bytes, limit: int) -> Sequence[StoredTransaction]:
+        """What the account was asked to send with these params, newest first."""
+        ...
+
+    async def with_hash(self, transaction_hash: str, limit: int) -> Sequence[StoredTransaction]:
+        """Those with this hash (DATA in lower case), newest first."""
         ...
 
     async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
@@ -105,7 +120,7 @@ class TransactionStore(Protocol):
         ...
 
     async def sweep(self, before_ms: int, limit: int) -> int:
-        """Delete what was mined, replaced or refused before then; returns how many."""
+        """Delete what was mined, replaced, refused or forgotten before then; returns how many."""
         ...
 
 

@@ -25,7 +25,7 @@ def sign_typed_data(document: Any) -> str:
 def sign_transaction_object(transaction: Any) -> str:
     request = read_transaction(transaction)
     assert request.nonce is not None
-    raw, _ = sign_transaction(request.transaction(request.nonce), ACCOUNT)
+    raw, *_ = sign_transaction(request.transaction(request.nonce), ACCOUNT)
     return hex_of(raw)
 
 

@@ -1,7 +1,7 @@
 """Transactions that were asked for: nonces are reserved once, and what is settled stays so."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -77,8 +77,15 @@ async def state_of(store: SqlTransactionStore, name: str) -> TransactionState:
     return stored.state
 
 
-async def names(store: SqlTransactionStore, due_at_ms: int = FOREVER_MS, limit: int = 100) -> list[str]:
-    return [each.request.transaction_id for each in await store.owed(due_at_ms, limit)]
+async def stored_as(store: SqlTransactionStore, *names: str) -> list[StoredTransaction]:
+    found = [await store.get(TransactionId(name)) for name in names]
+    return [each for each in found if each is not None]
+
+
+async def send(store: SqlTransactionStore, *names: str, sender: Address = ALICE) -> None:
+    for name in names:
+        await reserve(store, name, sender=sender)
+        await store.settle_sent(TransactionId(name), 1)
 
 
 async def test_what_is_stored_is_read_as_it_was(store: SqlTransactionStore) -> None:
@@ -194,22 +201,41 @@ async def test_a_transaction_does_not_replace_itself(store: SqlTransactionStore)
     assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
 
-async def test_a_nonce_used_on_the_chain_ends_what_was_sent_with_it(store: SqlTransactionStore) -> None:
-    for name in ("one", "two", "three"):
-        await reserve(store, name)
-    for name in ("one", "three"):
-        await store.settle_sent(TransactionId(name), 1)
-    await reserve(store, "stranger", sender=BOB)
-    await store.settle_sent(TransactionId("stranger"), 1)
+async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
+    store: SqlTransactionStore,
+) -> None:
+    await send(store, "one", "two", "three")
+    read = await stored_as(store, "one", "two", "three")
+    await store.change(read[:1], TransactionState.REPLACED, "another", 3)
 
-    await store.settle_mined(CHAIN, ALICE, 2, 5)
+    await store.change(read[:2], TransactionState.MINED, None, 5)
+    await store.change(read[2:], TransactionState.FORGOTTEN, "set back", 6)
 
-    assert [await state_of(store, name) for name in ("one", "two", "three", "stranger")] == [
-        TransactionState.MINED,
-        TransactionState.SIGNED,
-        TransactionState.SENT,
-        TransactionState.SENT,
+    assert [(each.state, each.error) for each in await stored_as(store, "one", "two", "three")] == [
+        (TransactionState.REPLACED, "another"),
+        (TransactionState.MINED, None),
+        (TransactionState.FORGOTTEN, "set back"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_free"),
+    [
+        (TransactionState.SIGNED, False),
+        (TransactionState.SENT, False),
+        (TransactionState.MINED, True),
+        (TransactionState.REPLACED, True),
+        (TransactionState.FORGOTTEN, True),
+    ],
+)
+async def test_a_nonce_is_taken_while_its_transaction_lives(
+    store: SqlTransactionStore, state: TransactionState, is_free: bool
+) -> None:
+    await send(store, "one")
+
+    await store.change(await stored_as(store, "one"), state, None, 5)
+
+    assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
 
 
 async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: SqlTransactionStore) -> None:
@@ -217,25 +243,26 @@ async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: SqlTrans
     await store.keep(request("queued-2"), CHAIN, None, 0)
     await reserve(store, "late", 5)
     await reserve(store, "early", 4)
-    await reserve(store, "sent")
-    await store.settle_sent(TransactionId("sent"), 1)
+    await send(store, "sent")
+    await reserve(store, "stranger", sender=BOB)
+    await store.postpone({TransactionId("early"): FOREVER_MS}, "no connection")
 
-    assert await names(store) == ["early", "late", "queued-1", "queued-2"]
-    assert await names(store, limit=1) == ["early"]
-    waiting = [each.request.transaction_id for each in await store.waiting(None, 100)]
+    assert await store.owed(ALICE) == {"early": 1, "late": 0, "queued-1": 0, "queued-2": 0}
+    assert list(await store.owed(ALICE)) == ["early", "late", "queued-1", "queued-2"]
+    waiting = [each.request.transaction_id for each in await store.waiting(ALICE, 100)]
     assert waiting == ["queued-1", "queued-2", "late", "early"]
-    assert await store.waiting(BOB, 100) == []
+    assert len(await store.waiting(None, 100)) == 5
 
 
 async def test_what_is_postponed_is_due_then(store: SqlTransactionStore) -> None:
     await reserve(store, "one", due_at_ms=10)
-    await reserve(store, "two", due_at_ms=20)
+    await reserve(store, "two", due_at_ms=20, sender=BOB)
     assert await store.next_due() == 10
 
     await store.postpone({TransactionId("one"): 30}, "no connection")
     await store.postpone({TransactionId("two"): 40}, "waits", is_attempt=False)
 
-    assert [await names(store, due_at_ms=moment) for moment in (29, 30, 40)] == [[], ["one"], ["one", "two"]]
+    assert [set(await store.owing(moment)) for moment in (29, 30, 40)] == [set(), {ALICE}, {ALICE, BOB}]
     assert await store.next_due() == 30
     stored = [await store.get(TransactionId(name)) for name in ("one", "two")]
     assert [each and (each.attempts, each.error) for each in stored] == [(1, "no connection"), (0, "waits")]
@@ -248,28 +275,33 @@ async def test_nothing_is_due_when_nothing_is_owed(store: SqlTransactionStore) -
     assert await store.next_due() is None
 
 
-async def test_what_was_forgotten_is_owed_again_with_the_same_bytes(store: SqlTransactionStore) -> None:
-    await reserve(store, "one")
-    await reserve(store, "two")
-    await store.settle_sent(TransactionId("one"), 1)
+async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: SqlTransactionStore) -> None:
+    await send(store, "one")
 
-    await store.send_again([TransactionId("one"), TransactionId("missing")], 50)
+    await store.change(await stored_as(store, "one"), TransactionState.SIGNED, "dropped", 50)
 
-    assert await names(store, due_at_ms=49) == ["two"]
-    assert (await store.owed(50, 10))[0].signed == signed("one", 0)
+    assert [await store.owing(moment) for moment in (49, 50)] == [[], [ALICE]]
+    (one,) = await stored_as(store, "one")
+    assert (one.signed, one.error) == (signed("one", 0), "dropped")
 
 
-async def test_the_unmined_are_read_in_slices(store: SqlTransactionStore) -> None:
-    for name in ("one", "two", "three"):
-        await reserve(store, name)
-        await store.settle_sent(TransactionId(name), 1)
+async def test_what_may_be_on_the_chain_is_followed(store: SqlTransactionStore) -> None:
+    await send(store, "mined", "sent-1", "sent-2", "refused")
+    await reserve(store, "signed")
+    await store.keep(request("queued"), CHAIN, None, 0)
+    await store.change(await stored_as(store, "mined"), TransactionState.MINED, None, 5)
+    await store.change(await stored_as(store, "refused"), TransactionState.FORGOTTEN, None, 5)
+    await reserve(store, "stranger", sender=BOB)
     await reserve(store, "elsewhere", chain_id=OTHER_CHAIN)
-    await store.settle_sent(TransactionId("elsewhere"), 1)
 
-    first = await store.unmined(CHAIN, None, 2)
-    rest = await store.unmined(CHAIN, first[-1].request.transaction_id, 2)
+    def names(stored: Sequence[StoredTransaction]) -> list[str]:
+        return [each.request.transaction_id for each in stored]
 
-    assert [each.request.transaction_id for each in [*first, *rest]] == ["one", "two", "three"]
+    assert names(await store.followed(CHAIN, ALICE, 0)) == ["mined", "sent-1", "sent-2", "signed"]
+    assert names(await store.followed(CHAIN, ALICE, 2)) == ["sent-2", "signed"]
+    assert await store.lowest_sent(CHAIN) == {ALICE: 1}
+    assert set(await store.senders(CHAIN)) == {ALICE, BOB}
+    assert await store.senders(OTHER_CHAIN) == [ALICE]
 
 
 async def test_the_newest_that_matches_is_found(store: SqlTransactionStore) -> None:
@@ -284,15 +316,15 @@ async def test_the_newest_that_matches_is_found(store: SqlTransactionStore) -> N
     found = [
         await store.newest(),
         await store.newest(ALICE),
-        await store.newest(ALICE, request("one").params),
-        await store.newest(ALICE, request("two").params),
-        await store.newest(BOB, request("one").params),
-        await store.with_hash("0xhash-three"),
-        await store.with_hash("0xhash"),
+        *await store.with_params(ALICE, request("one").params, 10),
+        *await store.with_params(ALICE, request("one").params, 1),
+        *await store.with_params(BOB, request("one").params, 10),
+        *await store.with_hash("0xhash-three", 10),
+        *await store.with_hash("0xhash", 10),
     ]
 
     assert [each and each.request.transaction_id for each in found] == [
-        *("last", "twin", "twin", "two", None, "three", None)
+        *("last", "twin", "twin", "one", "twin", "three")
     ]
 
 
@@ -300,7 +332,7 @@ async def test_what_was_done_long_ago_is_swept(store: SqlTransactionStore) -> No
     for name in ("mined", "refused", "sent", "signed", "later"):
         await reserve(store, name)
     await store.settle_sent(TransactionId("mined"), 1)
-    await store.settle_mined(CHAIN, ALICE, 1, 100)
+    await store.change(await stored_as(store, "mined"), TransactionState.MINED, None, 100)
     await store.settle_refused(TransactionId("refused"), "no", 101)
     await store.settle_sent(TransactionId("sent"), 1)
     await store.settle_refused(TransactionId("later"), "no", 200)
@@ -318,6 +350,8 @@ async def test_what_is_owed_is_announced_with_its_time(store: SqlTransactionStor
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
     await store.settle_sent(TransactionId("two"), 1)
-    await store.send_again([TransactionId("two")], 9)
+    await store.change(await stored_as(store, "two"), TransactionState.SIGNED, None, 9)
+    await store.settle_sent(TransactionId("two"), 10)
+    await store.change(await stored_as(store, "two"), TransactionState.MINED, None, 11)
 
     assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]

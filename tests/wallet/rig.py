@@ -60,9 +60,9 @@ class Rig:
         """What became of the newest that matches, as a client reads it."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.newest(list(which), CALLER)))
 
-    async def waiting(self, *account: str) -> Any:
-        """What the node does not have yet."""
-        return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(account), CALLER)))
+    async def waiting(self, *which: Any) -> Any:
+        """What the node does not have yet, or what matches."""
+        return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(which), CALLER)))
 
     async def until(self, state: str, *which: Any) -> Any:
         """Wait until the newest that matches is in the state, which `arrived` says of any that the node has;
@@ -105,7 +105,7 @@ def transaction(**fields: Any) -> dict[str, Any]:
 def signed_elsewhere(chain_id: int = 31_337, nonce: int = 0) -> str:
     """A transaction that Alice has signed without the wallet."""
     unsigned = LegacyTransaction(chain_id=chain_id, nonce=nonce, gas_price=10**10, gas=21_000, to=BOB)
-    raw, _ = sign_transaction(unsigned, SigningKey(bytes.fromhex(ALICES_KEY[2:])))
+    raw, *_ = sign_transaction(unsigned, SigningKey(bytes.fromhex(ALICES_KEY[2:])))
     return hex_of(raw)
 
 

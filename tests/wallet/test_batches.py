@@ -93,5 +93,5 @@ async def test_a_name_twice_spoils_the_whole_body(rpc: RpcClient) -> None:
 
     answer = (await rpc.post(b"[%b,%b]" % (good, twice))).json
 
-    assert answer["error"]["code"] == -32700
+    assert answer["error"]["code"] == -32600
     assert "'method' twice" in answer["error"]["message"]

@@ -12,7 +12,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.audit_file import AuditFile
 from bridge_server.storage.wallet_store import SqlTransactionStore
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import ApprovalState, AuditEntry
+from bridge_server.wallet.models import ApprovalState, AuditEntry, TransactionState
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
@@ -108,7 +108,9 @@ async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
     async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
         await rig.send()
         stored = await rig.queued()
-        await rig.wallet.transactions.send_again([stored["id"]], rig.clock.now_ms())
+        sent = await rig.wallet.transactions.newest()
+        assert sent is not None
+        await rig.wallet.transactions.change([sent], TransactionState.SIGNED, None, rig.clock.now_ms())
     await anvil.receipt(stored["hash"])
     anvil.stop()
     await anvil.start()
@@ -396,9 +398,8 @@ async def test_what_was_asked_for_on_one_chain_does_not_go_to_another(tmp_path: 
     clock = ManualClock()
     async with open_fake_node() as fake, open_rig(tmp_path, fake.url, clock, broadcasts=False) as rig:
         await rig.wallet.node.chain_id()
-        fake.at("eth_sendRawTransaction", says(-32603, "later"))
+        fake.results["eth_sendRawTransaction"] = RpcFailure(-32603, "later")
         await rig.send()
-        fake.at("eth_gasPrice", *[drop] * 3)
         await rig.send(value="0x2")
         assert [each["state"] for each in await rig.waiting()] == ["signed", "queued"]
 
@@ -545,7 +546,7 @@ async def test_the_broadcaster_outlives_whatever_fails(
         return failures > 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlTransactionStore, "owed", fail)
+        patch.setattr(SqlTransactionStore, "owing", fail)
         working = asyncio.create_task(rig.wallet.broadcaster.run_forever())
         await eventually(failed_twice)
 

@@ -106,7 +106,7 @@ async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, n
     assert forwarded(node) == [["eth_blockNumber"]]
 
 
-@pytest.mark.parametrize("method", ["personal_sendTransaction", "wallet_addEthereumChain", "eth_signX"])
+@pytest.mark.parametrize("method", ["personal_sendTransaction", "wallet_watchAsset", "eth_signX"])
 async def test_what_sounds_like_the_wallets_never_reaches_the_node(
     rpc: RpcClient, node: FakeNode, method: str
 ) -> None:

@@ -13,7 +13,17 @@ from bridge_server.wallet import node_line
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node import Node
-from tests.support.fake_node import Answer, FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
+from tests.support.fake_node import (
+    Answer,
+    FakeNode,
+    NodeRequest,
+    RpcFailure,
+    body,
+    drop,
+    hang,
+    open_fake_node,
+    says,
+)
 
 PRICE = RpcCall("eth_gasPrice", [])
 SEND = RpcCall("eth_sendRawTransaction", ["0x01"])
@@ -37,6 +47,11 @@ async def node_at(
 async def node(fake: FakeNode) -> AsyncIterator[Node]:
     async with node_at(fake.url) as node:
         yield node
+
+
+def answered(fake: FakeNode) -> list[NodeRequest]:
+    """What came in but for the question for the chain."""
+    return [request for request in fake.requests if request.methods != ["eth_chainId"]]
 
 
 async def test_the_chain_is_the_nodes_and_stays(node: Node, fake: FakeNode) -> None:
@@ -83,10 +98,23 @@ async def test_a_connection_that_reads_is_not_used_to_send(node: Node, fake: Fak
     await node.forward([PRICE])
     await node.ask([SEND])
 
-    reading, checking, sending = fake.requests
+    checking, reading, sending = fake.requests
     assert reading.connection is not checking.connection
     assert checking.connection is sending.connection
     assert checking.methods == ["eth_chainId"]
+
+
+async def test_before_a_connection_that_reads_is_opened_the_chain_is_asked_for(
+    node: Node, fake: FakeNode
+) -> None:
+    for _ in range(3):
+        await node.forward([PRICE])
+    assert fake.methods == ["eth_chainId", *["eth_gasPrice"] * 3]
+    fake.script.append(drop)
+
+    await node.forward([PRICE])
+
+    assert fake.methods[4:] == ["eth_gasPrice", "eth_chainId", "eth_gasPrice"]
 
 
 async def test_after_a_connection_was_closed_the_next_is_asked_for_its_chain(
@@ -106,9 +134,50 @@ async def test_nothing_is_sent_to_a_node_on_another_chain(fake: FakeNode) -> Non
             with pytest.raises(WrongChainError, match="The node is on chain 31337 and the wallet on chain 1"):
                 await node.ask([SEND])
 
-        assert await node.forward([PRICE]) != []
+        for _ in range(2):
+            with pytest.raises(WrongChainError, match="The node is on chain 31337"):
+                await node.forward([PRICE])
 
-    assert fake.sent() == []
+    assert set(fake.methods) == {"eth_chainId"}
+
+
+async def test_nothing_is_asked_of_a_node_that_is_back_on_another_chain(node: Node, fake: FakeNode) -> None:
+    await node.forward([PRICE])
+    fake.results["eth_chainId"] = "0x1"
+    fake.script.append(drop)
+
+    for _ in range(2):
+        with pytest.raises(WrongChainError):
+            await node.forward([PRICE])
+
+    assert len(answered(fake)) == 2
+    fake.results["eth_chainId"] = "0x7a69"
+    assert await node.forward([PRICE]) != []
+
+
+RESETTING = ["evm_revert", "anvil_reset", "hardhat_dropTransaction", "evm_setAccountNonce", "anvil_loadState"]
+
+
+@pytest.mark.parametrize("method", RESETTING)
+async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNode, method: str) -> None:
+    heard: list[str] = []
+
+    async def listen() -> None:
+        heard.append(method)
+
+    node.on_set_back(listen)
+    fake.results[method] = False
+    await node.forward([RpcCall(method, [])])
+    fake.results[method] = RpcFailure(-32000, "no")
+    await node.forward([RpcCall(method, []), PRICE])
+    fake.results["evm_mine"] = True
+    await node.forward([RpcCall("evm_mine", [])])
+    assert heard == []
+
+    fake.results[method] = None if "Tr" in method else True
+    await node.forward([PRICE, RpcCall(method, [])])
+
+    assert heard == [method]
 
 
 async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connection(
@@ -152,7 +221,7 @@ async def test_a_call_alone_is_no_batch_and_several_are_one(node: Node, fake: Fa
     await node.forward([PRICE])
     await node.forward([PRICE, RpcCall("eth_call", {"named": 2**70}), RpcCall("web3_sha3", None)])
 
-    alone, batch = fake.requests
+    alone, batch = answered(fake)
     assert alone.calls == [{"jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": []}]
     assert [call.get("params") for call in batch.calls] == [[], {"named": float(2**70)}, None]
     assert "params" not in batch.calls[2]
@@ -326,7 +395,7 @@ async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode
     fake.script.append(drop)
 
     assert await node.forward([PRICE]) != []
-    assert fake.methods == ["eth_gasPrice"] * 2
+    assert [request.methods for request in answered(fake)] == [["eth_gasPrice"]] * 2
 
 
 async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode) -> None:
@@ -335,7 +404,7 @@ async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode) ->
     with pytest.raises(NoNodeError, match="closed before an answer"):
         await node.forward([PRICE, RpcCall("evm_mine", [])])
 
-    assert len(fake.requests) == 1
+    assert len(answered(fake)) == 1
 
 
 async def test_a_node_that_is_not_there_is_said_to_be_away(fake: FakeNode) -> None:
@@ -373,7 +442,7 @@ async def test_credentials_are_sent_and_never_told(fake: FakeNode) -> None:
             with pytest.raises(NoNodeError) as away:
                 await node.ask([PRICE])
 
-    (request, _) = fake.requests
+    (request, _) = answered(fake)
     assert request.headers["Authorization"] == "Basic c29tZW9uZTpodW50ZXIy"
     assert request.path == "/key/abc?token=xyz"
     for secret in ("hunter2", "abc", "xyz", "someone"):

@@ -129,6 +129,20 @@ async def test_the_zero_hash_becomes_the_real_one_when_the_node_is_back(
     assert (await anvil.receipt(found["hash"]))["to"] == BOB
 
 
+@needs_anvil
+async def test_a_snapshot_that_is_gone_back_to_leaves_no_trace(dapp: RpcClient, anvil: Anvil) -> None:
+    snapshot = await dapp.call("evm_snapshot")
+    undone = await dapp.call("eth_sendTransaction", transaction(value="0x1"))
+
+    assert await dapp.call("evm_revert", snapshot) is True
+
+    assert (await dapp.call("wallet_getQueuedTransaction", undone))["state"] == "forgotten"
+    sent = await dapp.call("eth_sendTransaction", transaction(value="0x2"))
+    assert (await anvil.receipt(sent))["status"] == "0x1"
+    [told] = await dapp.call("wallet_getQueuedTransactions", transaction(value="0x2"))
+    assert (told["hash"], told["nonce"]) == (sent, "0x0")
+
+
 async def test_a_batch_goes_to_the_node_as_one_and_keeps_its_order(fake: FakeNode, tmp_path: Path) -> None:
     fake.results |= {"eth_blockNumber": "0x1", "eth_call": RpcFailure(3, "reverted", {"why": 1.5})}
     async with running_server(tmp_path / "data", dev_accounts=True, node_url=fake.url) as server:
@@ -161,9 +175,11 @@ async def test_a_node_on_another_chain_is_told(fake: FakeNode, tmp_path: Path) -
 
         assert (await dapp.error("eth_sendTransaction", transaction())).code == 4901
         assert (await dapp.error("eth_signTransaction", transaction())).code == 4901
-        assert await dapp.call("eth_gasPrice") == "0x3b9aca00"
+        assert (await dapp.error("eth_gasPrice")).code == 4901
+        answers = await dapp.batch([("eth_accounts",), ("eth_blockNumber",)])
+        assert (answers[0].keys() >= {"result"}, answers[1]["error"]["code"]) == (True, 4901)
 
-    assert fake.sent() == []
+    assert set(fake.methods) == {"eth_chainId"}
 
 
 async def rpc(server: ServerProcess, method: str, *params: Any) -> Any:

@@ -28,22 +28,24 @@ CREATE TABLE wallet_transactions (
     origin TEXT,                            -- the web page that it says it is
     request_id TEXT NOT NULL,
     asked_at_ms INTEGER NOT NULL,
-    state TEXT NOT NULL,                    -- queued, signed, sent, mined, replaced, refused
+    state TEXT NOT NULL,                    -- queued, signed, sent, mined, replaced, refused, forgotten
     chain_id INTEGER,                       -- NULL: whichever the node is on, once it can be asked
     nonce INTEGER,                          -- this and the next two: NULL until it is signed
     transaction_hash TEXT,
     raw TEXT,                               -- the signed bytes, as DATA
     attempts INTEGER NOT NULL DEFAULT 0,    -- how many have not reached the node
     next_attempt_at_ms INTEGER NOT NULL,
-    error TEXT,                             -- why the last attempt failed, or why it was refused
-    settled_at_ms INTEGER                   -- when it was mined, replaced or refused
+    error TEXT,                             -- why it is not sent, or will not be on the chain
+    settled_at_ms INTEGER                   -- when it was mined, replaced, refused or forgotten
 );
 CREATE INDEX wallet_transactions_by_sender ON wallet_transactions (sender, id);
 CREATE INDEX wallet_transactions_by_hash ON wallet_transactions (transaction_hash)
     WHERE transaction_hash IS NOT NULL;
 CREATE INDEX wallet_transactions_owed ON wallet_transactions (next_attempt_at_ms)
     WHERE state IN ('queued', 'signed');
-CREATE INDEX wallet_transactions_live ON wallet_transactions (sender, chain_id, nonce)
-    WHERE state IN ('signed', 'sent');
-CREATE INDEX wallet_transactions_sent ON wallet_transactions (chain_id, id) WHERE state = 'sent';
+CREATE INDEX wallet_transactions_owed_by_sender ON wallet_transactions (sender)
+    WHERE state IN ('queued', 'signed');
+CREATE INDEX wallet_transactions_nonces ON wallet_transactions (chain_id, sender, nonce)
+    WHERE state IN ('signed', 'sent', 'mined');
+CREATE INDEX wallet_transactions_sent ON wallet_transactions (chain_id, sender, nonce) WHERE state = 'sent';
 CREATE INDEX wallet_transactions_settled ON wallet_transactions (settled_at_ms) WHERE settled_at_ms IS NOT NULL;

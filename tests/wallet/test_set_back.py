@@ -1,0 +1,252 @@
+"""Chains that are set back, by snapshots, resets, nodes that lose what they had: no gaps and no replays."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from bridge_server.wallet.models import RpcCall
+from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
+from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
+from tests.wallet.rig import ALICE, Rig, open_rig, signed_elsewhere
+
+
+@pytest.fixture
+async def anvil(tmp_path: Path) -> AsyncIterator[Anvil]:
+    async with open_anvil(tmp_path) as anvil:
+        yield anvil
+
+
+@pytest.fixture
+async def rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
+    async with open_rig(tmp_path, anvil.url) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def idle_rig(anvil: Anvil, tmp_path: Path) -> AsyncIterator[Rig]:
+    """Nothing is looked at but by a send."""
+    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
+        yield rig
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as fake:
+        yield fake
+
+
+async def pass_on(rig: Rig, method: str, *params: Any) -> Any:
+    """Ask the node through the wallet."""
+    (answer,) = await rig.wallet.node.forward([RpcCall(method, list(params))])
+    return answer
+
+
+async def states(rig: Rig, *transactions: str) -> list[tuple[str, str]]:
+    found = [await rig.queued(each) for each in transactions]
+    return [(each["nonce"], each["state"]) for each in found]
+
+
+def mine(fake: FakeNode, count: str) -> None:
+    """Say that everything is in a block, and so many of each account."""
+    fake.results["eth_getTransactionCount"] = count
+    fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
+
+
+async def mined(rig: Rig, value: str) -> str:
+    sent = await rig.send(value=value)
+    rig.clock.advance(61)
+    await rig.until("mined", sent)
+    return sent
+
+
+@needs_anvil
+async def test_what_the_node_has_lost_goes_before_what_is_new(idle_rig: Rig, anvil: Anvil) -> None:
+    rig = idle_rig
+    snapshot = await anvil.call("evm_snapshot")
+    lost = [await rig.send(value="0x1"), await rig.send(value="0x2")]
+    await anvil.call("evm_revert", snapshot)
+
+    sent = await rig.send(value="0x3")
+
+    assert await states(rig, *lost, sent) == [("0x0", "sent"), ("0x1", "sent"), ("0x2", "sent")]
+    await anvil.count(ALICE, 3)
+
+
+@needs_anvil
+async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(rig: Rig, anvil: Anvil) -> None:
+    kept = await rig.send(value="0x1")
+    snapshot = await anvil.call("evm_snapshot")
+    undone = [await mined(rig, "0x2"), await rig.send(value="0x3")]
+
+    await pass_on(rig, "evm_revert", snapshot)
+
+    assert await states(rig, kept, *undone) == [("0x0", "mined"), ("0x1", "forgotten"), ("0x2", "forgotten")]
+    sent = await rig.send(value="0x4")
+    assert (await rig.queued(sent))["nonce"] == "0x1"
+    rig.clock.advance(61)
+    await rig.until("mined", sent)
+    await anvil.count(ALICE, 2)
+    assert (await rig.queued(undone[0]))["error"] == "The node's chain was set back."
+
+
+@needs_anvil
+async def test_what_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    other, dropped = await rig.send(value="0x1"), await rig.send(value="0x2")
+
+    await pass_on(rig, "anvil_dropTransaction", dropped)
+
+    assert await states(rig, other, dropped) == [("0x0", "sent"), ("0x1", "forgotten")]
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x1"
+
+
+@needs_anvil
+async def test_what_is_queued_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> None:
+    anvil.kill()
+    async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
+        await rig.send(value="0x1")
+        await anvil.start()
+
+        await pass_on(rig, "anvil_reset")
+
+        assert (await rig.queued())["state"] == "queued"
+
+
+@needs_anvil
+async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil: Anvil) -> None:
+    first = await mined(rig, "0x1")
+
+    await pass_on(rig, "anvil_setNonce", ALICE, "0x9")
+    assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x9"
+    await pass_on(rig, "anvil_setNonce", ALICE, "0x4")
+
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x4"
+    assert (await rig.queued(first))["state"] == "mined"
+
+
+@needs_anvil
+async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil: Anvil) -> None:
+    snapshot = await anvil.call("evm_snapshot")
+    undone = [await mined(rig, "0x1"), await mined(rig, "0x2"), await rig.send(value="0x3")]
+    await anvil.call("evm_revert", snapshot)
+
+    with structlog.testing.capture_logs() as logs:
+        sent = await rig.send(value="0x4")
+
+    assert await states(rig, sent) == [("0x0", "sent")]
+    assert await states(rig, *undone) == [("0x0", "forgotten"), ("0x1", "forgotten"), ("0x2", "forgotten")]
+    warnings = [each for each in logs if each["event"] == "transactions_lost"]
+    assert [(each["account"], each["count"]) for each in warnings] == [(ALICE, 3)]
+    await anvil.count(ALICE, 1)
+
+
+@needs_anvil
+async def test_that_the_chain_was_set_back_is_noticed_though_nobody_sends(rig: Rig, anvil: Anvil) -> None:
+    snapshot = await anvil.call("evm_snapshot")
+    undone = await mined(rig, "0x1")
+    await anvil.call("evm_revert", snapshot)
+
+    rig.clock.advance(61)
+
+    await rig.until("forgotten", undone)
+
+
+@needs_anvil
+async def test_a_node_that_is_started_anew_gets_nothing_of_its_former_life(rig: Rig, anvil: Anvil) -> None:
+    first = await mined(rig, "0x1")
+    await anvil.call("evm_setAutomine", False)
+    second = await rig.send(value="0x2")
+    anvil.kill()
+    await anvil.start(keeps_state=False)
+
+    rig.clock.advance(61)
+    await rig.until("forgotten", first)
+
+    assert await states(rig, second) == [("0x1", "forgotten")]
+    assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x0"
+
+
+@needs_anvil
+async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    sent = await rig.send()
+    await anvil.call("anvil_dropTransaction", sent)
+    await anvil.call("eth_sendRawTransaction", signed_elsewhere())
+    await anvil.call("evm_mine")
+
+    rig.clock.advance(61)
+
+    replaced = await rig.until("replaced", sent)
+    assert replaced["error"] == "Its nonce is used on the chain, and the node does not know it."
+
+
+@needs_anvil
+async def test_that_it_is_mined_is_seen_soon(rig: Rig, anvil: Anvil) -> None:
+    for value in ("0x1", "0x2"):
+        sent = await rig.send(value=value)
+        await anvil.receipt(sent)
+
+        rig.clock.advance(1)
+
+        await rig.until("mined", sent)
+
+
+async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        await rig.send()
+        await rig.wallet.broadcaster.work()  # the connection is new
+        known = fake.methods.count("eth_getTransactionByHash")
+
+        for looks, seconds in enumerate([1, 2, 4, 8, 16, 32, 60, 60], known):
+            rig.clock.advance(seconds - 0.001)
+            await rig.wallet.broadcaster.work()
+            assert fake.methods.count("eth_getTransactionByHash") == looks
+            rig.clock.advance(0.001)
+            await rig.wallet.broadcaster.work()
+            assert fake.methods.count("eth_getTransactionByHash") == looks + 1
+
+
+async def test_what_a_chain_takes_back_into_its_pool_is_sent_again_and_not_lost(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    before = dict(fake.results)
+    async with open_rig(tmp_path, fake.url) as rig:
+        sent = await rig.send(value="0x1")
+        mine(fake, "0x1")
+        rig.clock.advance(61)
+        await rig.until("mined", sent)
+        fake.results |= before
+
+        await rig.send(value="0x2")
+
+        assert (await rig.queued(sent))["state"] == "sent"
+        mine(fake, "0x1")
+        rig.clock.advance(61)
+        await rig.until("mined", sent)
+
+
+async def test_a_node_that_lags_behind_gets_no_nonce_twice(fake: FakeNode, tmp_path: Path) -> None:
+    """Behind one address there may be several nodes: one counts less than another has mined."""
+    async with open_rig(tmp_path, fake.url) as rig:
+        await rig.send(value="0x1")
+        mine(fake, "0x0")
+
+        assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x1"
+
+
+async def test_a_node_that_does_not_know_hashes_changes_nothing(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url) as rig:
+        sent = await rig.send()
+        fake.results["eth_getTransactionByHash"] = RpcFailure(-32000, "not indexed")
+        fake.results["eth_getTransactionCount"] = "0x1"
+        asked = fake.methods.count("eth_getTransactionByHash")
+
+        rig.clock.advance(61)
+        await fake.asked("eth_getTransactionByHash", asked + 1)
+        rig.clock.advance(61)
+        await fake.asked("eth_getTransactionByHash", asked + 2)
+
+        assert (await rig.queued(sent))["state"] == "sent"
