@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, NewType, TypeAlias
+from typing import Literal, NamedTuple, NewType, TypeAlias
 
 SessionId = NewType("SessionId", str)
 CallId = NewType("CallId", str)
@@ -27,6 +27,14 @@ class Keep(Enum):
 
 
 PushChange: TypeAlias = Push | Literal[Keep.KEEP] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSession:
+    """A session that has just been opened."""
+
+    session_id: SessionId
+    expires_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,8 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingCall:
-    """A call that has no status yet."""
+class Call:
+    """What the dapp asked, as the wallet reads it."""
 
     call_id: CallId
     payload: Payload
@@ -85,8 +93,15 @@ class PendingCall:
 class PendingCalls:
     """A session's calls without a status, oldest first."""
 
-    calls: tuple[PendingCall, ...]
+    calls: tuple[Call, ...]
     session_expires_at_ms: int
+
+
+class Found(NamedTuple):
+    """What a client reads: a body in the contract's own spelling, and until when it holds."""
+
+    body: bytes
+    expires_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

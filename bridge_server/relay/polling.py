@@ -1,7 +1,7 @@
 """What dapps and wallets read, at once or by long poll, mostly from memory.
 
-Everything here is in the encoding that is sent, so that a repeated read encodes nothing. None means that
-there is nothing yet.
+Everything here is in the encoding that is sent to plain clients, so that a repeated read encodes nothing;
+other dialects wrap it. None means that there is nothing yet.
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,7 +12,7 @@ from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.relay import wire
-from bridge_server.relay.models import CallId, PendingCalls, SessionId, Slot
+from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, Slot
 from bridge_server.relay.store import RelayStore
 
 Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
@@ -28,38 +28,39 @@ class Polling:
         self._signals = signals
         self._clock = clock
 
-    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[bytes | None]:
+    def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
         """The session's payload. Raises SessionNotFoundError."""
         return self._poll(("session", session_id), self._read_session, wait_seconds)
 
-    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[bytes | None]:
+    def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
         return self._poll(("calls", session_id), self._read_calls, wait_seconds)
 
-    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[bytes | None]:
+    def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Found | None]:
         """The call's status. Raises CallNotFoundError."""
         return self._poll(("status", call_id), self._read_status, wait_seconds)
 
-    async def call(self, session_id: SessionId, call_id: CallId) -> bytes:
+    async def call(self, session_id: SessionId, call_id: CallId) -> Found:
         """One call, answered or not. Raises CallNotFoundError."""
-        return wire.write_payload(await self._store.call(session_id, call_id, self._clock.now_ms()))
+        call = await self._store.call(session_id, call_id, self._clock.now_ms())
+        return Found(wire.write_payload(call.payload), call.expires_at_ms)
 
-    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[bytes | None]:
+    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[Found | None]:
         remembered = self._cache.get(key, self._clock.now_ms())
         if remembered is not None and (remembered.value is not None or not wait_seconds):
-            return _at_once(remembered.value)
+            return _at_once(remembered)
         if not wait_seconds:
             return self._look(key, read)
         return self._signals.wait_for(key, partial(self._glance, key, read), wait_seconds)
 
-    async def _look(self, key: Key, read: Read) -> bytes | None:
+    async def _look(self, key: Key, read: Read) -> Found | None:
         now_ms = self._clock.now_ms()
-        return (await self._cache.load(key, partial(read, key, now_ms))).value
+        return _found(await self._cache.load(key, partial(read, key, now_ms)))
 
-    async def _glance(self, key: Key, read: Read) -> bytes | None:
+    async def _glance(self, key: Key, read: Read) -> Found | None:
         """Look without remembering: whoever waits is told of changes, and thousands may wait."""
         now_ms = self._clock.now_ms()
-        return (self._cache.get(key, now_ms) or await read(key, now_ms)).value
+        return _found(self._cache.get(key, now_ms) or await read(key, now_ms))
 
     async def _read_session(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.session(SessionId(key[1]), now_ms))
@@ -71,8 +72,12 @@ class Polling:
         return _slot(await self._store.status(CallId(key[1]), now_ms))
 
 
-async def _at_once(value: bytes | None) -> bytes | None:
-    return value
+async def _at_once(entry: Cached) -> Found | None:
+    return _found(entry)
+
+
+def _found(entry: Cached) -> Found | None:
+    return None if entry.value is None else Found(entry.value, entry.expires_at_ms)
 
 
 def _slot(slot: Slot) -> Cached:

@@ -1,6 +1,7 @@
 """The contract's table (section 4, B) as rows."""
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.web.routes import Handler, Route
 
@@ -11,19 +12,27 @@ _CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"
 
 
 def relay_routes(
-    handlers: RelayHandlers, body_limit_bytes: int, every_request: Limit, new_sessions: Limit
+    handlers: RelayHandlers,
+    dialect: Dialect,
+    *,
+    body_limit_bytes: int,
+    every_request: Limit,
+    new_sessions: Limit,
 ) -> tuple[Route, ...]:
-    """Every endpoint of the bridge. Web pages of any origin may call them: dapps live in browsers."""
+    """Every endpoint of the bridge, where the dialect's clients look for it.
+
+    Web pages of any origin may call them: dapps live in browsers.
+    """
 
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
-            method="GET", path=path, name=name, handler=handler,
+            method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits,
         )  # fmt: skip
 
     def write(method: str, path: str, name: str, handler: Handler, *limits: Limit) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=handler,
+            method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
         )  # fmt: skip
 

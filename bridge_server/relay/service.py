@@ -14,6 +14,7 @@ from bridge_server.relay.models import (
     Caps,
     Lifetimes,
     NewCall,
+    OpenedSession,
     Payload,
     SessionId,
     SessionUpdate,
@@ -37,11 +38,12 @@ class Relay:
         self._lifetimes = lifetimes
         self._caps = caps
 
-    async def open_session(self) -> SessionId:
-        """Open an empty session and return its id, a random UUID."""
+    async def open_session(self) -> OpenedSession:
+        """Open an empty session under a random UUID."""
         session_id = SessionId(self._ids.random_uuid())
-        await self._store.create_session(session_id, self._clock.now_ms() + self._lifetimes.session_ms)
-        return session_id
+        expires_at_ms = self._clock.now_ms() + self._lifetimes.session_ms
+        await self._store.create_session(session_id, expires_at_ms)
+        return OpenedSession(session_id, expires_at_ms)
 
     async def update_session(self, session_id: SessionId, update: SessionUpdate) -> int:
         """Replace the session's payload; returns when the session expires now, in epoch milliseconds."""

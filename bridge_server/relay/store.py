@@ -6,6 +6,7 @@ from typing import Protocol
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.relay.models import (
     Audience,
+    Call,
     CallId,
     Payload,
     PendingCalls,
@@ -55,8 +56,8 @@ class RelayStore(Protocol):
         """The session's calls without a status. Raises SessionNotFoundError."""
         ...
 
-    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> Payload:
-        """The payload of one call. Raises CallNotFoundError."""
+    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> Call:
+        """One call, answered or not. Raises CallNotFoundError."""
         ...
 
     async def set_status(self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int) -> None:

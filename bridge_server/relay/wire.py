@@ -7,11 +7,12 @@ from pydantic import AfterValidator, Field, PlainValidator
 
 from bridge_server.kernel.fields import http_url
 from bridge_server.relay.models import (
+    Call,
     CallId,
     Keep,
     NewCall,
+    OpenedSession,
     Payload,
-    PendingCall,
     Push,
     SessionId,
     SessionUpdate,
@@ -98,9 +99,9 @@ def read_subscription(document: JsonObject) -> tuple[Topic, str]:
     return Topic(shape.topic), shape.webhook
 
 
-def write_session_id(session_id: SessionId) -> bytes:
+def write_opened(session: OpenedSession) -> bytes:
     """The answer to POST /session/new."""
-    return b'{"sessionId":"%b"}' % session_id.encode()
+    return b'{"sessionId":"%b"}' % session.session_id.encode()
 
 
 def write_call_id(call_id: CallId) -> bytes:
@@ -118,7 +119,7 @@ def write_payload(payload: Payload) -> bytes:
     return b'{"encryptionPayload":%b}' % payload
 
 
-def write_calls(calls: tuple[PendingCall, ...]) -> bytes:
+def write_calls(calls: tuple[Call, ...]) -> bytes:
     """The answer to GET /session/{sessionId}/calls: an object keyed by call id, in the order given."""
     return b"{%b}" % b",".join(
         b'"%b":{"encryptionPayload":%b}' % (call.call_id.encode(), call.payload) for call in calls

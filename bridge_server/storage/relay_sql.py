@@ -49,8 +49,9 @@ WHERE sessions.session_id = ? AND sessions.expires_at_ms > ?
 ORDER BY pending_calls.call
 """
 
-CALL_PAYLOAD = """
-SELECT calls.payload FROM calls JOIN sessions ON sessions.id = calls.session
+CALL = """
+SELECT calls.call_id, calls.payload, calls.expires_at_ms
+FROM calls JOIN sessions ON sessions.id = calls.session
 WHERE calls.call_id = ? AND sessions.session_id = ? AND calls.expires_at_ms > ? AND sessions.expires_at_ms > ?
 """
 

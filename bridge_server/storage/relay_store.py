@@ -15,10 +15,10 @@ from bridge_server.relay.errors import (
 )
 from bridge_server.relay.models import (
     Audience,
+    Call,
     CallId,
     Keep,
     Payload,
-    PendingCall,
     PendingCalls,
     Push,
     SessionId,
@@ -112,6 +112,7 @@ class SqlRelayStore:
             yield Statement(sql.INSERT_PENDING, (call.call_id,))
             yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
             yield Announcement(("calls", call.session_id))
+            yield Announcement(("session", call.session_id))  # it lives longer now
             webhooks: list[Row] = []
             if has_webhooks:
                 webhooks = yield Statement(sql.WEBHOOKS_OF_TOPIC, (call.session_id, now_ms))
@@ -125,15 +126,15 @@ class SqlRelayStore:
         if not rows:
             raise SessionNotFoundError
         return PendingCalls(
-            calls=tuple(_pending_call(row) for row in rows if row[1] is not None),
+            calls=tuple(_call(row[1:]) for row in rows if row[1] is not None),
             session_expires_at_ms=cast(int, rows[0][0]),
         )
 
-    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> Payload:
-        rows = await self._database.read(sql.CALL_PAYLOAD, (call_id, session_id, now_ms, now_ms))
+    async def call(self, session_id: SessionId, call_id: CallId, now_ms: int) -> Call:
+        rows = await self._database.read(sql.CALL, (call_id, session_id, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
-        return Payload(cast(bytes, rows[0][0]))
+        return _call(rows[0])
 
     async def set_status(self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int) -> None:
         def work() -> Transaction[None]:
@@ -198,9 +199,9 @@ def _slot(row: Row) -> Slot:
     return Slot(None if payload is None else Payload(cast(bytes, payload)), cast(int, expires_at_ms))
 
 
-def _pending_call(row: Row) -> PendingCall:
-    _, call_id, payload, expires_at_ms = row
-    return PendingCall(CallId(cast(str, call_id)), Payload(cast(bytes, payload)), cast(int, expires_at_ms))
+def _call(row: Row) -> Call:
+    call_id, payload, expires_at_ms = row
+    return Call(CallId(cast(str, call_id)), Payload(cast(bytes, payload)), cast(int, expires_at_ms))
 
 
 def _audience(push: Sequence[object], webhooks: list[Row]) -> Audience:

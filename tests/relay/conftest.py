@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.relay.polls import POLLS, Poll
+from tests.relay.v07 import as_v07
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN
 from tests.support.server import running_server
@@ -19,6 +20,12 @@ async def bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
         tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
     ) as server:
         yield BridgeClient(server)
+
+
+@pytest.fixture
+def v07(bridge: BridgeClient) -> BridgeClient:
+    """The same bridge, for a client of generation 0.7."""
+    return as_v07(bridge)
 
 
 @pytest.fixture

@@ -16,16 +16,18 @@ class BridgeClient:
     """Speaks to one server. Paths that are awkward to spell are the test's own business."""
 
     server: RunningServer
+    path: str = ""
+    """What the bridge's paths begin with."""
 
     @property
     def clock(self) -> ManualClock:
         return self.server.clock
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
-        return await ask(self.server, "GET", path, headers=headers)
+        return await ask(self.server, "GET", self.path + path, headers=headers)
 
     async def send(self, method: str, path: str, fields: Mapping[str, Any]) -> Answer:
-        return await ask(self.server, method, path, orjson.dumps(fields))
+        return await ask(self.server, method, self.path + path, orjson.dumps(fields))
 
     async def open_session(self) -> str:
         return await self.server.open_session()
@@ -37,7 +39,7 @@ class BridgeClient:
         return await self.get(f"/session/{session_id}")
 
     async def end(self, session_id: str) -> Answer:
-        return await ask(self.server, "DELETE", f"/session/{session_id}")
+        return await ask(self.server, "DELETE", f"{self.path}/session/{session_id}")
 
     async def post_call(self, session_id: str, payload: Any = "call", dapp_name: Any = "Dapp") -> Answer:
         fields = {"encryptionPayload": payload, "dappName": dapp_name}
