@@ -18,15 +18,20 @@ from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
-from bridge_server.kernel.token_bucket import per_second
+from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
 from bridge_server.parts import Parts
 from bridge_server.projects.projects import account_limit
+from bridge_server.pubsub.handlers import PubSubHandlers
+from bridge_server.pubsub.routes import pubsub_routes
+from bridge_server.pubsub.service import PubSub
 from bridge_server.push.handlers import PushHandlers
 from bridge_server.push.routes import push_routes
+from bridge_server.relay.dialect import PLAIN, Dialect
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.routes import relay_routes
+from bridge_server.relay.v07 import V07
 from bridge_server.resources import RESOURCES, Resource
 from bridge_server.settings import Settings
 from bridge_server.wallet.access import Access
@@ -62,20 +67,17 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
         application.cleanup_ctx.append(_held_by_application(resource, parts))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
+    application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
     return BuiltApp(application, metrics)
 
 
 def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     settings = parts.settings
-    handlers = RelayHandlers(parts.relay, parts.polling, settings.max_wait)
     every_request = per_second("requests", settings.requests_per_second, settings.requests_burst)
-    rows = relay_routes(
-        handlers,
-        body_limit_bytes=settings.relay_body_limit,
-        every_request=every_request,
-        new_sessions=per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst),
-    )
+    rows = _relay_rows(parts, PLAIN, every_request) + _relay_rows(parts, V07, every_request)
+    pubsub = PubSubHandlers(parts.pubsub, parts.addresses.bucket_key, settings.message_limit)
+    rows += pubsub_routes(pubsub, every_request)
     rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
     inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
     rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
@@ -99,6 +101,17 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
         bearer = one_token(settings.metrics_token.get_secret_value())
         rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer),)
     return rows
+
+
+def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:
+    settings = parts.settings
+    return relay_routes(
+        RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait),
+        dialect,
+        body_limit_bytes=settings.relay_body_limit,
+        every_request=every_request,
+        new_sessions=per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst),
+    )
 
 
 def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
@@ -135,6 +148,13 @@ def _answer_waiting_polls(signals: Signals) -> Callable[[web.Application], Await
 def _end_streams(streams: Streams) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
         streams.close()
+
+    return close
+
+
+def _close_sockets(pubsub: PubSub) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
+        pubsub.close()
 
     return close
 

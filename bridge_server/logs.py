@@ -33,7 +33,7 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(console))
     )
-    handler.addFilter(calm_about_bad_http)
+    handler.addFilter(calm_about_clients)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("hpack").setLevel(logging.INFO)  # below, it tells requests, and so device tokens
 
@@ -46,10 +46,14 @@ def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def calm_about_bad_http(record: logging.LogRecord) -> bool:
-    """What is not HTTP at all is answered 400; it is worth no traceback, and no line above debug."""
+def calm_about_clients(record: logging.LogRecord) -> bool:
+    """What is not HTTP at all is answered 400; it is worth no traceback, and no line above debug.
+
+    Nor is a WebSocket's subprotocol that the server does not have.
+    """
     error = record.exc_info[1] if record.exc_info else None
-    if record.name == "aiohttp.server" and isinstance(error, HttpProcessingError):
+    is_bad_http = record.name == "aiohttp.server" and isinstance(error, HttpProcessingError)
+    if is_bad_http or record.name == "aiohttp.websocket":
         return logging.getLogger().isEnabledFor(logging.DEBUG)
     return True
 

@@ -16,6 +16,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.sweeper import Sweep, Sweeper
+from bridge_server.kernel.token_bucket import per_second
 from bridge_server.notify.service import Publishing
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -23,6 +24,8 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
+from bridge_server.pubsub.service import PubSub
 from bridge_server.push.bridges import Bridges
 from bridge_server.push.senders import TopicSender
 from bridge_server.push.service import OWN_CHANNEL, PushServer
@@ -43,6 +46,7 @@ from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sign_in_store import SqlSignInStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
+from bridge_server.storage.topic_store import SqlTopicStore
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
@@ -68,6 +72,7 @@ class Parts:
         store = SqlRelayStore(self.database)
         self.relay = Relay(store, clock, ids, _lifetimes(settings), _caps(settings))
         self.polling = Polling(store, self.cache, self.signals, clock)
+        self.pubsub = self._pubsub(clock, ids)
         self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
         self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
         self.publishing = _publishing(settings, self.database, clock)
@@ -96,9 +101,23 @@ class Parts:
             webhook_limit=self.settings.max_topic_webhooks,
         )
 
+    def _pubsub(self, clock: Clock, ids: IdMaker) -> PubSub:
+        settings = self.settings
+        messages = per_second("messages", settings.messages_per_second, settings.messages_burst)
+        return PubSub(
+            SqlTopicStore(self.database),
+            clock,
+            ids,
+            os.urandom,
+            _queue_limits(settings),
+            _socket_limits(settings),
+            charge=lambda address: self.quotas.charge(address, (messages,)),
+        )
+
     def _sweeps(self) -> tuple[Sweep, ...]:
         return (
             self.relay.sweep,
+            self.pubsub.sweep,
             self.buckets.sweep,
             self.projects.sweep,
             self.publishing.sweep,
@@ -163,9 +182,10 @@ class Parts:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}
         outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
         waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
+        sockets = {"sockets": self.pubsub.sockets, "socket_topics": self.pubsub.topics}
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
-        return {**waiting, **approvals, **blocked, **database, **outbox}
+        return {**waiting, **sockets, **approvals, **blocked, **database, **outbox}
 
 
 def _lifetimes(settings: Settings) -> Lifetimes:
@@ -184,6 +204,23 @@ def _publishing(settings: Settings, database: SqliteDatabase, clock: Clock) -> P
         account_limit(settings.account_rate_per_hour, settings.account_burst),
         read_kept_ms=settings.read_notification_ttl * 1000,
         unread_kept_ms=settings.unread_notification_ttl * 1000,
+    )
+
+
+def _socket_limits(settings: Settings) -> SocketLimits:
+    return SocketLimits(
+        per_address=settings.max_sockets,
+        topics=settings.max_socket_topics,
+        unacknowledged=2 * settings.max_topic_messages,
+        heartbeat_seconds=settings.heartbeat,
+    )
+
+
+def _queue_limits(settings: Settings) -> QueueLimits:
+    return QueueLimits(
+        topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
+        address=Share(settings.max_address_messages, settings.max_address_bytes),
+        lifetime_ms=settings.message_ttl * 1000,
     )
 
 

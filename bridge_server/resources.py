@@ -131,6 +131,13 @@ async def streaming(parts: Parts) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def sockets(parts: Parts) -> AsyncIterator[None]:
+    """What is published over sockets is stored, and dead sockets are found."""
+    async with parts.pubsub.running():
+        yield
+
+
+@asynccontextmanager
 async def sweeping(parts: Parts) -> AsyncIterator[None]:
     """What has expired is deleted."""
     async with running(parts.sweeper.run_forever()):
@@ -154,6 +161,7 @@ RESOURCES: tuple[Resource, ...] = (
     signing,
     watching,
     streaming,
+    sockets,
     sweeping,
 )
 """In the order in which they are opened."""

@@ -24,6 +24,7 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
 from bridge_server.web.routes import Handler, Route
 
+_SWITCHING_PROTOCOLS = 101
 _CLIENT_LEFT = 499
 
 log = structlog.get_logger()
@@ -90,9 +91,10 @@ class Gateway:
                 await self._keep_charges()
             headers = response.headers
             headers[HEADER] = request_id
-            if charged.charges:
-                declare(charged.charges, headers)
+            declare(charged.charges, headers)
             share(request, headers)
+            if response.status == _SWITCHING_PROTOCOLS:
+                await _switch(request, response)
             seconds = perf_counter() - started
             count(response.status, seconds)
             if seconds > patience or response.status >= 500:
@@ -155,6 +157,14 @@ def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | N
         return None if identify is None else await require_caller(request, identify)
 
     return admit if guard or bearer or identify else None
+
+
+async def _switch(request: web.Request, response: web.StreamResponse) -> None:
+    """Leave HTTP while the handler runs: afterwards aiohttp goes on as if the upgrade was declined."""
+    try:
+        await response.prepare(request)
+    except ConnectionError as error:
+        raise asyncio.CancelledError from error
 
 
 def _answer_to(error: Exception, request: web.Request, request_id: str) -> web.StreamResponse:

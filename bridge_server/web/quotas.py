@@ -137,7 +137,9 @@ class Quotas:
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
-    """Tell the client where it stands (the RateLimit and RateLimit-Policy header fields)."""
+    """Tell a client that has limits where it stands (the RateLimit and RateLimit-Policy header fields)."""
+    if not charges:
+        return
     headers["RateLimit-Policy"] = ", ".join(
         f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
         for charge in charges

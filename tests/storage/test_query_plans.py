@@ -139,6 +139,7 @@ def test_the_planner_is_asked_about_every_room() -> None:
         "project_sql",
         "relay_sql",
         "subscription_sql",
+        "topic_sql",
         "wallet_sql",
         *_MIXED_MODULES,
     }

@@ -102,6 +102,6 @@ async def test_what_lives_stays_whole_while_the_rest_is_swept(
     while await store.sweep(2_000, 1, STATUS_LIFETIME_MS):
         pass
 
-    assert await store.call(living, CallId("call"), now_ms=2_000) == PAYLOAD
+    assert (await store.call(living, CallId("call"), now_ms=2_000)).payload == PAYLOAD
     assert [pending.call_id for pending in (await store.pending_calls(living, 2_000)).calls] == ["call"]
     assert (await counts(database))["sessions"] == 1

@@ -60,7 +60,7 @@ async def running_server(
     runner = runner_of(built.application)
     try:
         await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        await web.TCPSite(runner, "127.0.0.1", chosen.port, backlog=1024).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
             yield RunningServer(url, chosen, clock, client)

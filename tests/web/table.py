@@ -18,8 +18,10 @@ BRIDGE: dict[str, set[str]] = {
     f"/call-status/{CALL_ID}": {"GET"},
     "/subscribe": {"POST"},
 }
+SOCKETS: dict[str, set[str]] = {"/": {"GET"}, "/compat/v1": {"GET"}}
+V07 = {f"/compat/v0.7{path}": methods for path, methods in BRIDGE.items()}
 PUSH: dict[str, set[str]] = {"/new": {"POST"}, "/push": {"POST"}}
-ANY_ORIGIN = {**BRIDGE, **PUSH}
+ANY_ORIGIN = {**BRIDGE, **SOCKETS, **V07, **PUSH}
 """Those that web pages may call from wherever they are."""
 NOTIFY: dict[str, set[str]] = {
     f"/{PROJECT_ID}/notify": {"POST"},
@@ -36,6 +38,10 @@ WITH_A_BODY = [
     ("POST", f"/session/{SESSION_ID}/call/new"),
     ("POST", f"/call-status/{CALL_ID}/new"),
     ("POST", "/subscribe"),
+    ("PUT", f"/compat/v0.7/session/{SESSION_ID}"),
+    ("POST", f"/compat/v0.7/session/{SESSION_ID}/call/new"),
+    ("POST", f"/compat/v0.7/call-status/{CALL_ID}/new"),
+    ("POST", "/compat/v0.7/subscribe"),
     ("POST", "/new"),
     ("POST", "/push"),
 ]

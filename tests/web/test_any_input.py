@@ -113,6 +113,9 @@ async def test_any_payload_comes_back_byte_for_byte(
     assert updated.status == 200, updated
     read = (await bridge.session(session_id)).body
     assert read == b'{"encryptionPayload":' + payload.encode() + b"}"
+    in_envelope = (await bridge.get(f"/compat/v0.7/session/{session_id}")).body
+    expires = b"%d" % updated.json["expires"]
+    assert in_envelope == b'{"data":' + read[:-1] + b',"expires":' + expires + b"}}"
 
 
 @many

@@ -58,7 +58,6 @@ async def test_head_says_what_get_would_without_the_body(server: RunningServer, 
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "//",
         "/nope",
         "/Hello",

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.logs import calm_about_bad_http
+from bridge_server.logs import calm_about_clients
 from bridge_server.web import gateway
 from tests.support.asking import ask
 from tests.support.eventually import eventually
@@ -56,7 +56,7 @@ def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     """What the server, or the library under it, has logged as going wrong: seen as its operator would."""
     log = CapturingLogger()
     monkeypatch.setattr(gateway, "log", log)
-    caplog.handler.addFilter(calm_about_bad_http)
+    caplog.handler.addFilter(calm_about_clients)
     caplog.set_level(logging.INFO)
 
     def logged() -> list[str]:
@@ -64,7 +64,7 @@ def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
         return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     yield logged
-    caplog.handler.removeFilter(calm_about_bad_http)
+    caplog.handler.removeFilter(calm_about_clients)
 
 
 async def assert_unharmed(server: RunningServer, faults: Faults) -> None:
@@ -237,3 +237,12 @@ async def test_connections_that_say_nothing_keep_nobody_out(server: RunningServe
     await eventually(served)
     for each in silent:
         await each.__aexit__(None, None, None)
+
+
+async def test_a_subprotocol_that_the_server_does_not_have_is_declined(
+    server: RunningServer, faults: Faults
+) -> None:
+    async with server.client.ws_connect(server.url, protocols=["wc"]) as socket:
+        assert socket.protocol is None
+
+    await assert_unharmed(server, faults)

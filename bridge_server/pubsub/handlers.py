@@ -1,0 +1,46 @@
+"""The root: a socket for who asks for one, a page for everybody else."""
+
+from collections.abc import Callable
+from html import escape
+
+from aiohttp import web
+
+from bridge_server.pubsub.service import PubSub
+from bridge_server.version import NAME, REPOSITORY, VERSION
+from bridge_server.web.answers import ready_made
+from bridge_server.web.socket import Socket, wants_socket
+from bridge_server.web.whole_answer import WholeAnswer
+
+_HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade"})
+_PAGE = f"""<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>{escape(NAME)}</title>
+<h1>{escape(NAME)} {VERSION}</h1>
+<p>This is where wallets and dapps meet. It is up, and there is nothing else to see here.</p>
+<ul>
+<li>Clients of generation 1.x connect to this very address by WebSocket: give them it as their bridge.
+<li>Clients that speak HTTP find <a href="/info">/info</a> and <a href="/hello">/hello</a>, and open sessions
+at <code>/session/new</code>.
+<li>How everything works is at <a href="{escape(REPOSITORY)}">{escape(REPOSITORY)}</a>.
+</ul>
+</html>
+"""
+
+
+class PubSubHandlers:
+    """One method for both paths. `address_of` tells under which address a client is counted."""
+
+    def __init__(
+        self, pubsub: PubSub, address_of: Callable[[web.Request], str | None], message_limit_bytes: int
+    ) -> None:
+        self._pubsub = pubsub
+        self._address_of = address_of
+        self._message_limit_bytes = message_limit_bytes
+
+    async def root(self, request: web.Request) -> web.StreamResponse:
+        if not wants_socket(request):
+            return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
+        subscriber = self._pubsub.welcome(self._address_of(request))
+        return Socket(subscriber, self._message_limit_bytes).accept(request)

@@ -1,0 +1,84 @@
+"""Messages as the rules see them. Times are milliseconds since the Unix epoch."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType, TypeAlias
+
+Topic = NewType("Topic", str)
+
+
+class Publish(NamedTuple):
+    """A client's message to a topic."""
+
+    topic: Topic
+    payload: str
+    silent: bool
+
+
+class Subscribe(NamedTuple):
+    """A client wants the messages of a topic."""
+
+    topic: Topic
+
+
+class Acknowledge(NamedTuple):
+    """A client has received the oldest message of a topic that it was sent."""
+
+    topic: Topic
+
+
+Frame: TypeAlias = Publish | Subscribe | Acknowledge
+
+
+class Message(NamedTuple):
+    """A message that was taken. Later ones have greater numbers."""
+
+    number: int
+    topic: Topic
+    text: bytes
+    """The JSON that its receivers are sent."""
+    sender: int
+    """The number of the socket that it came from, which does not get it back."""
+    address: str | None
+    """Whose share of waiting messages it counts to; None when the client is exempt."""
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is to be brought to the disk together."""
+
+    kept: tuple[Message, ...]
+    """Messages to store, unless that is too many for their topic or their address."""
+    settled: tuple[int, ...]
+    """Numbers of messages to delete."""
+    announced: tuple[Message, ...]
+    """Messages that the webhooks of their topics are to be told of, once each; they may be kept as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much may wait."""
+
+    messages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """How much may wait, on each topic and from each address, and for how long."""
+
+    topic: Share
+    address: Share
+    lifetime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SocketLimits:
+    """How much a client may have, and how often each socket is pinged."""
+
+    per_address: int
+    topics: int
+    """To which one socket may subscribe."""
+    unacknowledged: int
+    """Messages of one topic that a socket was sent; those that others have acknowledged are among them."""
+    heartbeat_seconds: float

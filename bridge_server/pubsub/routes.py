@@ -1,0 +1,16 @@
+"""Where the clients of generation 1.x connect: at whatever they were given as their bridge's URL."""
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.pubsub.handlers import PubSubHandlers
+from bridge_server.web.routes import Route
+
+
+def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:
+    """The server's root, and the same under a name of its own. Dapps live in web pages of any origin."""
+    return tuple(
+        Route(
+            method="GET", path=path, name=name, handler=handlers.root,
+            limits=(every_request,), any_origin=True,
+        )
+        for path, name in (("/", "root"), ("/compat/v1", "compat-v1"))
+    )  # fmt: skip

@@ -1,0 +1,37 @@
+"""What the room needs of a store. One method is one transaction, or one read."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.pubsub.errors import QueueFullError
+from bridge_server.pubsub.models import Changes, Message, QueueLimits, Topic
+
+
+class TopicStore(Protocol):
+    """The messages that wait. What has expired at `now_ms` is as if it were not there."""
+
+    async def newest(self) -> int:
+        """The greatest number of a message there is, or 0."""
+        ...
+
+    async def waiting(self, topic: Topic, now_ms: int) -> Sequence[Message]:
+        """The topic's messages, oldest first."""
+        ...
+
+    async def apply(
+        self,
+        changes: Changes,
+        now_ms: int,
+        limits: QueueLimits,
+        notice: Callable[[Topic, str], OutgoingMessage],
+    ) -> Mapping[int, QueueFullError]:
+        """Store, then delete, and queue a notice to each webhook of what was announced; all or nothing.
+
+        Returns the numbers of those that were not stored, and why.
+        """
+        ...
+
+    async def sweep(self, now_ms: int, limit: int) -> int:
+        """Delete at most `limit` messages that have expired; returns how many."""
+        ...

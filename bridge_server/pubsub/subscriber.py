@@ -1,0 +1,155 @@
+"""One socket: what its client says, what it was sent, and whether it is still there."""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from aiohttp import WSCloseCode
+
+from bridge_server.pubsub import wire
+from bridge_server.pubsub.errors import TooManyTopicsError
+from bridge_server.pubsub.journal import Journal
+from bridge_server.pubsub.models import Acknowledge, Message, Publish, Topic
+from bridge_server.pubsub.topics import Topics
+from bridge_server.web.socket import Outlet
+
+_USUAL_BYTES = 256  # of an acknowledgement
+_NONE_YET: tuple[bytes | None, Topic] = (None, Topic(""))
+
+
+class Subscriber:
+    """Implements the party of a socket, and the receiver of its topics."""
+
+    __slots__ = (
+        "_acknowledges", "_charge", "_farewell", "_forget", "_is_quiet", "_journal", "_last_acknowledgement",
+        "_most_topics", "_most_unacknowledged", "_outlet", "_pinged", "_sent", "_topics", "address", "number",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        number: int,
+        address: str | None,
+        topics: Topics,
+        journal: Journal,
+        most_topics: int,
+        most_unacknowledged: int,
+        charge: Callable[[str], object],
+        forget: Callable[["Subscriber"], None],
+    ) -> None:
+        self.number = number
+        self.address = address
+        self._topics = topics
+        self._journal = journal
+        self._most_topics = most_topics
+        self._most_unacknowledged = most_unacknowledged
+        self._charge = charge
+        self._forget = forget
+        self._outlet: Outlet | None = None
+        self._farewell: tuple[WSCloseCode, str] | None = None
+        self._sent: dict[Topic, deque[int]] = {}
+        self._acknowledges = False
+        self._last_acknowledgement = _NONE_YET  # most are the same text again
+        self._is_quiet = False
+        self._pinged: tuple[bytes, list[tuple[Topic, int]]] | None = None
+
+    def join(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        if self._farewell is not None:
+            outlet.end(*self._farewell)
+
+    def hear(self, text: bytes) -> Awaitable[None] | None:
+        self._is_quiet = False
+        if text == self._last_acknowledgement[0]:
+            self._acknowledge(self._last_acknowledgement[1])
+            return None
+        frame = wire.read_frame(text)
+        if isinstance(frame, Acknowledge):
+            if len(text) <= _USUAL_BYTES:
+                self._last_acknowledgement = (text, frame.topic)
+            self._acknowledge(frame.topic)
+            return None
+        self._charge_address()
+        if isinstance(frame, Publish):
+            self._topics.publish(self.number, self.address, frame)
+            return self._journal.caught_up() if self._journal.is_behind else None
+        return None if frame.topic in self._sent else self._subscribe(frame.topic)
+
+    async def settle(self) -> None:
+        self._is_quiet = False
+        self._charge_address()
+        self._topics.keep_all()
+        await self._journal.caught_up()
+
+    def recognise(self, pong: bytes) -> None:
+        self._is_quiet = False
+        if self._pinged is not None and self._pinged[0] == pong:
+            if not self._acknowledges:
+                for topic, count in self._pinged[1]:
+                    for _ in range(count):
+                        self._topics.settle(topic, self._sent[topic].popleft())
+            self._pinged = None
+
+    def leave(self) -> None:
+        self._outlet = None
+        for topic in self._sent:
+            self._topics.unsubscribe(self, topic)
+        self._sent = {}
+        self._forget(self)
+
+    def send(self, message: Message, frame: bytes) -> None:
+        """Send a message, which is then to be acknowledged."""
+        if self._outlet is None:
+            return
+        sent = self._sent[message.topic]
+        sent.append(message.number)
+        self._outlet.push(frame)
+        if len(sent) > self._most_unacknowledged:
+            self.end(
+                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too little. Connect again for what is left."
+            )
+
+    async def drain(self) -> None:
+        """Wait as long as much is on its way."""
+        if self._outlet is not None:
+            await self._outlet.drain()
+            self._is_quiet = False  # it has read something; what it says is heard only after a backlog
+
+    def probe(self, ping: bytes, payload: bytes) -> None:
+        """Ping the client; one that has said nothing since the last time is not there any more."""
+        if self._outlet is None:
+            return
+        if self._is_quiet:
+            self._outlet.abort()
+            return
+        self._is_quiet = True
+        unconfirmed = [] if self._acknowledges else [(topic, len(sent)) for topic, sent in self._sent.items()]
+        self._pinged = (payload, [(topic, count) for topic, count in unconfirmed if count])
+        self._outlet.push(ping)
+
+    def end(self, code: WSCloseCode, reason: str) -> None:
+        """Close the socket in good order, at once or as soon as it is open."""
+        self._farewell = code, reason
+        if self._outlet is not None:
+            self._outlet.end(code, reason)
+
+    async def _subscribe(self, topic: Topic) -> None:
+        if len(self._sent) >= self._most_topics:
+            raise TooManyTopicsError(self._most_topics)
+        self._sent[topic] = deque()
+        try:
+            await self._topics.subscribe(self, topic)
+        except BaseException:  # the client may have left meanwhile
+            del self._sent[topic]
+            raise
+
+    def _acknowledge(self, topic: Topic) -> None:
+        sent = self._sent.get(topic)
+        if not sent:
+            self._charge_address()
+            return
+        self._acknowledges = True
+        self._topics.settle(topic, sent.popleft())
+
+    def _charge_address(self) -> None:
+        """What the client asks for is limited; to acknowledge what it was sent is not."""
+        if self.address is not None:
+            self._charge(self.address)

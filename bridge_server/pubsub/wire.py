@@ -1,0 +1,51 @@
+"""The published clients' spelling: frames to models and back.
+
+What is sent on is written anew: receivers get the four members that the protocol has, and no text that two
+parsers could read differently.
+"""
+
+import orjson
+
+from bridge_server.pubsub.errors import InvalidFrameError, NotJsonError
+from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe, Topic
+
+TOPIC_MAX_CHARACTERS = 128
+
+
+def read_frame(text: bytes) -> Frame:
+    """A frame of a client's. Raises NotJsonError, InvalidFrameError.
+
+    `silent` may be left out, and then is false; so may the payload of what is no publication.
+    """
+    try:
+        values = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise NotJsonError(error.msg) from error
+    if not isinstance(values, dict):
+        raise InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
+    topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)
+    if not isinstance(topic, str) or not 0 < len(topic) <= TOPIC_MAX_CHARACTERS:
+        raise InvalidFrameError(f"topic must be a string of 1 to {TOPIC_MAX_CHARACTERS} characters.")
+    if not isinstance(silent, bool):
+        raise InvalidFrameError("silent must be true or false.")
+    if kind == "pub":
+        payload = values.get("payload")
+        if not isinstance(payload, str):
+            raise InvalidFrameError("payload must be a string.")
+        return Publish(Topic(topic), payload, silent)
+    if kind == "ack":
+        return Acknowledge(Topic(topic))
+    if kind == "sub":
+        return Subscribe(Topic(topic))
+    raise InvalidFrameError("type must be pub, sub or ack.")
+
+
+def write_message(published: Publish) -> bytes:
+    """What the receivers of a message are sent."""
+    topic, payload, silent = published
+    return orjson.dumps({"topic": topic, "type": "pub", "payload": payload, "silent": silent})
+
+
+def write_notice(topic: Topic) -> bytes:
+    """What a webhook of the topic is told."""
+    return orjson.dumps({"topic": topic})

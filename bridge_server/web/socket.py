@@ -1,0 +1,239 @@
+"""WebSockets (RFC 6455): a response that goes on as a conversation in text frames.
+
+Frames that many are sent are made once and written straight to their transports, as in an event stream.
+There is no compression: what comes through here is encrypted, and a compressor would be most of what an
+idle socket costs.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from struct import Struct
+from typing import Literal, Protocol
+
+import structlog
+from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+from aiohttp.abc import AbstractStreamWriter
+
+from bridge_server.kernel.errors import (
+    BridgeError,
+    InvalidInputError,
+    LimitError,
+    TooLargeError,
+    UnavailableError,
+    UnsupportedMediaError,
+)
+from bridge_server.web.answers import ready_made
+
+MOST_BUFFERED_BYTES = 1024 * 1024
+"""What waits for a client that reads too slowly; with more, its socket is closed."""
+
+GOODBYE_SECONDS = 2.0
+"""How long a client may take to read what it was sent before the end, and to close its side."""
+
+CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
+    UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
+    InvalidInputError: WSCloseCode.POLICY_VIOLATION,
+    TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
+    LimitError: WSCloseCode.TRY_AGAIN_LATER,
+    UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
+}
+
+_LONGEST_REASON_BYTES = 123
+_TEXT, _PING = 0x81, 0x89
+_SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
+_IS_TEXT = WSMsgType.TEXT  # looked up once: that of an enumeration's member is slow
+_HEADERS = ready_made({})
+
+log = structlog.get_logger()
+
+
+class Outlet(Protocol):
+    """Where frames go."""
+
+    def push(self, frame: bytes) -> None:
+        """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait as long as much is on its way."""
+        ...
+
+    def end(self, code: WSCloseCode, reason: str) -> None:
+        """Close in good order, soon. Nothing is heard or pushed any more."""
+        ...
+
+    def abort(self) -> None:
+        """Break the connection off: there is nobody."""
+        ...
+
+
+class Party(Protocol):
+    """Who talks with the client. What it raises closes the socket, with the code of the kind of failure."""
+
+    def join(self, outlet: Outlet) -> None:
+        """The socket is open."""
+        ...
+
+    def hear(self, text: bytes) -> Awaitable[None] | None:
+        """The client said this. Its next words wait for what is returned, if that is to be awaited."""
+        ...
+
+    async def settle(self) -> None:
+        """Return once all that was heard is safe: the client's ping, or its goodbye, is answered then."""
+        ...
+
+    def recognise(self, pong: bytes) -> None:
+        """The client answered a ping, and has received what was pushed before that."""
+        ...
+
+    def leave(self) -> None:
+        """The socket is closed, or was never open. Called at least once, whatever happens."""
+        ...
+
+
+def text_frame(text: bytes) -> bytes:
+    """A message as the frame that any number of clients is sent."""
+    length = len(text)
+    if length < 126:
+        return _SHORT(_TEXT, length) + text
+    if length < 65_536:
+        return _MEDIUM(_TEXT, 126, length) + text
+    return _LONG(_TEXT, 127, length) + text
+
+
+def ping_frame(payload: bytes) -> bytes:
+    """A ping with at most 125 bytes, which the pong repeats."""
+    return _SHORT(_PING, len(payload)) + payload
+
+
+def wants_socket(request: web.Request) -> bool:
+    """Whether the request asks for a WebSocket."""
+    return (
+        request.method == hdrs.METH_GET
+        and request.headers.get(hdrs.UPGRADE, "").strip().lower() == "websocket"
+    )
+
+
+class Socket(web.WebSocketResponse[Literal[False]]):
+    """101, and then what a party and a client have to say to each other."""
+
+    def __init__(self, party: Party, message_limit_bytes: int) -> None:
+        super().__init__(
+            autoclose=False,
+            autoping=False,
+            compress=False,
+            decode_text=False,
+            max_msg_size=message_limit_bytes + 1,
+            timeout=GOODBYE_SECONDS,
+        )
+        self.headers.update(_HEADERS)
+        self._party = party
+        self._too_big = f"A message may have at most {message_limit_bytes} bytes."
+        self._transport: asyncio.Transport | None = None
+        self._goodbye: asyncio.Task[bool] | None = None
+        self._is_ending = False
+
+    def accept(self, request: web.Request) -> "Socket":
+        """Itself, if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
+        if not self.can_prepare(request):
+            self._party.leave()
+            raise InvalidInputError(
+                "This is no WebSocket handshake (RFC 6455): it takes Connection: Upgrade, "
+                "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
+            )
+        return self
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        try:
+            return await super().prepare(request)
+        except BaseException:  # the client has left: nothing will be said
+            self._party.leave()
+            raise
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Talk until one side has enough; then close, and do not wait for ever for what is not read."""
+        assert self._req is not None
+        self._transport = self._req.transport
+        try:
+            self._party.join(self)
+            await self._talk()
+        finally:
+            self._party.leave()
+        if self._goodbye is not None:
+            await self._goodbye
+        await super().write_eof()
+
+    async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
+        if code == WSCloseCode.MESSAGE_TOO_BIG:  # aiohttp itself has found that, and gives no reason
+            message = message or self._too_big.encode()
+        self._is_ending = True
+        self._give_up_later()
+        return await super().close(code=code, message=message, drain=drain)
+
+    def push(self, frame: bytes) -> None:
+        transport = self._transport
+        if self._is_ending or transport is None or transport.is_closing():
+            return
+        transport.write(frame)
+        if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
+            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
+
+    async def drain(self) -> None:
+        if self._payload_writer is not None:
+            await self._payload_writer.drain()
+
+    def end(self, code: WSCloseCode, reason: str) -> None:
+        if not self._is_ending:
+            self._is_ending = True
+            self._goodbye = asyncio.create_task(self.close(code=code, message=_reason(reason)))
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _talk(self) -> None:
+        try:
+            while True:
+                message = await self.receive()
+                kind = message.type
+                if kind is _IS_TEXT:
+                    pending = self._party.hear(message.data)
+                    if pending is not None:
+                        await pending
+                elif kind is WSMsgType.PONG:
+                    self._party.recognise(message.data)
+                elif kind is WSMsgType.PING:
+                    await self._party.settle()
+                    await self.pong(message.data)
+                elif kind is WSMsgType.BINARY:
+                    raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")
+                else:
+                    await self._part(kind)
+                    return
+        except BridgeError as error:
+            await self.close(code=_code_of(error), message=_reason(error.detail))
+        except ConnectionError:
+            pass  # the client has left while it was written to
+        except Exception:
+            log.exception("socket_failed")
+            await self.close(code=WSCloseCode.INTERNAL_ERROR, message=b"The server failed.")
+
+    async def _part(self, last: WSMsgType) -> None:
+        if last is WSMsgType.CLOSE:
+            await self._party.settle()
+            await self.close(drain=False)
+
+    def _give_up_later(self) -> None:
+        """What the client has not read when its time is up is not worth keeping a connection for."""
+        if not self.closed and self._transport is not None:
+            asyncio.get_running_loop().call_later(GOODBYE_SECONDS, self._transport.abort)
+
+
+def _code_of(error: BridgeError) -> WSCloseCode:
+    kinds = (kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)
+    return CODE_OF_KIND[next(kinds)]
+
+
+def _reason(detail: str) -> bytes:
+    """At most 123 bytes of it: a close frame holds no more."""
+    return detail.encode()[:_LONGEST_REASON_BYTES].decode(errors="ignore").encode()

@@ -1,0 +1,309 @@
+"""How sockets end: dead ones, slow ones, too many, and all of them when the server stops."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.pubsub.conftest import Connect
+from tests.support.asking import ask
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import connected, spelled
+
+_OFTEN = 0.05
+
+
+async def until_open(server: RunningServer, sockets: int, topics: int = 0) -> None:
+    """Return once so many sockets are open, and so many topics remembered."""
+
+    async def reached() -> bool:
+        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
+
+    await eventually(reached)
+
+
+@asynccontextmanager
+async def often_pinging(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    async with running_server(tmp_path, heartbeat=_OFTEN, metrics_token=METRICS_TOKEN) as server:
+        yield server
+
+
+async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_others(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as dead,
+        connected(server.client, server.url) as dapp,
+    ):
+        await dead.say("topic", "sub")
+        await until_open(server, 2, topics=1)  # nobody reads or answers from here on
+        await dapp.say("topic", "pub", "payload")
+
+        await until_open(server, 0)
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            assert await other.payloads(1) == ["payload"]
+
+
+async def test_a_socket_that_answers_pings_stays(tmp_path: Path) -> None:
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as idle:
+        pings = 0
+        while pings < 5:
+            message = await idle.socket.receive(10)
+            await idle.socket.pong(message.data)
+            pings += 1
+
+        await idle.settled()
+
+
+async def test_a_pong_settles_what_a_socket_that_never_acknowledges_was_sent_before(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as wallet,
+        connected(server.client, server.url) as dapp,
+    ):
+        await wallet.subscribe("topic")
+        await dapp.publish("topic", "one", "two")
+        assert await wallet.payloads(2) == ["one", "two"]
+        message = await wallet.socket.receive(10)
+        while not message.data:
+            message = await wallet.socket.receive(10)
+
+        await wallet.socket.pong(message.data)
+        await wallet.settled()
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            await other.nothing()
+
+
+async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as wallet,
+        connected(server.client, server.url) as dapp,
+    ):
+        await wallet.subscribe("topic")
+        await dapp.publish("topic", "one", "two")
+        await wallet.acknowledge("topic")
+        for _ in range(3):
+            await wallet.socket.pong((await wallet.socket.receive(10)).data)
+        await wallet.settled()
+
+        async with connected(server.client, server.url) as other:
+            await other.subscribe("topic")
+            assert await other.payloads(1) == ["two"]
+
+
+async def test_a_pong_that_was_not_asked_for_settles_nothing(connect: Connect) -> None:
+    wallet, dapp, other = await connect(), await connect(), await connect()
+    await wallet.subscribe("topic")
+    await dapp.publish("topic", "payload")
+
+    for pong in (b"", bytes(4), b"x"):
+        await wallet.socket.pong(pong)
+    await wallet.settled()
+
+    await other.subscribe("topic")
+    assert await other.payloads(1) == ["payload"]
+
+
+@pytest.mark.parametrize("in_good_order", [True, False])
+async def test_what_has_left_is_forgotten(server: RunningServer, in_good_order: bool) -> None:
+    for _ in range(20):
+        async with connected(server.client, server.url) as socket:
+            await socket.subscribe("a", "b", "c")
+            await until_open(server, 1, topics=3)
+            if not in_good_order:
+                socket.vanish()
+
+    await until_open(server, 0)
+
+
+async def test_a_slow_reader_is_closed_and_misses_nothing(connect: Connect) -> None:
+    slow, quick, dapp, later = [await connect() for _ in range(4)]
+    topics = [f"topic {number}" for number in range(40)]
+    await slow.subscribe(*topics)
+    await quick.subscribe(topics[0])
+    payload = "x" * 250_000
+
+    for _ in range(4):  # 40 MB in all, more than the kernel takes for a client that does not read
+        for topic in topics:
+            await dapp.say(topic, "pub", payload)
+    await dapp.settled()
+
+    assert await quick.payloads(4) == [payload] * 4
+    code, reason = await slow.closed()
+    assert (code, reason) == (1013, "You read too slowly. Connect again for what is left.")
+    await later.say(topics[-1], "sub")
+    assert [(await later.message())["payload"] for _ in range(4)] == [payload] * 4
+
+
+async def test_a_socket_that_leaves_all_acknowledging_to_others_is_closed(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, max_topic_messages=5) as server,
+        connected(server.client, server.url) as idle,
+        connected(server.client, server.url) as diligent,
+        connected(server.client, server.url) as dapp,
+    ):
+        await idle.subscribe("topic")
+        await diligent.subscribe("topic")
+
+        for number in range(11):
+            await dapp.publish("topic", str(number))
+            await diligent.acknowledge("topic")
+
+        code, reason = await idle.closed()
+        assert (code, reason) == (1013, "You acknowledge too little. Connect again for what is left.")
+        assert await diligent.payloads(11) == [str(number) for number in range(11)]
+
+
+async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> None:
+    payloads = [f"{number:03}" + "x" * 200_000 for number in range(100)]
+    async with (
+        running_server(tmp_path, max_topic_bytes=2**25) as server,
+        connected(server.client, server.url) as dapp,
+        connected(server.client, server.url) as wallet,
+    ):
+        await dapp.publish("topic", *payloads)
+
+        await wallet.say("topic", "sub")
+
+        assert [(await wallet.message())["payload"] for _ in payloads] == payloads
+
+
+async def test_a_stopping_server_says_goodbye_to_everybody(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        async with running_server(tmp_path) as server:
+            sockets = [await stack.enter_async_context(connected(client, server.url)) for _ in range(20)]
+            goodbyes = asyncio.gather(*(socket.closed() for socket in sockets))
+            await asyncio.sleep(0)
+
+        assert await goodbyes == [(1001, "The server stops. Connect again.")] * 20
+
+
+async def test_a_server_stops_though_nobody_reads_its_goodbye(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        async with running_server(tmp_path) as server:
+            for _ in range(5):
+                silent = await stack.enter_async_context(connected(client, server.url))
+                await silent.subscribe("topic")
+            started = asyncio.get_running_loop().time()
+
+        assert asyncio.get_running_loop().time() - started < 5
+
+
+async def test_a_socket_may_have_so_many_topics_and_no_more(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, max_socket_topics=3) as server,
+        connected(server.client, server.url) as socket,
+    ):
+        await socket.subscribe("a", "b", "c", "a", "b")
+
+        await socket.say("d", "sub")
+
+        assert await socket.closed() == (1008, "A socket may subscribe to 3 topics, and no more.")
+
+
+async def test_an_address_may_have_so_many_sockets_and_no_more(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, max_sockets=2, quota_exempt="", trusted_proxies="127.0.0.1", metrics_token=METRICS_TOKEN
+    ) as server:
+        handshake = {
+            "Upgrade": "websocket", "Connection": "Upgrade",
+            "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "A" * 22 + "==",
+        }  # fmt: skip
+        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+        async with connected(server.client, server.url, headers=mine) as first:
+            async with connected(server.client, server.url, headers=mine):
+                refused = await ask(server, "GET", "/", headers={**handshake, **mine})
+                async with connected(server.client, server.url, headers=others) as other:
+                    await other.settled()
+            await until_open(server, 1)
+            async with connected(server.client, server.url, headers=mine) as again:
+                await again.settled()
+            await first.settled()
+
+    assert refused.problem(429)["type"].endswith(":too-many-sockets")
+    assert refused.headers["Retry-After"]
+
+
+async def test_an_address_may_send_so_many_messages_and_no_more(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path, messages_burst=5, quota_exempt="", trusted_proxies="127.0.0.1"
+    ) as server:
+        mine, others = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
+        async with (
+            connected(server.client, server.url, headers=mine) as one,
+            connected(server.client, server.url, headers=mine) as another,
+            connected(server.client, server.url, headers=others) as somebody_else,
+        ):
+            await one.say("topic", "sub")
+            await one.say("topic", "ack")
+            await one.settled()
+            await another.say("topic", "pub")
+            await another.say("topic", "pub")
+            await another.say("topic", "pub")
+            code, reason = await another.closed()
+            await somebody_else.settled()
+
+            server.clock.advance(0.01)
+            await one.settled()
+
+        assert code == 1013
+        assert reason.startswith("The limit of 5 messages at once is used up.")
+
+
+async def test_to_acknowledge_what_one_was_sent_is_free(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, messages_burst=4, quota_exempt="", trusted_proxies="127.0.0.1") as server,
+        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.1"}) as wallet,
+        connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.2"}) as dapp,
+    ):
+        await wallet.subscribe("topic")
+        for payload in "abc":
+            await dapp.say("topic", "pub", payload)
+        assert [(await wallet.message())["payload"] for _ in range(3)] == [*"abc"]
+
+        await wallet.acknowledge("topic", times=3)
+
+        await wallet.say("topic", "ack")  # of nothing
+        await wallet.say("topic", "ack")
+        assert (await wallet.closed())[0] == 1013
+
+
+async def test_exempt_addresses_send_as_many_as_they_like(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, messages_burst=1, max_sockets=1, max_address_messages=1) as server,
+        connected(server.client, server.url) as one,
+        connected(server.client, server.url) as other,
+    ):
+        await one.publish("topic", *"abcdef")
+        await other.subscribe("topic")
+
+        assert await other.payloads(6) == [*"abcdef"]
+
+
+async def test_a_handshake_counts_as_a_request(tmp_path: Path) -> None:
+    async with running_server(tmp_path, requests_burst=1, quota_exempt="") as server:
+        async with connected(server.client, server.url) as socket:
+            assert socket.socket._response.headers["RateLimit"] == '"requests";r=0;t=1'
+
+        (await ask(server, "GET", "/")).problem(429)
+
+
+async def test_what_is_said_just_before_goodbye_is_taken(connect: Connect, server: RunningServer) -> None:
+    wallet = await connect()
+    await wallet.subscribe("topic")
+    async with connected(server.client, server.url) as dapp:
+        for number in range(10):
+            await dapp.socket.send_str(spelled("topic", "pub", str(number)))
+
+    assert [(await wallet.message())["payload"] for _ in range(10)] == [str(number) for number in range(10)]

@@ -1,0 +1,83 @@
+"""What a socket's party does at moments that no client can bring about."""
+
+import os
+from pathlib import Path
+
+import pytest
+from aiohttp import WSCloseCode
+
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.signals import Signals
+from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
+from bridge_server.pubsub.service import PubSub
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.storage.topic_store import SqlTopicStore
+
+_PING = (b"frame", b"payload")
+
+
+class Outlet:
+    """Remembers what became of it."""
+
+    def __init__(self) -> None:
+        self.pushed: list[bytes] = []
+        self.ended: list[WSCloseCode] = []
+        self.is_aborted = False
+
+    def push(self, frame: bytes) -> None:
+        self.pushed.append(frame)
+
+    async def drain(self) -> None:
+        pass
+
+    def end(self, code: WSCloseCode, _reason: str) -> None:
+        self.ended.append(code)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.fixture
+def pubsub(tmp_path: Path) -> PubSub:
+    """Nothing is stored here."""
+    share = Share(messages=10, size_bytes=1_000)
+    return PubSub(
+        SqlTopicStore(SqliteDatabase(tmp_path / "unopened", Signals())),
+        SystemClock(),
+        IdMaker(),
+        os.urandom,
+        QueueLimits(share, share, lifetime_ms=60_000),
+        SocketLimits(per_address=1, topics=1, unacknowledged=10, heartbeat_seconds=60),
+        charge=lambda _: None,
+    )
+
+
+def test_a_socket_that_opens_while_the_server_stops_is_ended_as_well(pubsub: PubSub) -> None:
+    subscriber, outlet = pubsub.welcome(None), Outlet()
+
+    pubsub.close()
+    subscriber.join(outlet)
+
+    assert outlet.ended == [WSCloseCode.GOING_AWAY]
+
+
+def test_a_socket_that_says_nothing_between_two_pings_is_dead(pubsub: PubSub) -> None:
+    subscriber, outlet = pubsub.welcome(None), Outlet()
+    subscriber.join(outlet)
+
+    subscriber.probe(*_PING)
+    subscriber.probe(*_PING)
+
+    assert (outlet.pushed, outlet.is_aborted) == ([_PING[0]], True)
+
+
+async def test_a_socket_that_reads_its_backlog_is_alive(pubsub: PubSub) -> None:
+    subscriber, outlet = pubsub.welcome(None), Outlet()
+    subscriber.join(outlet)
+
+    subscriber.probe(*_PING)
+    await subscriber.drain()
+    subscriber.probe(*_PING)
+
+    assert (outlet.pushed, outlet.is_aborted) == ([_PING[0]] * 2, False)

@@ -1,0 +1,107 @@
+"""What is published calls the topic's webhooks, unless it is silent."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pubsub.conftest import Connect
+from tests.support.bridge_client import BridgeClient
+from tests.support.figures import METRICS_TOKEN, until_delivered
+from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import connected
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+NOTICE = b'{"topic":"topic"}'
+
+
+async def told(server: RunningServer, receiver: WebhookReceiver) -> list[tuple[str, bytes]]:
+    """Where, and with what body, everything so far was told."""
+    await until_delivered(server)
+    found = sorted((request.path, request.body) for request in receiver.requests)
+    receiver.requests.clear()
+    return found
+
+
+@pytest.mark.parametrize("somebody_is_there", [True, False])
+async def test_each_webhook_is_told_once_of_each_message(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
+) -> None:
+    dapp, wallet = await connect(), await connect()
+    if somebody_is_there:
+        await wallet.subscribe("topic")
+    for path in ("/one", "/two"):
+        await BridgeClient(server).subscribe("topic", receiver.url(path))
+    await BridgeClient(server).subscribe("other", receiver.url("/other"))
+
+    await dapp.publish("topic", "first", "second", silent=False)
+
+    assert await told(server, receiver) == [("/one", NOTICE)] * 2 + [("/two", NOTICE)] * 2
+
+
+async def test_a_message_that_does_not_say_whether_it_is_silent_is_not(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+
+    await dapp.socket.send_str('{"topic":"topic","type":"pub","payload":""}')
+    await dapp.settled()
+
+    assert await told(server, receiver) == [("/hook", NOTICE)]
+
+
+async def test_nobody_is_told_of_silent_messages_subscriptions_and_acknowledgements(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp, wallet = await connect(), await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+
+    await dapp.publish("topic", "payload", silent=True)
+    await wallet.say("topic", "sub", silent=False)
+    await wallet.say("topic", "ack", silent=False)
+    await wallet.settled()
+
+    assert await told(server, receiver) == []
+
+
+async def test_nobody_is_told_of_a_message_that_was_refused(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    async with (
+        running_server(
+            tmp_path, max_topic_messages=1, metrics_token=METRICS_TOKEN, allow_private_webhooks=True
+        ) as server,
+        connected(server.client, server.url) as dapp,
+    ):
+        await BridgeClient(server).subscribe("topic", receiver.url())
+        await dapp.publish("topic", "taken", silent=False)
+        await dapp.say("topic", "pub", "refused", silent=False)
+        await dapp.closed()
+
+        assert await told(server, receiver) == [("/hook", NOTICE)]
+
+
+async def test_a_webhook_that_answers_410_is_told_nothing_more(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+    receiver.script.append(status(410))
+
+    await dapp.publish("topic", "first", silent=False)
+    first = await told(server, receiver)
+    await dapp.publish("topic", "second", silent=False)
+
+    assert (len(first), await told(server, receiver)) == (1, [])
+
+
+async def test_an_expired_webhook_is_told_nothing(
+    connect: Connect, server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    dapp = await connect()
+    await BridgeClient(server).subscribe("topic", receiver.url())
+    server.clock.advance(30 * 86_400)
+
+    await dapp.publish("topic", "payload", silent=False)
+
+    assert await told(server, receiver) == []
