@@ -5,13 +5,14 @@ the server's own wallet signs.
     .venv/bin/python scripts/tour.py --url URL --admin-token TOKEN
                                                 against yours, started with --allow-private-webhooks
 
-What it prints is the transcript in the README; ids, secrets and ciphertext, which differ each time, are
+What it prints is the transcript in docs/tour.md; ids, secrets and ciphertext, which differ each time, are
 shortened.
 """
 
 import argparse
 import asyncio
 
+from scenes.clients import clients_scene
 from scenes.notifications import notifications_scene
 from scenes.push import push_scene
 from scenes.relay import relay_scene
@@ -22,6 +23,7 @@ from scenes.wallet import wallet_scene
 async def tour(url: str, admin_token: str | None) -> None:
     """Every scene; an operator's only with their token, the wallet's only if it has accounts."""
     await relay_scene(url)
+    await clients_scene(url)
     await push_scene(url)
     if admin_token is not None:
         await notifications_scene(url, admin_token)

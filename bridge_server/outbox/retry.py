@@ -1,15 +1,10 @@
 """When to try again: a table of growing delays, some chance, and what the receiver asked for."""
 
-import re
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-
 DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
 """How long to wait after each failed attempt, about 24 hours in all; one more failure is the last."""
 
 _SPREAD = 0.2
 _ASKED_LIMIT_SECONDS = 3_600.0
-_WHOLE_SECONDS = re.compile(r"[0-9]{1,15}")
 
 
 def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = None) -> int | None:
@@ -29,16 +24,3 @@ def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = No
 def pause_ms(asked_seconds: float) -> int:
     """Milliseconds for which a service that asked for time is left alone: up to an hour, as a message is."""
     return round(min(asked_seconds, _ASKED_LIMIT_SECONDS) * 1_000)
-
-
-def parse_retry_after(value: str, now_ms: int) -> float | None:
-    """The seconds that a Retry-After header asks for (RFC 9110, 10.2.3), or None when it is not clear."""
-    value = value.strip()
-    if _WHOLE_SECONDS.fullmatch(value):
-        return float(value)
-    try:
-        moment = parsedate_to_datetime(value)
-        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return max(0.0, moment.timestamp() - now_ms / 1_000)
-    except (ValueError, TypeError, IndexError, OverflowError):  # the parser lets all of these out
-        return None

@@ -10,11 +10,11 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
+from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.outbox.guard import Rule, anywhere, public_only
 from bridge_server.outbox.guarded_client import guarded_client, judge_error, read_limited
 from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
 from bridge_server.outbox.resolver import LookUp, look_up
-from bridge_server.outbox.retry import parse_retry_after
 from bridge_server.outbox.signature import Signer
 
 _SCHEMES = frozenset({"http", "https"})

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from scenes.cipher import Cipher
+from bridge_server.client import Cipher
 from scenes.party import Party
 from scenes.servers import listening
 from scenes.transcript import Exchange, line, say, show

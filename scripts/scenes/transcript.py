@@ -13,6 +13,8 @@ _STABLE = (
     (re.compile(r'"expires":\d+'), '"expires":1800000000000'),
     (re.compile(r"http://127\.0\.0\.1:\d+/hook"), "https://push.example/hook"),
     (re.compile(r"http://127\.0\.0\.1:\d+/push"), "https://device.example/push"),
+    (re.compile(r"http%3A%2F%2F(127\.0\.0\.1|localhost)%3A\d+"), "http%3A%2F%2F127.0.0.1%3A8080"),
+    (re.compile(r"symKey=\S+"), "symKey=..."),
     (re.compile(r"http://(127\.0\.0\.1|localhost):\d+"), "http://127.0.0.1:8080"),
     (re.compile(r'"(secret|token|nonce|signature|message)":"[^"]{16,}"'), r'"\1":"..."'),
     (re.compile(r"0x[0-9a-f]{200,}"), "MESSAGE"),

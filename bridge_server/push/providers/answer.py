@@ -8,7 +8,7 @@ import aiohttp
 import orjson
 from aiohttp import hdrs
 
-from bridge_server.outbox.retry import parse_retry_after
+from bridge_server.kernel.retry_after import parse_retry_after
 
 _ANSWER_LIMIT_BYTES = 64 * 1_024
 

@@ -24,8 +24,8 @@ from collections.abc import Mapping
 
 from aiohttp import hdrs
 
+from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.outbox.models import Outcome, Verdict
-from bridge_server.outbox.retry import parse_retry_after
 
 KNOWN_SERVICES: Mapping[str, bytes] = {
     "https://fcm.googleapis.com": b"invalid JWT",  # 403 permission denied: invalid JWT provided

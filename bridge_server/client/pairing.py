@@ -1,0 +1,144 @@
+"""What a dapp shows and a wallet scans: the bridge, the session, the key. ERC-1328, in both of its spellings.
+
+    ethereum:wc-{session id}@1?name={dapp}&bridge={url}&symKey={key in Base64}     clients of generation 0.7
+    wc:{session id}@1?bridge={url}&key={key in hexadecimal}                        later ones
+
+The published reader of the first (eth-parse-uri) decodes the whole URI before it splits it, and each value
+again after that. So the characters of a value that it would trip over (`&`, `%`, line breaks) are written
+encoded twice, and values are decoded twice.
+"""
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote, urlsplit
+
+from bridge_server.client.cipher import KEY_BYTES
+from bridge_server.client.errors import BadPairingError
+from bridge_server.kernel.fields import http_url
+
+NAME_MAX_CHARACTERS = 255
+
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_HEX_KEY = re.compile(rf"[0-9A-Fa-f]{{{2 * KEY_BYTES}}}")
+_DECODED_TOO_SOON = re.compile(r"[%&\n\r\u2028\u2029]")
+_LEFT_ALONE = "!'()*"  # by JavaScript's encodeURIComponent, and not by quote
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """All that the two sides of a session share. Whoever has it is one of them: keep it like a password.
+
+    `bridge_url` is an absolute http or https URL, `key` 32 bytes, `name` the dapp's (not empty when it is
+    there). Raises BadPairingError.
+    """
+
+    bridge_url: str
+    session_id: str
+    key: bytes = field(repr=False)
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bridge_url", sound_bridge_url(self.bridge_url))
+        if not _SESSION_ID.fullmatch(self.session_id):
+            raise BadPairingError("The session id must be 1 to 128 letters, digits, hyphens and underscores.")
+        if len(self.key) != KEY_BYTES:
+            raise BadPairingError(f"The key must be {KEY_BYTES} bytes, not {len(self.key)}.")
+        if self.name is not None:
+            sound_name(self.name)
+
+    @property
+    def uri(self) -> str:
+        """The spelling of generation 0.7. Raises BadPairingError without a name, which it must have."""
+        if self.name is None:
+            raise BadPairingError("The ethereum:wc- spelling tells the dapp's name, and there is none.")
+        key = base64.b64encode(self.key).decode()
+        path = f"ethereum:wc-{self.session_id}@1"
+        return f"{path}?name={_written(self.name)}&bridge={_written(self.bridge_url)}&symKey={key}"
+
+    @property
+    def wc_uri(self) -> str:
+        """The later spelling, which has no name."""
+        return f"wc:{self.session_id}@1?bridge={_written(self.bridge_url)}&key={self.key.hex()}"
+
+
+def parse_pairing(uri: str) -> Pairing:
+    """Read either spelling; parameters that it does not know are left aside. Raises BadPairingError."""
+    path, _, query = uri.strip().partition("?")
+    scheme, _, rest = path.partition(":")
+    if scheme == "ethereum" and rest.startswith("wc-"):
+        parameters = _parameters(query, "name", "bridge", "symKey")
+        session_id, key = _session_id(rest.removeprefix("wc-")), _base64_key(parameters["symKey"])
+        return Pairing(_read(parameters["bridge"]), session_id, key, _read(parameters["name"]))
+    if scheme == "wc":
+        parameters = _parameters(query, "bridge", "key")
+        return Pairing(_read(parameters["bridge"]), _session_id(rest), _hex_key(parameters["key"]))
+    raise BadPairingError("A pairing URI begins with ethereum:wc- or with wc: (ERC-1328).")
+
+
+def sound_bridge_url(url: str) -> str:
+    """The URL without a slash at its end. Raises BadPairingError."""
+    try:
+        parts = urlsplit(http_url(url))
+    except ValueError as error:
+        raise BadPairingError(f"The bridge's URL {error}.") from error
+    if parts.query or parts.fragment or parts.username is not None or url[-1] in "?#":
+        raise BadPairingError("The bridge's URL may have a path, but no user, query or fragment.")
+    return url.rstrip("/")
+
+
+def sound_name(name: str) -> str:
+    """A dapp's name that every bridge takes. Raises BadPairingError."""
+    if not 1 <= len(name) <= NAME_MAX_CHARACTERS:
+        raise BadPairingError(f"The dapp's name must have 1 to {NAME_MAX_CHARACTERS} characters.")
+    if not _is_unicode(name):
+        raise BadPairingError("The dapp's name holds half of a surrogate pair.")
+    return name
+
+
+def _session_id(text: str) -> str:
+    session_id, _, version = text.partition("@")
+    if version != "1":
+        raise BadPairingError("The session id is followed by @1: this client speaks version 1, and no other.")
+    return session_id
+
+
+def _parameters(query: str, *wanted: str) -> dict[str, str]:
+    """The parameters that are wanted, as they are spelled."""
+    pairs = [pair.partition("=")[::2] for pair in query.split("&")]
+    for name in wanted:
+        values = [value for found, value in pairs if found == name]
+        if len(values) != 1 or not values[0]:
+            raise BadPairingError(f"The URI must have the parameter {name} once, and not empty.")
+    return {name: value for name, value in pairs if name in wanted}
+
+
+def _base64_key(text: str) -> bytes:
+    try:
+        return base64.b64decode(unquote(text), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadPairingError("The parameter symKey must be Base64, with its padding.") from None
+
+
+def _hex_key(text: str) -> bytes:
+    if not _HEX_KEY.fullmatch(text):
+        raise BadPairingError(f"The parameter key must be {2 * KEY_BYTES} hexadecimal digits.")
+    return bytes.fromhex(text)
+
+
+def _written(value: str) -> str:
+    once = _DECODED_TOO_SOON.sub(lambda found: quote(found[0]), value)
+    return quote(once, safe=_LEFT_ALONE)
+
+
+def _read(text: str) -> str:
+    return unquote(unquote(text))
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,303 @@
+"""Bridges that refuse, break off, hang, lie, or do not know long polls."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from bridge_server.client import (
+    AnswerTimeoutError,
+    BadAnswerError,
+    BadPayloadError,
+    BridgeUnreachableError,
+    Dapp,
+    RequestRefusedError,
+    Wallet,
+    exchange,
+)
+from tests.client.gate import gate_before, losing_the_answer, saying
+from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
+from tests.support.server import RunningServer
+from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
+
+IMPATIENT = replace(BRISK, patience_seconds=0.1)
+NOT_NOW = {
+    "503": status(503),
+    "503 with Retry-After": status(503, Retry_After="0"),
+    "429": status(429, Retry_After="0"),
+    "429 with nonsense": status(429, Retry_After="soon"),
+}
+BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
+FAILURES = NOT_NOW | BROKEN
+
+
+@pytest.fixture
+async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
+    async with gate_before(server.url) as gate:
+        yield gate
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
+@pytest.mark.parametrize("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
+async def test_what_may_be_repeated_is_until_it_succeeds(
+    gate: WebhookReceiver, path: str, failure: Answer
+) -> None:
+    def fail() -> None:
+        gate.script.extend([failure] * 3)
+
+    fail()
+    async with (
+        Dapp(gate.url(path), name="Example Dapp", pace=BRISK) as dapp,
+        Wallet.from_uri(dapp.uri, pace=BRISK) as wallet,
+    ):
+        fail()
+        await wallet.approve([ACCOUNT])
+        fail()
+        assert (await dapp.approval()).accounts == (ACCOUNT,)
+        call_id = await dapp.request("eth_accounts", [])
+        fail()
+        call = await next_call(wallet)
+        fail()
+        await wallet.answer(call, [ACCOUNT])
+        fail()
+        assert await dapp.result(call_id) == [ACCOUNT]
+        fail()
+        await wallet.end()
+
+    assert not gate.script
+
+
+@pytest.mark.parametrize("failure", NOT_NOW.values(), ids=NOT_NOW.keys())
+async def test_a_call_that_was_surely_not_taken_is_sent_again(
+    server: RunningServer, gate: WebhookReceiver, failure: Answer
+) -> None:
+    async with paired(gate.url(""), server.url) as (dapp, wallet):
+        gate.script.extend([failure] * 3)
+        await dapp.request("eth_sendTransaction", [])
+
+        assert await _pending(server, wallet) == 1
+
+
+@pytest.mark.parametrize("failure", BROKEN.values(), ids=BROKEN.keys())
+async def test_a_call_that_may_have_been_taken_is_not_sent_again(
+    server: RunningServer, gate: WebhookReceiver, failure: Answer
+) -> None:
+    async with paired(gate.url(""), server.url) as (dapp, wallet):
+        gate.script.append(failure)
+        with pytest.raises(BridgeUnreachableError, match="may have taken"):
+            await dapp.call("eth_sendTransaction", [])
+
+        gate.script.append(losing_the_answer(gate.otherwise))
+        with pytest.raises(BridgeUnreachableError, match="may have taken"):
+            await dapp.call("eth_sendTransaction", [])
+        assert await _pending(server, wallet) == 1
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
+async def test_a_bridge_that_keeps_failing_is_unreachable(gate: WebhookReceiver, failure: Answer) -> None:
+    async with paired(gate.url("")) as (dapp, _), Wallet(dapp.pairing, pace=IMPATIENT) as wallet:
+        gate.otherwise = failure
+
+        for attempt in (dapp.approval(timeout=0.1), dapp.result("call", timeout=0.1), wallet.reject()):
+            with pytest.raises(BridgeUnreachableError, match=gate.url("")):
+                await attempt
+
+
+async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, _):
+        gate.otherwise = hang
+
+        async with Wallet(dapp.pairing, pace=replace(IMPATIENT, attempt_seconds=0.03)) as wallet:
+            with pytest.raises(BridgeUnreachableError, match=r"no answer within 0\.03 s"):
+                await wallet.reject()
+
+
+async def test_a_bridge_that_is_slower_than_patience_is_unreachable(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, _), Wallet(dapp.pairing, pace=IMPATIENT) as wallet:
+        gate.otherwise = hang
+
+        for attempt in (wallet.reject(), wallet.end(), dapp.request("eth_accounts", [], timeout=0.1)):
+            with pytest.raises(BridgeUnreachableError, match=r"within 0\.1 s"):
+                await attempt
+
+
+@pytest.mark.parametrize("session_id", ["../admin", "a b", "", "é"])
+async def test_a_session_that_no_uri_can_tell_is_a_bad_answer(gate: WebhookReceiver, session_id: str) -> None:
+    gate.script.append(saying(orjson.dumps({"sessionId": session_id})))
+
+    with pytest.raises(BadAnswerError):
+        async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK):
+            pass
+
+
+async def test_a_failure_that_is_over_is_not_told_again(gate: WebhookReceiver) -> None:
+    async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
+        gate.script.append(reset)
+        with pytest.raises(BridgeUnreachableError):
+            await dapp.request("eth_accounts", [])
+
+        with pytest.raises(AnswerTimeoutError):
+            await dapp.approval(timeout=0.1)
+
+
+async def test_a_bridge_that_is_back_is_not_called_unreachable(gate: WebhookReceiver) -> None:
+    async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
+        gate.script.extend([reset, status(503)])
+
+        with pytest.raises(AnswerTimeoutError):
+            await dapp.approval(timeout=0.5)
+
+
+async def test_where_nobody_listens_is_unreachable() -> None:
+    async with gate_before("") as gone:
+        url = gone.url("")
+
+    with pytest.raises(BridgeUnreachableError, match=url):
+        async with Dapp(url, name="Example Dapp", pace=IMPATIENT):
+            pass
+
+
+async def test_a_bridge_that_asks_for_an_hour_is_left_alone(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, wallet):
+        gate.otherwise = status(429, Retry_After="3600")
+        asked = len(gate.requests)
+
+        with pytest.raises(BridgeUnreachableError, match="429"):
+            await dapp.approval(timeout=0.3)
+        with pytest.raises(RequestRefusedError, match="429") as refusal:
+            await wallet.reject()
+
+    assert refusal.value.retry_after_seconds == 3_600
+    assert len(gate.requests) == asked + 2
+
+
+async def test_an_old_bridge_that_answers_at_once_is_asked_again_after_a_pause(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, wallet):
+        asked = len(gate.requests)
+        gate.script.extend([status(204)] * 3)
+        await dapp.approval()
+        gate.script.extend([saying(b"{}"), saying(b'{"data": {}}'), status(204)])
+        waiting = asyncio.create_task(next_call(wallet))
+        await gate.got(asked + 7)
+        call_id = await dapp.request("eth_accounts", [])
+        gate.script.extend([status(204)] * 3)
+        await echo_one(wallet, await waiting)
+        assert await dapp.result(call_id) == ["eth_accounts", []]
+
+    assert {request.headers["Prefer"] for request in gate.requests[asked : asked + 7]} == {"wait=25"}
+
+
+async def test_a_bridge_is_not_asked_more_often_than_every_pause(gate: WebhookReceiver) -> None:
+    unhurried = replace(BRISK, pause_seconds=3_600.0)
+    async with paired(gate.url(""), pace=unhurried) as (dapp, wallet):
+        asked = len(gate.requests)
+        gate.otherwise = saying(b"{}")
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(next_call(wallet), 0.2)
+        gate.otherwise = status(204)
+        with pytest.raises(TimeoutError):
+            await dapp.approval(timeout=0.2)
+
+    assert len(gate.requests) == asked + 2
+
+
+async def test_two_loops_of_one_wallet_do_not_look_at_different_times(
+    server: RunningServer, gate: WebhookReceiver
+) -> None:
+    async with paired(server.url, gate.url("")) as (dapp, wallet):
+        asked = len(gate.requests)
+        gate.script.append(hang)
+        first, second = (asyncio.create_task(next_call(wallet)) for _ in range(2))
+        await gate.got(asked + 1)
+        call_ids = [await dapp.request("eth_accounts", []) for _ in range(2)]
+        requests_meanwhile = len(gate.requests) - asked
+        gate.released.set()
+
+        assert requests_meanwhile == 1
+        assert {(await first).call_id, (await second).call_id} == set(call_ids)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"7", b"{}", b'{"data": 7}', b'{"callId": 7}', b"\xff"])
+async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: bytes) -> None:
+    async with paired(gate.url("")) as (dapp, wallet):
+        gate.otherwise = saying(body)
+
+        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+            await dapp.approval()
+        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+            await dapp.request("eth_accounts", [])
+        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+            await wallet.call("call")
+        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+            async with Dapp(gate.url(""), name="Example Dapp"):
+                pass
+
+
+@pytest.mark.parametrize("body", [b'{"id": 7}', b'{"id": {}}', b'{"data": {"id": "text"}}'])
+async def test_calls_that_are_none_are_no_bridges(gate: WebhookReceiver, body: bytes) -> None:
+    async with paired(gate.url("")) as (_, wallet):
+        gate.otherwise = saying(body)
+
+        with pytest.raises(BadAnswerError):
+            await next_call(wallet)
+
+
+async def test_an_answer_without_end_is_broken_off(
+    gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "_LARGEST_ANSWER_BYTES", 100_000)
+    async with paired(gate.url("")) as (dapp, _):
+        gate.otherwise = long_body(1_000_000_000)
+
+        with pytest.raises(BridgeUnreachableError, match="too large"):
+            await dapp.call("eth_accounts", [])
+
+
+async def test_a_bridge_that_has_moved_says_where_to(gate: WebhookReceiver) -> None:
+    gate.otherwise = status(301, Location="https://bridge.example/")
+
+    with pytest.raises(RequestRefusedError, match=r"moved to https://bridge\.example/"):
+        async with Dapp(gate.url(""), name="Example Dapp"):
+            pass
+
+
+@pytest.mark.parametrize("body", [b"", b"not JSON", b"[]", b'{"title": "no detail"}'])
+async def test_a_refusal_without_a_problem_is_told_by_its_status(gate: WebhookReceiver, body: bytes) -> None:
+    gate.otherwise = saying(body, status=403)
+
+    with pytest.raises(RequestRefusedError, match="403: Forbidden"):
+        async with Dapp(gate.url(""), name="Example Dapp"):
+            pass
+
+
+async def test_a_payload_that_was_touched_is_refused(server: RunningServer) -> None:
+    async with paired(server.url) as (dapp, wallet):
+        url = f"{server.url}/session/{wallet.pairing.session_id}"
+        async with server.client.get(url) as response:
+            payload = (await response.json())["encryptionPayload"]
+        payload["iv"] = "00" * 16
+        await (await server.client.put(url, json={"encryptionPayload": payload})).read()
+
+        with pytest.raises(BadPayloadError, match="touched"):
+            await dapp.approval()
+
+
+async def test_a_refusal_that_cannot_be_delivered_ends_no_loop(
+    server: RunningServer, gate: WebhookReceiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with paired(server.url, gate.url("")) as (dapp, wallet):
+        await server.request_call(wallet.pairing.session_id, "unreadable")
+        call_id = await dapp.request("eth_accounts", [])
+        gate.script.extend([gate.otherwise, status(403)])
+
+        assert (await next_call(wallet)).call_id == call_id
+    assert "could not be refused: The bridge answered 403" in caplog.text
+
+
+async def _pending(server: RunningServer, wallet: Wallet) -> int:
+    """How many calls the bridge itself has for the wallet."""
+    async with server.client.get(f"{server.url}/session/{wallet.pairing.session_id}/calls") as response:
+        return len(await response.json())
