@@ -1,4 +1,4 @@
-"""The README is true: its examples run, its tour is the tour, its table has every setting."""
+"""The README and its pages are true: examples run, the tour is the tour, the table has every setting."""
 
 import asyncio
 import re
@@ -14,7 +14,8 @@ from tests.support.node_packages import needs_anvil
 from tests.support.server import server_process
 
 _ROOT = Path(__file__).parent.parent
-_README = (_ROOT / "README.md").read_text("utf-8")
+_PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+_README = "\n".join(page.read_text("utf-8") for page in _PAGES)
 _PRINTED_URL = "http://127.0.0.1:8080"
 _SECONDS = 60
 
@@ -80,6 +81,17 @@ async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None
 
     assert len(commands) > 5
     assert [line for line in printed.splitlines() if line] == shown
+
+
+def test_every_link_leads_to_a_page() -> None:
+    dead = [
+        (page.name, target)
+        for page in _PAGES
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
+        if not (page.parent / target).is_file()
+    ]
+
+    assert dead == []
 
 
 def test_every_setting_is_in_the_table_with_its_meaning() -> None:

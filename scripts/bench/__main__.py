@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from envelope_cost import ENVELOPED, measure_envelope
 from growth import measure_growth
 from listing import measure_listing
 from load import choose_generator
@@ -27,6 +28,7 @@ from scenarios import SCENARIOS
 from signing_batches import measure_batches
 from signing_cost import TIMES_AS_FAST, measure_signing
 from signing_flood import measure_signing_flood
+from sockets import measure_idle_sockets, measure_messages
 from starting import measure_start
 from stream_cost import measure_streams
 from sweeping import measure_sweeping
@@ -57,6 +59,11 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},
+    "Reads in the envelope of generation 0.7, by the plain ones": {
+        f"envelope-{scenario.name}": partial(measure_envelope, scenario) for scenario in ENVELOPED
+    },
+    "Published over WebSockets, by a bare echo": {"socket-messages": measure_messages},
+    "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
     "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},

@@ -72,6 +72,15 @@ class Broadcast:
         return web.Response(body=b"{}")
 
 
+async def echo(request: web.Request) -> web.StreamResponse:
+    """A WebSocket that sends back whatever it is sent."""
+    response = web.WebSocketResponse()
+    await response.prepare(request)
+    async for message in response:
+        await response.send_str(message.data)
+    return response
+
+
 async def wait_for_ever(_request: web.Request) -> web.Response:
     """What a long poll costs at least: a request that waits on an event."""
     await asyncio.Event().wait()
@@ -94,6 +103,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--route", required=True)
     parser.add_argument("--broadcast", help="what a POST writes to all that have GET the route")
     parser.add_argument("--wait", action="store_true")
+    parser.add_argument("--echo", action="store_true", help="a WebSocket that sends back what it is sent")
     parser.add_argument("--status", type=int, default=200)
     parser.add_argument("--content-type")
     parser.add_argument("--body-file", type=Path)
@@ -119,6 +129,8 @@ def build(options: argparse.Namespace) -> web.Application:
 def _handler(options: argparse.Namespace, headers: dict[str, str], body: bytes | None) -> Handler:
     if options.wait:
         return wait_for_ever
+    if options.echo:
+        return echo
     if options.piece_lengths and body is not None:
         rest = io.BytesIO(body)
         return streaming(

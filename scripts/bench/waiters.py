@@ -7,7 +7,7 @@ import struct
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from event_loop import new_event_loop
 from raw_http import Asker, Connection, address, encode
@@ -16,7 +16,6 @@ _OPENING_AT_ONCE = 100
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 Value = TypeVar("Value")
-Client = TypeVar("Client", bound=Connection)
 
 
 def poll_request(url: str, call: str) -> bytes:
@@ -47,11 +46,11 @@ class Waiter(Connection):
             self.woken.cancel()
 
 
-async def open_clients(url: str, clients: Sequence[Client]) -> None:
+async def open_clients(url: str, clients: Sequence[asyncio.Protocol]) -> None:
     """Connect them, a hundred at a time."""
     loop, host_and_port = asyncio.get_running_loop(), address(url)
 
-    async def connect(client: Client) -> None:
+    async def connect(client: asyncio.Protocol) -> None:
         await loop.create_connection(lambda: client, *host_and_port)
 
     for start in range(0, len(clients), _OPENING_AT_ONCE):
@@ -74,7 +73,13 @@ async def open_waiters(url: str, calls: Iterable[str]) -> list[Waiter]:
     return waiters
 
 
-def close_clients(clients: Iterable[Connection]) -> None:
+class Closable(Protocol):
+    """Something with a connection."""
+
+    transport: asyncio.Transport
+
+
+def close_clients(clients: Iterable[Closable]) -> None:
     """Leave, without keeping the port for the minute that TIME_WAIT lasts: there are not so many."""
     for client in clients:
         client.transport.get_extra_info("socket").setsockopt(

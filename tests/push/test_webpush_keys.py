@@ -41,7 +41,7 @@ def test_the_private_key_is_not_shown() -> None:
         (base64url(bytes(31)), "must hold 32 bytes, and holds 31"),
         (base64url(bytes(32)), "not a scalar"),
         (base64url(b"\xff" * 32), "not a scalar"),
-        (Browser().p256dh, r"holds 65 \(the public key\?\)"),
+        pytest.param(Browser().p256dh, r"holds 65 \(the public key\?\)", id="the public key"),
     ],
 )
 def test_what_is_no_private_key_is_refused_without_being_quoted(text: str, reason: str) -> None:
