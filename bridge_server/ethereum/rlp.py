@@ -28,9 +28,12 @@ class RlpError(ValueError):
 
 def encode(item: Item) -> bytes:
     """The encoding of a string of bytes, or of a list."""
-    if isinstance(item, bytes):
-        return _encode_string(item)
-    return encode_list(b"".join(map(encode, item)))
+    if not isinstance(item, bytes):
+        return encode_list(b"".join(map(encode, item)))
+    length = len(item)
+    if length == 1 and item[0] < _STRING:
+        return item
+    return (_STRING_HEADS[length] if length <= _SHORT else _long_head(_STRING, length)) + item
 
 
 def encode_list(encoded_items: bytes) -> bytes:
@@ -81,13 +84,6 @@ def number_of(item: Item) -> int:
     if item.startswith(b"\0"):
         raise RlpError("must be a number without leading zero bytes; zero is the empty string")
     return int.from_bytes(item)
-
-
-def _encode_string(content: bytes) -> bytes:
-    length = len(content)
-    if length == 1 and content[0] < _STRING:
-        return content
-    return (_STRING_HEADS[length] if length <= _SHORT else _long_head(_STRING, length)) + content
 
 
 def _long_head(kind: int, length: int) -> bytes:
