@@ -470,8 +470,10 @@ def load_settings(flags: Mapping[str, Any], config_file: Path | None) -> LoadedS
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path}: cannot be read as TOML: {error}") from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML: {error}") from error
     unknown = [name for name in values if name not in Settings.model_fields]
     if unknown:
         raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))

@@ -11,7 +11,9 @@ shortened.
 
 import argparse
 import asyncio
+import sys
 
+import aiohttp
 from scenes.clients import clients_scene
 from scenes.notifications import notifications_scene
 from scenes.push import push_scene
@@ -32,7 +34,9 @@ async def tour(url: str, admin_token: str | None) -> None:
 
 async def _main() -> None:
     parser = argparse.ArgumentParser(description="Play everybody who talks through the server.")
-    parser.add_argument("--url", help="a running server; without it the tour starts one of its own")
+    parser.add_argument(
+        "--url", help="a server that runs with --allow-private-webhooks; without it the tour starts one"
+    )
     parser.add_argument("--admin-token", help="that server's: without it no project is made on it")
     parser.add_argument("--without-node", action="store_true", help="even where anvil is installed")
     options = parser.parse_args()
@@ -44,4 +48,9 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main())
+    try:
+        asyncio.run(_main())
+    except TimeoutError:
+        sys.exit("the tour: nothing came; does the server call this machine (--allow-private-webhooks)?")
+    except aiohttp.ClientError as error:
+        sys.exit(f"the tour: the server did not do its part: {error}")

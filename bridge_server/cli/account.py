@@ -37,6 +37,8 @@ from bridge_server.wallet_accounts import wallet_accounts
 
 Result = TypeVar("Result")
 
+_NO_ACCOUNTS = "there are no accounts in these settings; a server that was started with others may have some"
+
 
 def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> Address:
     try:
@@ -77,7 +79,7 @@ def list_command(operator: Operator) -> None:
 
     rows = _done(operator, files, listed)
     cells = [(row["address"], row["source"], row["file"] or "-") for row in rows]
-    lines = columns([("account", "key", "file"), *cells]) if cells else ["there are no accounts"]
+    lines = columns([("account", "key", "file"), *cells]) if cells else [_NO_ACCOUNTS]
     operator.tell({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
 
 

@@ -23,7 +23,7 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.operations import Operations, operations
 from bridge_server.projects.projects import account_limit
 from bridge_server.settings import Settings
-from bridge_server.storage.data_directory import DataDirectoryError
+from bridge_server.storage.data_directory import DataDirectoryError, require_own
 from bridge_server.storage.migrate import NewerSchemaError
 
 _COLUMN_GAP = "  "
@@ -84,6 +84,10 @@ def for_operator(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(config_file: Path | None, data_dir: Path | None, as_json: bool, **others: Any) -> None:
         settings = loaded_settings(config_file, data_dir=data_dir).settings
+        try:
+            require_own(settings.data_dir)
+        except DataDirectoryError as error:
+            raise CommandError(str(error)) from error
         command(Operator(settings, as_json), **others)
 
     return run

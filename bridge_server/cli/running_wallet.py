@@ -15,6 +15,7 @@ from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 60.0
 _OK = 200
+_UNAUTHORIZED = 401
 
 
 def server_url(settings: Settings) -> str:
@@ -82,6 +83,11 @@ def _result(url: str, status: int, content: bytes) -> Any:
             raise CommandError(f"the server refused: {refusal}")
         case {"result": result} if status == _OK:
             return result
+        case _ if status == _UNAUTHORIZED:
+            raise CommandError(
+                "the server wants its rpc_token: give this command the same one, "
+                "as BRIDGE_RPC_TOKEN or with --config"
+            )
         case {"detail": str(refusal)}:
             raise CommandError(f"the server refused: {refusal}")
         case _:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,21 @@ def held(directory: Path) -> Iterator[None]:
         os.close(lock)
 
 
+def require_own(directory: Path) -> None:
+    """Keep root from making files in another user's directory, whose server could not open them.
+
+    Raises DataDirectoryError.
+    """
+    if os.geteuid() != 0 or not directory.exists():
+        return
+    owner = directory.stat().st_uid
+    if owner != 0:
+        raise DataDirectoryError(
+            f"the data directory {directory} belongs to {_name_of(owner)}: run this as that user, "
+            f"as with sudo -u {_name_of(owner)}"
+        )
+
+
 def is_held(directory: Path) -> bool:
     """Whether a server uses the directory at this moment."""
     try:
@@ -51,6 +67,13 @@ def is_held(directory: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def _name_of(user: int) -> str:
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return f"#{user}"
 
 
 def _take(lock: int, directory: Path) -> None:

@@ -192,7 +192,7 @@ def test_accounts_are_listed_with_where_their_keys_are(
 
 
 def test_that_there_are_no_accounts_is_told(account: AccountCommands) -> None:
-    assert account.text("list") == "there are no accounts\n"
+    assert account.text("list").startswith("there are no accounts in these settings")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
 
@@ -438,11 +438,17 @@ async def test_an_account_is_unlocked_in_another_server(
     assert rpc.calls[0][1:] == (None, {**rpc.calls[0][2], "params": [ADDRESS.lower(), PASSPHRASE, seconds]})
 
 
+WANTS_TOKEN = (
+    "the server wants its rpc_token: give this command the same one, as BRIDGE_RPC_TOKEN or with --config"
+)
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "message"),
     [
         (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
-        (401, {"title": "Who?", "detail": "Send a token."}, "the server refused: Send a token."),
+        (403, {"title": "Who?", "detail": "Go."}, "the server refused: Go."),
+        (401, {"title": "Who?", "detail": "Send a token."}, WANTS_TOKEN),
         (404, ["x"], "what answers at {url} is no bridge server (status 404)"),
         (200, {"id": 1}, "what answers at {url} is no bridge server (status 200)"),
         (200, {"id": 1, "error": "?"}, "what answers at {url} is no bridge server (status 200)"),

@@ -72,7 +72,7 @@ def test_every_unknown_name_is_named(config_file: ConfigFile) -> None:
 def test_a_file_that_is_not_toml_is_refused(config_file: ConfigFile, content: str) -> None:
     file = config_file(content)
 
-    with pytest.raises(SettingsError, match="cannot be read as TOML") as caught:
+    with pytest.raises(SettingsError, match=r"cannot be read|is not TOML") as caught:
         load_settings({}, file)
 
     assert str(file) in str(caught.value)
@@ -82,7 +82,7 @@ def test_a_file_that_is_missing_or_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
 
     for name in ("missing.toml", "binary.toml", "."):
-        with pytest.raises(SettingsError, match="cannot be read as TOML"):
+        with pytest.raises(SettingsError, match=r"cannot be read|is not TOML"):
             load_settings({}, tmp_path / name)
 
 
