@@ -51,10 +51,8 @@ class WalletParts:
         self.approvals = _approvals(settings, database, signals, stopping, clock, ids)
         self.transactions = store = SqlTransactionStore(database)
         turns = Turns()
-        filling, transaction_signing = (
-            Filling(self.node),
-            TransactionSigning(self.accounts, self.audit, clock),
-        )
+        filling = Filling(self.node)
+        transaction_signing = TransactionSigning(self.accounts, self.audit, clock)
         confirming = Confirming(store, self.node, turns, clock)
         dispatching = Dispatching(
             store,

@@ -27,8 +27,8 @@ log = structlog.get_logger()
 
 
 class Broadcaster:
-    """Sends what is owed when it is due, and checks what became of it: soon after it was sent, and more and
-    more seldom, but once a minute.
+    """Sends what is owed when it is due, and checks what became of it: soon after it was sent, then more and
+    more seldom, but at least once a minute.
 
     Whenever a connection leads to the node again, both are done at once. Nothing that it does is lost when it
     is cancelled: every step is stored before the next.
@@ -128,13 +128,14 @@ class Broadcaster:
         """Nobody else is kept waiting for a human. When the server stops before the answer, it asks again."""
         for transaction_id in await self._store.owed(sender):
             queued = await self._store.get(transaction_id)
-            is_queued = queued is not None and queued.state is TransactionState.QUEUED
-            if queued is None or not is_queued or transaction_id in self._waiting:
+            if queued is None or queued.state is not TransactionState.QUEUED:
                 continue
             later_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
             await self._store.postpone(
                 {transaction_id: later_ms}, "It waits to be approved.", is_attempt=False
             )
+            if transaction_id in self._waiting:
+                continue
             task = asyncio.create_task(self._send_when_approved(queued))
             self._waiting[transaction_id] = task
             task.add_done_callback(partial(self._stop_waiting, transaction_id))

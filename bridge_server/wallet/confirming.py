@@ -5,12 +5,13 @@ from typing import Any
 
 import structlog
 
-from bridge_server.ethereum.hex_data import HexError, quantity_of
+from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.turns import Turns
 from bridge_server.wallet.models import Address, RpcCall, StoredTransaction, TransactionState
 from bridge_server.wallet.node import Node
+from bridge_server.wallet.requests import nonce_of
 from bridge_server.wallet.store import TransactionStore
 
 _ASKED_AT_ONCE = 50
@@ -94,7 +95,7 @@ class Confirming:
         """How many transactions of the account are on the chain; None when the node does not tell."""
         (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
         try:
-            return quantity_of(answer)
+            return nonce_of(answer)
         except HexError:
             return None
 

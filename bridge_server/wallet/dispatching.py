@@ -92,6 +92,11 @@ class Dispatching:
             raise
         return stored.signed.transaction_hash
 
+    async def read_queued(self, stored: StoredTransaction, since: float | None = None) -> TransactionRequest:
+        """What is queued, as it was asked for. Raises OtherChainError, NoNodeError, WrongChainError."""
+        await self._offering.require_chain(stored, since)
+        return read_transaction(json.loads(stored.request.params))
+
     async def send_owed(self, sender: Address, since: float) -> None:
         """Send what the account owes, due or not, in its order. What holds up one holds up no other.
 
@@ -141,8 +146,7 @@ class Dispatching:
         if stored.state is TransactionState.SIGNED:
             await self._offering.offer_again(stored, since)
         elif stored.state is TransactionState.QUEUED and not self._asks_for_approval:
-            await self._offering.require_chain(stored, since)
-            await self._send(stored.request, read_queued(stored), None, count, since)
+            await self._send(stored.request, await self.read_queued(stored, since), None, count, since)
 
     async def _send(
         self,
@@ -163,8 +167,3 @@ class Dispatching:
             self._clock.now_ms() + delay_ms(0),
         )
         return await self.offer(stored)
-
-
-def read_queued(stored: StoredTransaction) -> TransactionRequest:
-    """What is queued, as it was asked for."""
-    return read_transaction(json.loads(stored.request.params))

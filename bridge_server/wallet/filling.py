@@ -1,5 +1,6 @@
 """What a transaction leaves open, filled in: its chain, its gas, and its price, which the node knows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from bridge_server.ethereum.hex_data import HexError, quantity, quantity_of
@@ -7,7 +8,7 @@ from bridge_server.ethereum.transactions import FEE_MARKET_TYPE, MAX_WEI
 from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
 from bridge_server.wallet.models import Address, RpcCall
 from bridge_server.wallet.node import Node
-from bridge_server.wallet.requests import TransactionRequest
+from bridge_server.wallet.requests import TransactionRequest, nonce_of
 
 USUAL_GAS = 90_000
 _USUAL_TIP_WEI = 10**9  # where the node suggests none
@@ -44,7 +45,7 @@ class Filling:
         """The lowest nonce that no transaction of the account known to the node has."""
         call = RpcCall("eth_getTransactionCount", [address, "pending"])
         (answer,) = await self._node.ask([call], since)
-        return _quantity(call, answer)
+        return _quantity(call, answer, nonce_of)
 
     async def _chain_id(self, request: TransactionRequest, since: float | None) -> int:
         try:
@@ -92,10 +93,10 @@ def _base_fee(block: object) -> int:
     return _quantity(_LATEST_BLOCK, base_fee)
 
 
-def _quantity(call: RpcCall, answer: object) -> int:
+def _quantity(call: RpcCall, answer: object, read: Callable[[object], int] = quantity_of) -> int:
     if isinstance(answer, NodeError):
         raise answer
     try:
-        return quantity_of(answer)
+        return read(answer)
     except HexError as error:
-        raise NoNodeError(f"The node's answer to {call.method} is no QUANTITY.") from error
+        raise NoNodeError(f"The node's answer to {call.method} {error}.") from error

@@ -30,7 +30,7 @@ GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 @dataclass(frozen=True, slots=True)
 class WalletServices:
-    """What the methods call. A chain `is_assumed` when nobody has named one, and no node tells it."""
+    """What the methods call. `is_chain_assumed` when nobody has named one, and no node tells it."""
 
     accounts: Accounts
     signing: Signing

@@ -11,8 +11,9 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import orjson
 
-from bridge_server.ethereum.hex_data import HexError, quantity_of
+from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.stopping import StoppedError, Stopping
+from bridge_server.wallet import request_fields
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
@@ -192,7 +193,9 @@ class Node:
 
     def _check_chain(self, answer: Answer) -> None:
         try:
-            chain_id = quantity_of(None if isinstance(answer, NodeError) else orjson.loads(answer))
+            chain_id = request_fields.chain_id(
+                None if isinstance(answer, NodeError) else orjson.loads(answer)
+            )
         except HexError as error:
             raise NoNodeError("What answers at node_url does not tell its chain (eth_chainId).") from error
         if self._chain_id is None:

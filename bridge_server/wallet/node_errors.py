@@ -6,7 +6,7 @@ from bridge_server.wallet.errors import NodeError
 
 # geth, erigon, reth, nethermind, besu, openethereum, anvil; and what they said in earlier versions.
 _KNOWN = re.compile(
-    r"already ?known|known transaction|already (?:been )?imported|same hash"
+    r"already ?known|\bknown transaction|already (?:been )?imported|same hash"
     r"|already (?:in|exists in) (?:the )?(?:mem|tx|transaction )?pool",
     re.IGNORECASE,
 )

@@ -11,7 +11,7 @@ import aiohttp
 from aiohttp import hdrs
 
 from bridge_server.outbox.failure_text import failure
-from bridge_server.wallet.errors import NodeError, NoNodeError
+from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
 
@@ -114,16 +114,26 @@ class NodeLine:
         await self._session.close()
 
     async def ask(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """The answers, in order. Asks again when a connection breaks: the calls must allow it."""
+        """The answers, in order. Asks again when a connection breaks: the calls must allow it.
+
+        Raises NoNodeError; what `check_chain` raises, and no node has seen the calls.
+        """
         body = write_calls(calls)
+        broken_off: BrokenOffError | None = None
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await self._ask(body, len(calls))
             except _NotOpenError:
-                await self._open()
-            except BrokenOffError:  # by a node that closed what it took for idle, as a rule
+                try:
+                    await self._open()
+                except WrongChainError:
+                    if broken_off is None:
+                        raise
+                    raise broken_off from None  # whoever was asked then may have taken them
+            except BrokenOffError as error:  # by a node that closed what it took for idle, as a rule
                 if attempt == _ATTEMPTS:
                     raise
+                broken_off = error
         raise NoNodeError(
             "The node closes every connection after one answer: the wallet sends only where it has asked for "
             "the chain."
@@ -132,11 +142,9 @@ class NodeLine:
     async def check_again(self) -> None:
         """Ask for the chain, on the connection that is open if there is one."""
         try:
-            (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
+            await self._check()
         except (_NotOpenError, BrokenOffError):
             await self._open()
-        else:
-            self._check_chain(answer)
 
     async def _on_opening(self) -> None:
         if not self._may_open:
@@ -145,16 +153,22 @@ class NodeLine:
     async def _open(self) -> None:
         self._may_open = True
         try:
-            (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
+            await self._check()
         finally:
             self._may_open = False
-        try:
-            self._check_chain(answer)
-        except Exception:
-            await self._session.close()
-            self._session = self._endpoint.session(1, self._on_opening)
-            raise
         self._on_opened()
+
+    async def _check(self) -> None:
+        """Ask for the chain. A connection on which it is not told, or is another, is not used again."""
+        try:
+            (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
+            self._check_chain(answer)
+        except (_NotOpenError, BrokenOffError):
+            raise  # there is no connection
+        except BaseException:
+            before, self._session = self._session, self._endpoint.session(1, self._on_opening)
+            await before.close()
+            raise
 
     async def _ask(self, body: bytes, count: int) -> list[Answer]:
         try:

@@ -25,6 +25,9 @@ from bridge_server.wallet.request_fields import PLACE, Fields, access_list, chai
 MAX_NONCE = 2**63 - 1
 """The greatest that is stored. EIP-2681 allows one bit more, and no account gets there."""
 
+nonce_of = up_to(MAX_NONCE)
+"""Reads a QUANTITY that is a nonce, or how many transactions an account has. Raises HexError."""
+
 _NAMES_OF_TYPES = {
     LEGACY_TYPE: "a legacy transaction",
     ACCESS_LIST_TYPE: "a transaction with an access list (EIP-2930)",
@@ -107,7 +110,7 @@ def read_transaction(value: object) -> TransactionRequest:
         gas_price=fields.read("gasPrice", quantity_of),
         max_fee_per_gas=fields.read("maxFeePerGas", quantity_of),
         max_priority_fee_per_gas=fields.read("maxPriorityFeePerGas", quantity_of),
-        nonce=fields.read("nonce", up_to(MAX_NONCE)),
+        nonce=fields.read("nonce", nonce_of),
         chain_id=fields.read("chainId", chain_id),
         access_list=fields.read("accessList", access_list) or (),
     )

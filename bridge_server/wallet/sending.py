@@ -16,7 +16,7 @@ from bridge_server.kernel.turns import Turns
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.dispatching import SEND, ZERO_HASH, Dispatching, read_queued
+from bridge_server.wallet.dispatching import SEND, ZERO_HASH, Dispatching
 from bridge_server.wallet.errors import InvalidParamsError, NoNodeError
 from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.models import (
@@ -94,7 +94,7 @@ class Sending:
 
     async def resume(self, queued: StoredTransaction) -> None:
         """Have what is queued approved, and send it. Raises what `send` does, and is queued still."""
-        await self._send(queued.request, read_queued(queued))
+        await self._send(queued.request, await self._dispatching.read_queued(queued))
 
     async def send_raw(self, params: wire.Params, caller: Caller) -> str:
         """eth_sendRawTransaction: the hash, or the zero hash when the node does not take it now.
@@ -120,8 +120,8 @@ class Sending:
     async def sign(self, params: wire.Params, caller: Caller) -> str:
         """eth_signTransaction: the signed transaction, as DATA. Its nonce is not reserved.
 
-        Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, NoChainError, NodeError;
-        NoNodeError when something is left open that only the node could tell.
+        Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, NoChainError,
+        WrongChainError, NodeError; NoNodeError when something is left open that only the node could tell.
         """
         [value] = wire.arguments(_SIGN, params, 1, "transaction")
         request = read_transaction(value)

@@ -234,6 +234,7 @@ REFUSALS = [
     (-32602, "invalid argument 0: rlp"),
     (-32601, "the method eth_sendRawTransaction does not exist"),
     (3, "execution reverted"),
+    (-32000, "unknown transaction type"),
 ]
 
 
@@ -556,7 +557,7 @@ async def test_the_broadcaster_outlives_whatever_fails(
     await asyncio.wait([working])
 
 
-@pytest.mark.parametrize("answer", [RpcFailure(-32000, "no"), "many", None])
+@pytest.mark.parametrize("answer", [RpcFailure(-32000, "no"), "many", None, "0xffffffffffffffff"])
 async def test_a_node_that_does_not_count_leaves_everything_as_it_is(
     rig: Rig, fake: FakeNode, answer: object
 ) -> None:
@@ -612,6 +613,42 @@ async def test_what_is_queued_and_rejected_is_refused(tmp_path: Path) -> None:
 
             assert (await rig.until("refused"))["error"] == "The request was rejected."
             assert fake.sent() == []
+
+
+async def test_nobody_is_asked_to_approve_for_another_chain_what_was_asked_for_on_one(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, clock, approve="queue", chain_id=31_337) as rig:
+        await rig.send()
+
+    async with open_fake_node() as other:
+        other.results["eth_chainId"] = "0x1"
+        async with open_rig(tmp_path, other.url, clock, approve="queue") as rig:
+            clock.advance(61)
+
+            async def is_held_up() -> bool:
+                (waiting,) = await rig.waiting()
+                assert not await rig.approval_store.pending(clock.now_ms())
+                return bool(waiting["error"] == "It is for chain 31337, and the wallet is on chain 1.")
+
+            await eventually(is_held_up)
+            assert other.sent() == []
+
+
+async def test_the_node_is_not_asked_all_the_time_while_somebody_is(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
+        fake.script.append(body("away", 503))
+        assert await rig.send() == ZERO_HASH
+        await rig.wallet.broadcaster.work()
+        assert (await rig.queued())["error"] == "It waits to be approved."
+        rig.clock.advance(61)
+        await rig.wallet.broadcaster.work()
+        asked = len(fake.requests)
+
+        await rig.wallet.broadcaster.work()
+
+        assert len(fake.requests) == asked
 
 
 async def test_what_waits_to_be_approved_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:

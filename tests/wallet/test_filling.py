@@ -99,7 +99,14 @@ async def test_the_nodes_error_is_passed_on(
 async def test_a_price_that_is_none_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
     fake.results["eth_gasPrice"] = answer
 
-    with pytest.raises(NoNodeError, match="eth_gasPrice is no QUANTITY"):
+    with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
+        await rig.sign()
+
+
+async def test_a_count_that_no_account_reaches_is_none(rig: Rig, fake: FakeNode) -> None:
+    fake.results["eth_getTransactionCount"] = "0xffffffffffffffff"
+
+    with pytest.raises(NoNodeError, match="eth_getTransactionCount must be at most 0x7fffffffffffffff"):
         await rig.sign()
 
 

@@ -187,12 +187,40 @@ async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connec
     fake.results["eth_chainId"] = "0x1"
     fake.at("eth_sendRawTransaction", drop)
 
+    with pytest.raises(NoNodeError):  # it may have been taken on the former chain
+        await node.ask([SEND])
     with pytest.raises(WrongChainError):
         await node.ask([SEND])
 
     fake.results["eth_chainId"] = "0x7a69"
     await node.ask([SEND])
     assert len(fake.sent()) == 3
+
+
+@pytest.mark.parametrize("untold", [body("wait", 503), body("wait"), says(-32603, "not yet")])
+async def test_a_connection_that_did_not_tell_its_chain_is_not_sent_on(
+    node: Node, fake: FakeNode, untold: Answer
+) -> None:
+    fake.at("eth_chainId", untold)
+    with pytest.raises(NoNodeError):
+        await node.ask([SEND])
+    assert fake.methods == ["eth_chainId"]
+
+    await node.ask([SEND])
+
+    assert fake.methods == ["eth_chainId", "eth_chainId", SEND.method]
+
+
+async def test_a_connection_on_which_the_chain_has_changed_is_not_sent_on(node: Node, fake: FakeNode) -> None:
+    await node.ask([SEND])
+    fake.results["eth_chainId"] = "0x1"
+    with pytest.raises(WrongChainError):
+        await node.forward([PRICE])
+
+    with pytest.raises(WrongChainError):
+        await node.ask([SEND])
+
+    assert len(fake.sent()) == 1
 
 
 async def test_a_node_that_closes_every_connection_is_not_sent_to(node: Node, fake: FakeNode) -> None:
@@ -449,7 +477,16 @@ async def test_credentials_are_sent_and_never_told(fake: FakeNode) -> None:
         assert secret not in f"{refused.value} {away.value} {logs}"
 
 
-@pytest.mark.parametrize("answer", [says(-32601, "no"), body('{"jsonrpc":"2.0","id":1,"result":"31337"}')])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says(-32601, "no"),
+        *(
+            body(f'{{"jsonrpc":"2.0","id":1,"result":"{chain}"}}')
+            for chain in ("31337", "0x0", "0xffffffffffffffff")
+        ),
+    ],
+)
 async def test_a_node_that_does_not_tell_its_chain_is_none(
     node: Node, fake: FakeNode, answer: Answer
 ) -> None:

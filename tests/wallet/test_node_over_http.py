@@ -133,6 +133,7 @@ async def test_the_zero_hash_becomes_the_real_one_when_the_node_is_back(
 async def test_a_snapshot_that_is_gone_back_to_leaves_no_trace(dapp: RpcClient, anvil: Anvil) -> None:
     snapshot = await dapp.call("evm_snapshot")
     undone = await dapp.call("eth_sendTransaction", transaction(value="0x1"))
+    await anvil.receipt(undone)  # what waits for its block outlives going back
 
     assert await dapp.call("evm_revert", snapshot) is True
 

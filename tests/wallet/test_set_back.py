@@ -78,8 +78,10 @@ async def test_what_the_node_has_lost_goes_before_what_is_new(idle_rig: Rig, anv
 @needs_anvil
 async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(rig: Rig, anvil: Anvil) -> None:
     kept = await rig.send(value="0x1")
+    await anvil.receipt(kept)
     snapshot = await anvil.call("evm_snapshot")
     undone = [await mined(rig, "0x2"), await rig.send(value="0x3")]
+    await anvil.receipt(undone[1])  # what waits for its block outlives going back
 
     await pass_on(rig, "evm_revert", snapshot)
 
@@ -131,6 +133,7 @@ async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil:
 async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
     undone = [await mined(rig, "0x1"), await mined(rig, "0x2"), await rig.send(value="0x3")]
+    await anvil.receipt(undone[2])
     await anvil.call("evm_revert", snapshot)
 
     with structlog.testing.capture_logs() as logs:
