@@ -13,7 +13,7 @@ from bridge_server.storage.push_store import SqlPushStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_delivered
-from tests.support.project import execute, look
+from tests.support.project import execute, look, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import SERVICES, PushServices
 from tests.support.server import RunningServer, running_server
@@ -78,6 +78,7 @@ async def test_a_repeated_attempt_comes_under_the_same_id(
 
     await push.server.request_call(topic)
     await receiver.got(1)
+    await until_tried(push.server, 1)
     push.clock.advance(60)
     await receiver.got(2)
     await until_delivered(push.server)

@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.figures import figure, until_delivered
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.problems import pointers
-from tests.support.project import App, look
+from tests.support.project import App, look, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import APNS_TOKEN, FCM_TOKEN, SERVICES, PushServices
 
@@ -147,6 +147,7 @@ async def test_an_attempt_that_failed_is_repeated_by_the_clock_under_the_same_id
     await app.notify([subscriber.account])
     await services.got(channel, 1)
     assert len(services.shown(channel)) == 1
+    await until_tried(app.server, 1)
     app.server.clock.advance(60)
     first, second = await services.got(channel, 2)
     await until_delivered(app.server)

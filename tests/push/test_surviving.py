@@ -14,10 +14,9 @@ from bridge_server.storage.outbox_store import SqlOutboxStore
 from bridge_server.testing import fcm_service
 from tests.inbox.processes import reached
 from tests.support.clock import ManualClock
-from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN
 from tests.support.inbox_client import sign_in
-from tests.support.project import look, opened_app
+from tests.support.project import look, opened_app, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import FCM_TOKEN, PushServices, running_push_services
 from tests.support.server import RunningServer, running_server, server_process
@@ -159,11 +158,11 @@ async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
         await inbox.add_device("fcm", FCM_TOKEN)
         await app.notify([inbox.account])
         await services.got("fcm", 1)
-        await _until_tried(server, 1)
+        await until_tried(server, 1)
 
     clock.advance(60)
     async with running_server(data_dir, clock, **without) as server:
-        await _until_tried(server, 2)
+        await until_tried(server, 2)
         left_out = look(server, "SELECT last_error, died_at_ms FROM outbox")
 
     clock.advance(3_600)
@@ -172,10 +171,3 @@ async def test_a_provider_that_is_left_out_for_a_while_loses_nothing(
 
     assert left_out == [("pushes by fcm are not configured", None)]
     assert first == second
-
-
-async def _until_tried(server: RunningServer, attempts: int) -> None:
-    async def tried() -> bool:
-        return look(server, "SELECT attempts FROM outbox") == [(attempts,)]
-
-    await eventually(tried)

@@ -24,6 +24,7 @@ from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.storage.subscription_store import SqlSubscriptionStore
 from tests.support.asking import Answer, ask
+from tests.support.eventually import eventually
 from tests.support.server import RunningServer
 
 NEWS, OFFERS = "news", "offers"
@@ -161,6 +162,15 @@ def look(server: RunningServer, sql: str, *parameters: Any) -> list[tuple[Any, .
     file = server.settings.database_file
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
         return database.execute(sql, parameters).fetchall()
+
+
+async def until_tried(server: RunningServer, attempts: int) -> None:
+    """Return once what became of so many attempts to deliver the one message in the outbox is stored."""
+
+    async def tried() -> bool:
+        return look(server, "SELECT attempts FROM outbox") == [(attempts,)]
+
+    await eventually(tried)
 
 
 def execute(server: RunningServer, sql: str, *parameters: Any) -> None:
