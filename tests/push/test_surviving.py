@@ -19,7 +19,7 @@ from tests.support.inbox_client import sign_in
 from tests.support.project import look, opened_app, until_tried
 from tests.support.push_client import PushClient
 from tests.support.push_services import FCM_TOKEN, PushServices, running_push_services
-from tests.support.server import RunningServer, running_server, server_process
+from tests.support.server import running_server, server_process
 from tests.support.webhook_receiver import WebhookReceiver, hang
 
 
