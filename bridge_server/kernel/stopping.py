@@ -1,6 +1,7 @@
 """The end of the server, for work that waits for somebody else."""
 
 import asyncio
+import math
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -12,11 +13,12 @@ class StoppedError(Exception):
 
 
 class Stopping:
-    """Lets work go on as long as the server runs, and `grace_seconds` longer."""
+    """Lets work go on as long as the server runs, and all of it together `grace_seconds` longer."""
 
     def __init__(self, grace_seconds: float = 3.0) -> None:
         self._grace_seconds = grace_seconds
         self._closed = asyncio.Event()
+        self._over_at = math.inf
 
     @property
     def has_begun(self) -> bool:
@@ -24,20 +26,30 @@ class Stopping:
         return self._closed.is_set()
 
     def close(self) -> None:
-        """The server stops now."""
-        self._closed.set()
+        """The server stops now; said again, it changes nothing."""
+        if not self.has_begun:
+            self._over_at = asyncio.get_running_loop().time() + self._grace_seconds
+            self._closed.set()
 
     async def finish(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of the work. Raises StoppedError when the server has stopped before it."""
+        """The result of the work. Raises StoppedError when the server has stopped before it; at once, and the
+        work is not begun, when that was longer ago than the grace.
+        """
+        if self._seconds_left() <= 0:
+            work.close()
+            raise StoppedError
         task = asyncio.ensure_future(work)
         closing = asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait([task, closing], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                await asyncio.wait([task], timeout=self._grace_seconds)
+                await asyncio.wait([task], timeout=self._seconds_left())
             if not task.done():
                 raise StoppedError
             return task.result()
         finally:
             closing.cancel()
             task.cancel()
+
+    def _seconds_left(self) -> float:
+        return max(0.0, self._over_at - asyncio.get_running_loop().time())

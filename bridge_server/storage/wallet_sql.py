@@ -40,7 +40,7 @@ RETURNING chain_id, sender, nonce, transaction_hash
 """
 # Two requests may have come to the same transaction: it does not replace itself.
 REPLACE_OTHERS = """
-UPDATE wallet_transactions SET state = 'replaced', settled_at_ms = ?
+UPDATE wallet_transactions SET state = 'replaced', error = ?, settled_at_ms = ?
 WHERE chain_id = ? AND sender = ? AND nonce = ? AND transaction_hash <> ?
     AND state IN ('signed', 'sent', 'mined') AND state <> 'mined'
 """

@@ -20,6 +20,9 @@ from bridge_server.wallet.models import (
 
 _LIVE = (TransactionState.SIGNED, TransactionState.SENT)
 
+# Owed from now on, or a reason to look at what other accounts have sent.
+_TOLD = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
+
 
 class SqlTransactionStore:
     """Implements the wallet's store of transactions on any database that speaks the portable SQL."""
@@ -74,8 +77,9 @@ class SqlTransactionStore:
     async def settle_sent(self, transaction_id: TransactionId, now_ms: int) -> None:
         def work() -> Transaction[None]:
             rows = yield Statement(sql.SETTLE_SENT, (transaction_id,))
-            for row in rows:
-                yield Statement(sql.REPLACE_OTHERS, (now_ms, *row))
+            for *place, transaction_hash in rows:
+                error = f"Transaction {cast(str, transaction_hash)} has its nonce."
+                yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
 
         await self._database.transaction(work)
 
@@ -94,15 +98,18 @@ class SqlTransactionStore:
                 )
                 for each in stored
             ]
-            + ([_due(now_ms)] if state is TransactionState.SIGNED else [])
+            + ([_due(now_ms)] if state in _TOLD else [])
         )
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
         await self._write(
-            Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
-            for transaction_id, moment_ms in due_at_ms.items()
+            [
+                Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
+                for transaction_id, moment_ms in due_at_ms.items()
+            ]
+            + [Announcement(("postponed", str(moment_ms))) for moment_ms in sorted(due_at_ms.values())[:1]]
         )
 
     async def owing(self, due_at_ms: int) -> Sequence[Address]:

@@ -11,9 +11,12 @@ from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableErro
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.wallet.errors import RejectedError
+from bridge_server.wallet.errors import RejectedError, UndecidedError
 from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
 from bridge_server.wallet.store import ApprovalStore
+
+MOST_WAITING = 64
+"""How many requests wait for a decision at once."""
 
 _SWEEP_SLICE = 500
 _TRY_AGAIN_SECONDS = 10
@@ -38,7 +41,7 @@ class Approvals:
         is_on: bool,
         timeout_seconds: int,
         kept_ms: int,
-        most_waiting: int = 64,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
         self._store = store
         self._signals = signals
@@ -63,12 +66,14 @@ class Approvals:
     ) -> ApprovalId | None:
         """Return once the request is approved; at once, with None, when nobody has to.
 
-        `subject` is the JSON text of what would be signed. Raises RejectedError when it is rejected, or
-        nobody decides in time; UnavailableError when the server stops before; LimitError when too many wait
-        already.
+        `subject` is the JSON text of what would be signed. Raises RejectedError when it is rejected;
+        UndecidedError when nobody decides in time; UnavailableError when the server stops before; LimitError
+        when too many wait already.
         """
         if not self.is_on:
             return None
+        if self._stopping.has_begun:
+            raise self._not_decided()
         if len(self._waiting) >= self._most_waiting:
             raise LimitError(
                 f"{self._most_waiting} requests wait to be approved: try again when some are decided.",
@@ -134,6 +139,7 @@ class Approvals:
         approval_id = approval.approval_id
         try:
             await self._store.add(approval)
+            log.info("approval_waits", approval=approval_id, method=approval.method, account=approval.address)
             state = await self._signals.wait_for(
                 _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
             )
@@ -167,7 +173,7 @@ class Approvals:
     def _not_decided(self) -> BridgeError:
         if self._stopping.has_begun:
             return UnavailableError("Nothing was signed: the server stops, and nobody has approved it yet.")
-        return RejectedError(f"Nobody approved the request within {self._timeout_seconds} s.")
+        return UndecidedError(f"Nobody approved the request within {self._timeout_seconds} s.")
 
 
 def _key(approval_id: ApprovalId) -> Key:

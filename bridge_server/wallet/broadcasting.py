@@ -1,6 +1,7 @@
 """Sees to it that what was asked for reaches the node, and is there until it is on the chain."""
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 
 import structlog
@@ -9,19 +10,28 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.turns import Turns
+from bridge_server.wallet.approvals import MOST_WAITING
 from bridge_server.wallet.confirming import Confirming
 from bridge_server.wallet.dispatching import Dispatching
-from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
+from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
 from bridge_server.wallet.models import Address, StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.node import Node
 from bridge_server.wallet.sending import Sending
 from bridge_server.wallet.store import TransactionStore
 
 _TICK_SECONDS = 1.0
-_FIRST_CHECK_MS = 1_000
+_FIRST_CHECK_MS = 100
+_LONGEST_FIRST_CHECK_MS = 1_000
+_SECOND_CHECK_MS = 500
 _LATEST_CHECK_MS = 60_000
 _LOOK_AGAIN_MS = 60_000
 _NEVER_MS = 2**62
+
+# While there are sends all the time, checks take no more than a tenth of it.
+_SHARE = 10
+
+# The other half of the places is for clients, who wait for their answers.
+_ASKED_AT_ONCE = MOST_WAITING // 2
 
 log = structlog.get_logger()
 
@@ -54,11 +64,16 @@ class Broadcaster:
         self._clock = clock
         self._due_at_ms = 0
         self._check_at_ms = 0
-        self._check_after_ms = _FIRST_CHECK_MS
+        self._check_after_ms = _SECOND_CHECK_MS
         self._is_woken = False
         self._waiting: dict[TransactionId, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
+        self._first_check_ms = _FIRST_CHECK_MS
+        self._told_mined: set[str] = set()
+        self._is_told = asyncio.Event()
         signals.listen(self._on_touch)
         node.on_connected(self.wake)
+        node.on_mined(self._on_mined)
 
     def wake(self) -> None:
         """Try everything that is owed within a second, whether it is due or not, and check what was sent."""
@@ -71,7 +86,7 @@ class Broadcaster:
         try:
             while True:
                 await self.work()
-                await asyncio.sleep(_TICK_SECONDS)
+                await self._rest()
         finally:
             for task in self._waiting.values():
                 task.cancel()
@@ -82,6 +97,7 @@ class Broadcaster:
         is_woken, self._is_woken = self._is_woken, False
         try:
             await self._send_due(is_woken)
+            await self._settle_mined()
             await self._check(is_woken)
         except UnavailableError as error:  # of the database
             self._due_at_ms = 0
@@ -89,6 +105,19 @@ class Broadcaster:
         except Exception:  # what failed may work next time; what was asked for must not stay for ever
             self._due_at_ms = 0
             log.exception("broadcasting_failed")
+
+    async def _rest(self) -> None:
+        """Until the next check, at most a second, or until something is told."""
+        seconds = (self._check_at_ms - self._clock.now_ms()) / 1_000
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds if 0 < seconds < _TICK_SECONDS else _TICK_SECONDS):
+                await self._is_told.wait()
+        self._is_told.clear()
+
+    async def _settle_mined(self) -> None:
+        told, self._told_mined = self._told_mined, set()
+        for transaction_hash in told:
+            await self._confirming.settle_mined(transaction_hash)
 
     async def _send_due(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()
@@ -105,15 +134,19 @@ class Broadcaster:
 
     async def _check(self, is_woken: bool) -> None:
         now_ms = self._clock.now_ms()
-        if now_ms < self._check_at_ms and not is_woken:
+        if now_ms >= self._check_at_ms:
+            self._check_at_ms = now_ms + self._check_after_ms
+            self._check_after_ms = min(2 * self._check_after_ms, _LATEST_CHECK_MS)
+        elif not is_woken:
             return
-        self._check_at_ms = now_ms + self._check_after_ms
-        self._check_after_ms = min(2 * self._check_after_ms, _LATEST_CHECK_MS)
+        began = self._node.now()
         try:
             await self._confirming.check()
         except (NoNodeError, WrongChainError) as error:
             self._is_woken = False
             log.warning("node_not_asked", reason=error.detail)
+        took_ms = int(1_000 * (self._node.now() - began))
+        self._first_check_ms = max(_FIRST_CHECK_MS, min(_SHARE * took_ms, _LONGEST_FIRST_CHECK_MS))
 
     async def _send_owed(self, sender: Address) -> None:
         try:
@@ -125,7 +158,9 @@ class Broadcaster:
             self._is_woken = False  # the connection on which it failed is no reason to hurry
 
     async def _ask_for_approvals(self, sender: Address) -> None:
-        """Nobody else is kept waiting for a human. When the server stops before the answer, it asks again."""
+        """Nobody else is kept waiting for a human. When there is no answer in time, or before the server
+        stops, it asks again.
+        """
         for transaction_id in await self._store.owed(sender):
             queued = await self._store.get(transaction_id)
             if queued is None or queued.state is not TransactionState.QUEUED:
@@ -136,24 +171,42 @@ class Broadcaster:
             )
             if transaction_id in self._waiting:
                 continue
-            task = asyncio.create_task(self._send_when_approved(queued))
+            task = asyncio.create_task(self._send_when_approved(transaction_id))
             self._waiting[transaction_id] = task
             task.add_done_callback(partial(self._stop_waiting, transaction_id))
 
     def _stop_waiting(self, transaction_id: TransactionId, _: object) -> None:
         del self._waiting[transaction_id]
 
-    async def _send_when_approved(self, queued: StoredTransaction) -> None:
+    async def _send_when_approved(self, transaction_id: TransactionId) -> None:
         try:
-            await self._sending.resume(queued)
-        except BridgeError as error:
-            await self._dispatching.settle(queued, error)
+            async with self._places:
+                queued = await self._store.get(transaction_id)
+                if queued is not None and queued.state is TransactionState.QUEUED:
+                    await self._resume(queued)
         except Exception:
             log.exception("broadcasting_failed")
+
+    async def _resume(self, queued: StoredTransaction) -> None:
+        try:
+            await self._sending.resume(queued)
+        except UndecidedError:
+            pass  # it is due again, and then asked for behind those that wait for their turn
+        except BridgeError as error:
+            await self._dispatching.settle(queued, error)
 
     def _on_touch(self, key: Key) -> None:
         if key[0] == "transactions":
             due_at_ms = int(key[1])
             self._due_at_ms = min(self._due_at_ms, due_at_ms)
-            self._check_at_ms = min(self._check_at_ms, due_at_ms)
-            self._check_after_ms = _FIRST_CHECK_MS
+            self._check_at_ms = min(self._check_at_ms, self._clock.now_ms() + self._first_check_ms)
+            self._check_after_ms = _SECOND_CHECK_MS
+            self._confirming.expect_blocks()
+            self._is_told.set()
+        elif key[0] == "postponed":
+            self._due_at_ms = min(self._due_at_ms, int(key[1]))
+
+    def _on_mined(self, transaction_hash: str) -> None:
+        if self._confirming.awaits_blocks:
+            self._told_mined.add(transaction_hash)
+            self._is_told.set()

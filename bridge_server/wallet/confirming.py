@@ -38,32 +38,55 @@ class Confirming:
         self._node = node
         self._turns = turns
         self._clock = clock
+        self._is_set_back = False  # and what was sent before that is not looked at yet
+        self._awaits_blocks = True
+        self._announced = 0
         node.on_set_back(self._forget)
 
-    async def check(self, *, is_set_back: bool = False) -> None:
+    @property
+    def awaits_blocks(self) -> bool:
+        """Whether something may be sent and not known to be mined."""
+        return self._awaits_blocks
+
+    def expect_blocks(self) -> None:
+        """Something is being sent."""
+        self._announced += 1
+        self._awaits_blocks = True
+
+    async def settle_mined(self, transaction_hash: str) -> None:
+        """The node has told somebody which block it is in."""
+        found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
+        sent = [each for each in found if each.state is TransactionState.SENT]
+        if sent:
+            await self._store.change(sent, TransactionState.MINED, None, self._clock.now_ms())
+
+    async def check(self) -> None:
         """Look at each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
+        is_set_back = self._is_set_back
+        await self._check_all()
+        if is_set_back:  # from the beginning: all of them were looked at with that in mind
+            self._is_set_back = False
+
+    async def _check_all(self) -> None:
         chain_id = await self._node.chain_id()
+        announced = self._announced
+        is_owing = await self._store.next_due() is not None
         lowest_sent = await self._store.lowest_sent(chain_id)
+        self._awaits_blocks = is_owing or bool(lowest_sent) or announced != self._announced
         for sender in await self._store.senders(chain_id):
             async with self._turns.taken(sender):
                 count = await self._count(sender)
                 if count is not None:
                     lowest = lowest_sent.get(sender)
-                    await self.catch_up(chain_id, sender, count, from_nonce=lowest, is_set_back=is_set_back)
+                    await self.catch_up(chain_id, sender, count, from_nonce=lowest)
 
     async def catch_up(
-        self,
-        chain_id: int,
-        sender: Address,
-        count: int,
-        *,
-        from_nonce: int | None = None,
-        is_set_back: bool = False,
+        self, chain_id: int, sender: Address, count: int, *, from_nonce: int | None = None
     ) -> None:
         """Look at everything from the `count` on, or from a lower nonce if one is given.
 
         `count` is how many transactions of the account the node says there are. The account's turn must be
-        held. With `is_set_back` it is known that the chain was. Raises NoNodeError, WrongChainError.
+        held. Raises NoNodeError, WrongChainError.
         """
         first = count if from_nonce is None else min(from_nonce, count)
         followed = [
@@ -71,24 +94,25 @@ class Confirming:
             for each in await self._store.followed(chain_id, sender, first)
             if each.state is not TransactionState.MINED or _nonce(each) >= count
         ]
-        if all(each.state is TransactionState.SIGNED for each in followed) and not is_set_back:
+        if all(each.state is TransactionState.SIGNED for each in followed) and not self._is_set_back:
             return
         found = await self._find(followed)
         pairs = list(zip(followed, found, strict=True))
         if any(each.state is TransactionState.MINED and answer is None for each, answer in pairs):
-            is_set_back = True
+            self._is_set_back = True  # for the other accounts too, which are looked at next
         changes: dict[TransactionState, list[StoredTransaction]] = {}
         for each, answer in pairs:
-            state = _new_state(each, answer, count, is_set_back)
+            state = _new_state(each, answer, count, self._is_set_back)
             if state is not each.state:
                 changes.setdefault(state, []).append(each)
         await self._store_changes(sender, changes)
 
     async def _forget(self) -> None:
         """Somebody has set the chain back: nothing is sent again into another history."""
+        self._is_set_back = True
         try:
-            await self.check(is_set_back=True)
-        except BridgeError as error:  # it is found out when the account sends again
+            await self.check()
+        except BridgeError as error:  # the next check knows it still
             log.warning("node_not_asked", reason=error.detail)
 
     async def _count(self, sender: Address) -> int | None:

@@ -79,6 +79,10 @@ class RejectedError(ForbiddenError):
     title = "The request was rejected"
 
 
+class UndecidedError(RejectedError):
+    """Who approves requests said nothing in time."""
+
+
 class WrongChainError(ConflictError):
     """The request, or the node, is for another chain than the wallet."""
 

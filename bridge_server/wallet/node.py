@@ -18,6 +18,7 @@ from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, Wr
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
 from bridge_server.wallet.node_line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
+from bridge_server.wallet.reading_methods import READING_METHODS
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
@@ -25,14 +26,15 @@ Asked = TypeVar("Asked")
 _READERS = 64
 _LINES = 16
 
-# What standard nodes offer under these names may be asked twice. Elsewhere there is `evm_mine`.
-_REPEATABLE = ("eth_", "net_", "web3_")
-
 # What development nodes offer to make them another history, or to take back what was sent.
 _SETS_BACK = re.compile(
-    r"(?:anvil|hardhat)_(?:reset|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions|rollback|reorg)"
-    r"|evm_revert|evm_setAccountNonce|debug_setHead"
+    r"(?:anvil|hardhat)_(?:reset|revert|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions)"
+    r"|(?:anvil|hardhat)_(?:rollback|reorg)|evm_revert|evm_setAccountNonce|debug_setHead"
 )
+
+# What tells the block of a transaction, once it is in one.
+_TELLS_BLOCK = frozenset({"eth_getTransactionReceipt", "eth_getTransactionByHash"})
+_BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
 
 
 class Node:
@@ -59,6 +61,7 @@ class Node:
         self._places = asyncio.Semaphore(_LINES)
         self._on_connected: list[Callable[[], None]] = []
         self._on_set_back: list[Callable[[], Awaitable[None]]] = []
+        self._on_mined: list[Callable[[str], None]] = []
         self._failed_at: float | None = None
         self._failure = ""
 
@@ -96,8 +99,12 @@ class Node:
         self._on_connected.append(listener)
 
     def on_set_back(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Call `listener` when somebody has set the node back, before he is told so."""
+        """Call `listener` when somebody has set the node back, or may have, before he is told so."""
         self._on_set_back.append(listener)
+
+    def on_mined(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with the hash when the node tells somebody which block a transaction is in."""
+        self._on_mined.append(listener)
 
     async def chain_id(self, since: float | None = None) -> int:
         """The wallet's chain; `since` is that of `ask`. Raises NoChainError, NoNodeError when only the node
@@ -115,16 +122,15 @@ class Node:
 
         Raises NoNodeError; WrongChainError, and nothing is asked.
         """
-        status, body = await self._unless_stopped(self._forward(calls))
         try:
-            answers = read_answers(body, len(calls))
+            answers = await self._unless_stopped(self._forward(calls))
         except NoNodeError as error:
-            if status == HTTPStatus.OK:
-                raise
-            raise NoNodeError(f"The node answers with HTTP status {status}.") from error
+            if not _never_arrived(error) and any(_SETS_BACK.fullmatch(call.method) for call in calls):
+                await self._tell_set_back()  # it may have been done all the same
+            raise
         if any(map(_has_set_back, calls, answers)):
-            for listener in self._on_set_back:
-                await listener()
+            await self._tell_set_back()
+        self._tell_mined(calls, answers)
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
     async def ask(self, calls: Sequence[RpcCall], since: float | None = None) -> list[Any]:
@@ -141,14 +147,23 @@ class Node:
         """A moment for `ask`, in seconds of the event loop's clock."""
         return asyncio.get_running_loop().time()
 
-    async def _forward(self, calls: Sequence[RpcCall]) -> tuple[int, bytes]:
+    async def _forward(self, calls: Sequence[RpcCall]) -> list[Answer]:
+        status, body = await self._exchange(calls)
+        try:
+            return read_answers(body, len(calls))
+        except NoNodeError as error:
+            if status == HTTPStatus.OK:
+                raise
+            raise NoNodeError(f"The node answers with HTTP status {status}.") from error
+
+    async def _exchange(self, calls: Sequence[RpcCall]) -> tuple[int, bytes]:
         if self._readers is None or self._endpoint is None:
             raise _no_node()
         body = write_calls(calls)
         try:
             return await self._endpoint.exchange(self._readers, body)
         except BrokenOffError:  # by a node that closed what it took for idle, as a rule
-            if not all(call.method.startswith(_REPEATABLE) for call in calls):
+            if not all(call.method in READING_METHODS for call in calls):
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
@@ -210,11 +225,35 @@ class Node:
         for listener in self._on_connected:
             listener()
 
+    async def _tell_set_back(self) -> None:
+        for listener in self._on_set_back:
+            await listener()
+
+    def _tell_mined(self, calls: Sequence[RpcCall], answers: Sequence[Answer]) -> None:
+        for call, answer in zip(calls, answers, strict=True):
+            if call.method in _TELLS_BLOCK and (transaction_hash := _mined(call, answer)) is not None:
+                for listener in self._on_mined:
+                    listener(transaction_hash)
+
 
 def _has_set_back(call: RpcCall, answer: Answer) -> bool:
     """evm_revert answers false when there is no such snapshot."""
     is_done = not isinstance(answer, NodeError) and answer != b"false"
     return is_done and _SETS_BACK.fullmatch(call.method) is not None
+
+
+def _never_arrived(error: NoNodeError) -> bool:
+    """Whether there was no connection on which the node could have been asked."""
+    return error.__cause__ is None or isinstance(error.__cause__, aiohttp.ClientConnectorError)
+
+
+def _mined(call: RpcCall, answer: Answer) -> str | None:
+    """The hash that was asked for, if the answer tells that it is in a block."""
+    if isinstance(answer, NodeError) or not isinstance(call.params, list) or len(call.params) != 1:
+        return None
+    (transaction_hash,) = call.params
+    is_mined = _BLOCK_NUMBER.search(answer) is not None
+    return transaction_hash.lower() if is_mined and isinstance(transaction_hash, str) else None
 
 
 def _no_node() -> NoNodeError:

@@ -67,14 +67,17 @@ class TransactionStore(Protocol):
         self, stored: Sequence[StoredTransaction], state: TransactionState, error: str | None, now_ms: int
     ) -> None:
         """These are in the state now, for the reason given, but for those that have left the one that they
-        were read in. What becomes signed is due now.
+        were read in. What becomes signed is due now, and what is forgotten is announced as if it were.
         """
         ...
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """These did not reach the node, for the reason given; the next attempts are due then."""
+        """These did not reach the node, for the reason given; the next attempts are due then.
+
+        The first of them is announced as `("postponed", due_at_ms)`.
+        """
         ...
 
     async def owing(self, due_at_ms: int) -> Sequence[Address]:

@@ -6,12 +6,15 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
+from tests.support.fake_node import hang, open_fake_node
+from tests.wallet.rig import ZERO_HASH, transaction
 
 
 @pytest.fixture
@@ -26,11 +29,10 @@ async def client(server: WatchedServer) -> AsyncIterator[aiohttp.ClientSession]:
         yield client
 
 
-async def post(client: aiohttp.ClientSession, path: str, body: object = None) -> dict[str, str]:
+async def post(client: aiohttp.ClientSession, path: str, body: object = None) -> Any:
     async with client.post(path, json=body) as response:
         assert response.status == 200
-        answer: dict[str, str] = await response.json()
-        return answer
+        return await response.json()
 
 
 async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
@@ -129,6 +131,33 @@ async def test_writes_under_way_are_answered_and_stored(
         stored = {row[0] for row in connection.execute("SELECT session_id FROM sessions")}
     assert set(answered) <= stored
     assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
+
+
+async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_path: Path) -> None:
+    sends = [
+        {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "eth_sendTransaction",
+            "params": [transaction(value=hex(number))],
+        }
+        for number in range(10)
+    ]
+    async with open_fake_node() as node:
+        node.at("eth_gasPrice", *[hang] * 100)
+        environment = {"BRIDGE_NODE_URL": node.url, "BRIDGE_DEV_ACCOUNTS": "true"}
+        with watched_server(tmp_path, environment=environment) as server:
+            async with aiohttp.ClientSession(server.url) as client:
+                bodies: list[object] = [sends, *sends]
+                asking = [asyncio.create_task(post(client, "/rpc", body)) for body in bodies]
+                await node.asked("eth_gasPrice")
+                exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+                [batch, *alone] = await asyncio.gather(*asking)
+
+    assert exit_code == 0
+    assert [answer["result"] for answer in [*batch, *alone]] == [ZERO_HASH] * 20
+    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
+        assert connection.execute("SELECT count(*) FROM wallet_transactions").fetchone() == (20,)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

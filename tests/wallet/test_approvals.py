@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+import structlog
 
 from bridge_server.operations import operations
 from bridge_server.settings import Settings
@@ -240,6 +241,23 @@ async def test_so_many_wait_and_no_more(desk: Desk) -> None:
 
     assert (error.code, error.message[:33]) == (-32005, "64 requests wait to be approved: ")
     assert len(await later) == 132
+
+
+async def test_whoever_watches_the_log_sees_that_a_request_waits(desk: Desk) -> None:
+    with structlog.testing.capture_logs() as logs:
+        asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
+        approval = await desk.decide_next(APPROVED)
+        await asking
+
+    assert [line for line in logs if line["event"] == "approval_waits"] == [
+        {
+            "event": "approval_waits",
+            "log_level": "info",
+            "approval": approval.approval_id,
+            "method": "personal_sign",
+            "account": ADDRESS,
+        }
+    ]
 
 
 async def test_nobody_is_asked_about_what_would_fail_anyway(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.audit_file import AuditFile
 from bridge_server.storage.wallet_store import SqlTransactionStore
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import ApprovalState, AuditEntry, TransactionState
+from bridge_server.wallet.models import Approval, ApprovalState, AuditEntry, TransactionState
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
@@ -451,6 +451,23 @@ async def test_a_server_that_stops_in_mid_broadcast_sends_the_same_bytes_when_it
     assert len(set(fake.sent())) == 1
 
 
+async def test_when_the_server_stops_no_send_waits_for_the_node_after_another(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        fake.at("eth_gasPrice", *[hang] * 20)
+        sending = [asyncio.create_task(rig.send(value=hex(each))) for each in range(20)]
+        await fake.asked("eth_gasPrice")
+        asked = len(fake.requests)
+        rig.stopping.close()
+
+        assert await asyncio.gather(*sending) == [ZERO_HASH] * 20
+        assert await rig.send(value="0x100") == ZERO_HASH
+
+        assert len(fake.requests) == asked
+        assert len(await rig.waiting()) == 21
+
+
 async def test_what_waits_for_the_node_is_woken_when_it_is_back(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
@@ -573,16 +590,28 @@ async def test_a_node_that_does_not_count_leaves_everything_as_it_is(
     assert (await rig.queued(sent))["state"] == "sent"
 
 
-async def approve(rig: Rig, state: ApprovalState) -> bytes:
-    """Decide on the request that waits; returns what it would sign."""
+async def pending(rig: Rig, count: int) -> list[Approval]:
+    """The requests that wait to be approved, once they are so many."""
+    found: list[Approval] = []
 
-    async def one_waits() -> bool:
-        return len(await rig.approval_store.pending(rig.clock.now_ms())) == 1
+    async def so_many_wait() -> bool:
+        found[:] = await rig.approval_store.pending(rig.clock.now_ms())
+        return len(found) == count
 
-    await eventually(one_waits)
-    (approval,) = await rig.approval_store.pending(rig.clock.now_ms())
+    await eventually(so_many_wait)
+    return found
+
+
+async def decide(rig: Rig, approval: Approval, state: ApprovalState) -> None:
+    """Decide on a request that waits."""
     await rig.approval_store.decide(approval.approval_id, state, rig.clock.now_ms())
     rig.wallet.approvals.look_again()
+
+
+async def approve(rig: Rig, state: ApprovalState) -> bytes:
+    """Decide on the only request that waits; returns what it would sign."""
+    (approval,) = await pending(rig, 1)
+    await decide(rig, approval, state)
     return approval.subject
 
 
@@ -649,6 +678,61 @@ async def test_the_node_is_not_asked_all_the_time_while_somebody_is(fake: FakeNo
         await rig.wallet.broadcaster.work()
 
         assert len(fake.requests) == asked
+
+
+async def test_what_was_approved_when_the_node_was_away_is_soon_asked_for_again(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
+        fake.script.append(body("away", 503))
+        await rig.send()
+        await rig.wallet.broadcaster.work()
+        await pending(rig, 1)
+        fake.at("eth_getTransactionCount", body("away", 503))
+        await approve(rig, ApprovalState.APPROVED)
+        await rig.until_attempt(1)
+
+        rig.clock.advance(1)
+        await rig.wallet.broadcaster.work()
+        await approve(rig, ApprovalState.APPROVED)
+
+        await rig.until("arrived")
+
+
+async def test_what_is_queued_leaves_places_to_those_who_wait_for_an_answer(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, approve="queue") as rig:
+        for number in range(40):
+            await rig.send(value=hex(number))
+
+        async with open_fake_node(fake.port):
+            rig.clock.advance(61)
+            asked = await pending(rig, 32)
+            client = asyncio.create_task(rig.send(value="0x100"))
+            [of_client] = set(await pending(rig, 33)) - set(asked)
+            await decide(rig, of_client, ApprovalState.APPROVED)
+            assert await client != ZERO_HASH
+
+            await decide(rig, asked[0], ApprovalState.REJECTED)
+            assert asked[0] not in await pending(rig, 32)
+
+
+async def test_what_is_queued_and_not_decided_in_time_is_asked_for_again(tmp_path: Path) -> None:
+    async with open_fake_node() as fake:
+        pass
+    async with open_rig(tmp_path, fake.url, approve="queue", approval_timeout=1) as rig:
+        await rig.send()
+
+        async with open_fake_node(fake.port):
+            rig.clock.advance(61)
+            await pending(rig, 1)
+            await pending(rig, 0)
+            assert (await rig.queued())["state"] == "queued"
+
+            rig.clock.advance(61)
+            await approve(rig, ApprovalState.APPROVED)
+            await rig.until("arrived")
 
 
 async def test_what_waits_to_be_approved_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:

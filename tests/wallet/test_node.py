@@ -155,7 +155,14 @@ async def test_nothing_is_asked_of_a_node_that_is_back_on_another_chain(node: No
     assert await node.forward([PRICE]) != []
 
 
-RESETTING = ["evm_revert", "anvil_reset", "hardhat_dropTransaction", "evm_setAccountNonce", "anvil_loadState"]
+RESETTING = [
+    "evm_revert",
+    "anvil_revert",
+    "anvil_reset",
+    "hardhat_dropTransaction",
+    "evm_setAccountNonce",
+    "anvil_loadState",
+]
 
 
 @pytest.mark.parametrize("method", RESETTING)
@@ -178,6 +185,34 @@ async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNo
     await node.forward([PRICE, RpcCall(method, [])])
 
     assert heard == [method]
+
+
+async def test_listeners_hear_what_was_told_of_a_block(node: Node, fake: FakeNode) -> None:
+    heard: list[str] = []
+    node.on_mined(heard.append)
+    fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
+    fake.results["eth_getTransactionReceipt"] = lambda sent: {"blockNumber": None, "hash": sent}
+
+    await node.forward([RpcCall("eth_getTransactionReceipt", ["0xaa"]), PRICE])
+    await node.forward([PRICE, RpcCall("eth_getTransactionByHash", ["0xBB"])])
+
+    assert heard == ["0xbb"]
+
+
+async def test_nobody_hears_of_what_never_reached_a_node() -> None:
+    heard: list[str] = []
+
+    async def listen() -> None:
+        heard.append("set back")
+
+    async with open_fake_node() as gone:
+        pass
+    async with node_at(gone.url) as node:
+        node.on_set_back(listen)
+        with pytest.raises(NoNodeError):
+            await node.forward([RpcCall("evm_revert", ["0x1"])])
+
+    assert heard == []
 
 
 async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connection(
@@ -426,11 +461,24 @@ async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode
     assert [request.methods for request in answered(fake)] == [["eth_gasPrice"]] * 2
 
 
-async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode) -> None:
+@pytest.mark.parametrize(
+    "method",
+    [
+        "evm_mine",
+        "eth_sendUnsignedTransaction",
+        "eth_sendUserOperation",
+        "eth_submitWork",
+        "eth_newFilter",
+        "eth_getFilterChanges",
+        "eth_uninstallFilter",
+        "eth_unheardOf",
+    ],
+)
+async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode, method: str) -> None:
     fake.script.append(drop)
 
     with pytest.raises(NoNodeError, match="closed before an answer"):
-        await node.forward([PRICE, RpcCall("evm_mine", [])])
+        await node.forward([PRICE, RpcCall(method, [])])
 
     assert len(answered(fake)) == 1
 

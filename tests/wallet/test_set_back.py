@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import structlog
 
+from bridge_server.wallet.errors import NoNodeError
 from bridge_server.wallet.models import RpcCall
-from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
+from tests.support.fake_node import FakeNode, RpcFailure, drop, open_fake_node
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
-from tests.wallet.rig import ALICE, Rig, open_rig, signed_elsewhere
+from tests.wallet.rig import ALICE, BOB, Rig, open_rig, signed_elsewhere
 
 
 @pytest.fixture
@@ -173,16 +174,17 @@ async def test_a_node_that_is_started_anew_gets_nothing_of_its_former_life(rig: 
 
 
 @needs_anvil
-async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(rig: Rig, anvil: Anvil) -> None:
+async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(idle_rig: Rig, anvil: Anvil) -> None:
     await anvil.call("evm_setAutomine", False)
-    sent = await rig.send()
+    sent = await idle_rig.send()
     await anvil.call("anvil_dropTransaction", sent)
     await anvil.call("eth_sendRawTransaction", signed_elsewhere())
     await anvil.call("evm_mine")
 
-    rig.clock.advance(61)
+    await idle_rig.wallet.broadcaster.work()
 
-    replaced = await rig.until("replaced", sent)
+    replaced = await idle_rig.queued(sent)
+    assert replaced["state"] == "replaced"
     assert replaced["error"] == "Its nonce is used on the chain, and the node does not know it."
 
 
@@ -197,13 +199,82 @@ async def test_that_it_is_mined_is_seen_soon(rig: Rig, anvil: Anvil) -> None:
         await rig.until("mined", sent)
 
 
+async def test_a_block_that_somebody_is_told_of_is_not_asked_for(fake: FakeNode, tmp_path: Path) -> None:
+    async with open_rig(tmp_path, fake.url) as rig:
+        sent = await rig.send()
+        mine(fake, "0x0")  # which is not enough for a check
+        fake.results["eth_getTransactionReceipt"] = {"blockNumber": None}
+        await pass_on(rig, "eth_getTransactionReceipt", sent)
+        assert (await rig.queued(sent))["state"] == "sent"
+
+        fake.results["eth_getTransactionReceipt"] = {"blockNumber": "0x1"}
+        await pass_on(rig, "eth_getTransactionReceipt", sent)
+
+        await rig.until("mined", sent)
+
+
+async def test_what_may_have_set_the_chain_back_has_when_its_answer_is_lost(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        sent = await rig.send()
+        fake.taken.clear()
+        fake.at("evm_revert", drop)
+
+        with pytest.raises(NoNodeError):
+            await pass_on(rig, "evm_revert", "0x1")
+
+        assert (await rig.queued(sent))["state"] == "forgotten"
+
+
+async def test_that_a_chain_may_be_set_back_is_remembered_while_the_node_is_away(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        sent = await rig.send()
+        fake.taken.clear()
+        fake.at("evm_revert", drop)
+        fake.at("eth_getTransactionCount", drop, drop)
+        with pytest.raises(NoNodeError):
+            await pass_on(rig, "evm_revert", "0x1")
+
+        await rig.send(value="0x2")
+
+        assert (await rig.queued(sent))["state"] == "forgotten"
+
+
+@needs_anvil
+async def test_what_one_account_finds_out_is_known_of_all(rig: Rig, anvil: Anvil) -> None:
+    snapshot = await anvil.call("evm_snapshot")
+    await mined(rig, "0x1")
+    others = await rig.send(from_=BOB, to=ALICE)
+    await anvil.call("evm_revert", snapshot)
+    await rig.send(value="0x2")
+
+    rig.clock.advance(1)
+
+    await rig.until("forgotten", others)
+    await anvil.count(BOB, 0)
+
+
+@needs_anvil
+async def test_what_took_the_nonce_of_another_is_told(idle_rig: Rig, anvil: Anvil) -> None:
+    await anvil.call("evm_setAutomine", False)
+    replaced = await idle_rig.send(gasPrice=hex(10**10))
+
+    sent = await idle_rig.send(gasPrice=hex(2 * 10**10), nonce="0x0")
+
+    assert (await idle_rig.queued(replaced))["error"] == f"Transaction {sent} has its nonce."
+
+
 async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        await rig.wallet.broadcaster.work()
         await rig.send()
         await rig.wallet.broadcaster.work()  # the connection is new
         known = fake.methods.count("eth_getTransactionByHash")
 
-        for looks, seconds in enumerate([1, 2, 4, 8, 16, 32, 60, 60], known):
+        for looks, seconds in enumerate([0.1, 0.5, 1, 2, 4, 8, 16, 32, 60, 60], known):
             rig.clock.advance(seconds - 0.001)
             await rig.wallet.broadcaster.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks

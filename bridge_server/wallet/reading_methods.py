@@ -1,0 +1,63 @@
+"""Methods of nodes that only read (execution-apis of Ethereum, and what the usual nodes add to them).
+
+Only these are asked again when a connection breaks before the answer. Of any other, one that nobody has heard
+of as well, the node may have done what it says: it sends, mines, makes a filter, or empties one
+(eth_getFilterChanges).
+"""
+
+READING_METHODS = frozenset(
+    {
+        "eth_accounts",
+        "eth_baseFee",
+        "eth_blobBaseFee",
+        "eth_blockNumber",
+        "eth_call",
+        "eth_callMany",
+        "eth_chainId",
+        "eth_coinbase",
+        "eth_config",
+        "eth_createAccessList",
+        "eth_estimateGas",
+        "eth_feeHistory",
+        "eth_gasPrice",
+        "eth_getAccount",
+        "eth_getBalance",
+        "eth_getBlockByHash",
+        "eth_getBlockByNumber",
+        "eth_getBlockReceipts",
+        "eth_getBlockTransactionCountByHash",
+        "eth_getBlockTransactionCountByNumber",
+        "eth_getCode",
+        "eth_getFilterLogs",
+        "eth_getHeaderByHash",
+        "eth_getHeaderByNumber",
+        "eth_getLogs",
+        "eth_getProof",
+        "eth_getRawTransactionByBlockHashAndIndex",
+        "eth_getRawTransactionByBlockNumberAndIndex",
+        "eth_getRawTransactionByHash",
+        "eth_getStorageAt",
+        "eth_getTransactionByBlockHashAndIndex",
+        "eth_getTransactionByBlockNumberAndIndex",
+        "eth_getTransactionByHash",
+        "eth_getTransactionBySenderAndNonce",
+        "eth_getTransactionCount",
+        "eth_getTransactionReceipt",
+        "eth_getUncleByBlockHashAndIndex",
+        "eth_getUncleByBlockNumberAndIndex",
+        "eth_getUncleCountByBlockHash",
+        "eth_getUncleCountByBlockNumber",
+        "eth_hashrate",
+        "eth_maxPriorityFeePerGas",
+        "eth_mining",
+        "eth_pendingTransactions",
+        "eth_protocolVersion",
+        "eth_simulateV1",
+        "eth_syncing",
+        "net_listening",
+        "net_peerCount",
+        "net_version",
+        "web3_clientVersion",
+        "web3_sha3",
+    }
+)

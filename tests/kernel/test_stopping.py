@@ -1,0 +1,60 @@
+"""Work that waits for somebody else when the server stops."""
+
+import asyncio
+
+import pytest
+
+from bridge_server.kernel.stopping import StoppedError, Stopping
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_work_is_finished_while_the_server_runs() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert await Stopping(0).finish(work()) == 7
+
+
+async def test_what_begins_within_the_grace_may_be_finished() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    stopping = Stopping(60)
+    stopping.close()
+
+    assert stopping.has_begun
+    assert await stopping.finish(work()) == 7
+
+
+async def test_what_is_not_done_when_the_grace_is_over_is_given_up() -> None:
+    stopping = Stopping(0.05)
+    waiting = [asyncio.create_task(stopping.finish(never())) for _ in range(3)]
+    await asyncio.sleep(0)
+    stopping.close()
+
+    for each in waiting:
+        with pytest.raises(StoppedError):
+            await each
+
+
+async def test_the_grace_is_one_for_all_and_nothing_begins_after_it() -> None:
+    begun: list[None] = []
+
+    async def work() -> None:
+        begun.append(None)
+
+    stopping = Stopping(0.05)
+    stopping.close()
+    with pytest.raises(StoppedError):
+        await stopping.finish(never())
+
+    stopping.close()
+    with pytest.raises(StoppedError):
+        await stopping.finish(work())
+
+    assert begun == []
