@@ -14,19 +14,19 @@ from bridge_server.storage.keystore_files import KeystoreDirectory
 from bridge_server.storage.wallet_store import SqlTransactionStore
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.broadcasting import Broadcaster
 from bridge_server.wallet.calls import Calls
-from bridge_server.wallet.confirming import Confirming
-from bridge_server.wallet.dispatching import Dispatching
-from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.methods import WalletMethods, WalletServices
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.offering import Offering
-from bridge_server.wallet.queued import QueuedTransactions
-from bridge_server.wallet.sending import Sending
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.signing_turns import SigningTurns
-from bridge_server.wallet.transaction_signing import TransactionSigning
+from bridge_server.wallet.transactions.broadcasting import Broadcaster
+from bridge_server.wallet.transactions.confirming import Confirming
+from bridge_server.wallet.transactions.dispatching import Dispatching
+from bridge_server.wallet.transactions.filling import Filling
+from bridge_server.wallet.transactions.offering import Offering
+from bridge_server.wallet.transactions.queued import QueuedTransactions
+from bridge_server.wallet.transactions.sending import Sending
+from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet_accounts import wallet_accounts
 
 _DEVELOPMENT_CHAIN_ID = 1337

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.outbox import dispatcher
-from bridge_server.wallet import broadcasting
+from bridge_server.wallet.transactions import broadcasting
 from tests.support.server import RunningServer, running_server
 
 

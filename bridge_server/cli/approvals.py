@@ -14,7 +14,7 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.operations import Operations
 from bridge_server.storage.data_directory import is_held
-from bridge_server.wallet.explaining import explain
+from bridge_server.wallet.explaining.explaining import explain
 from bridge_server.wallet.models import Approval, ApprovalState
 
 _HEADER = ("approval", "method", "account", "client", "until")

@@ -9,7 +9,7 @@ from bridge_server.kernel.errors import BridgeError
 from bridge_server.wallet.errors import MethodNotFoundError
 from bridge_server.wallet.methods import Method, WalletMethods
 from bridge_server.wallet.models import Caller, RpcCall
-from bridge_server.wallet.node import Node
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc_errors import rpc_error_of
 from bridge_server.wallet.signing_turns import BatchTurns, SigningTurns
 from bridge_server.wallet.wire import Params

@@ -14,10 +14,10 @@ from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.errors import InvalidParamsError, UnrecognizedChainError
 from bridge_server.wallet.models import Address, Caller
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.queued import QueuedTransactions
-from bridge_server.wallet.sending import Sending
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing
+from bridge_server.wallet.transactions.queued import QueuedTransactions
+from bridge_server.wallet.transactions.sending import Sending
 from bridge_server.wallet.wire import Params
 
 Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]

@@ -11,7 +11,7 @@ from bridge_server.ethereum.signing_key import SECRET_BYTES
 from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address, Caller
-from bridge_server.wallet.request_fields import chain_id
+from bridge_server.wallet.transactions.request_fields import chain_id
 from bridge_server.web.json_body import parse_value
 from bridge_server.web.json_rpc import MOST_VALUES
 

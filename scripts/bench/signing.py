@@ -9,7 +9,7 @@ from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.ethereum.typed_data import read_typed_data
-from bridge_server.wallet.requests import read_transaction
+from bridge_server.wallet.transactions.requests import read_transaction
 
 ACCOUNT = SigningKey(KEY)
 

@@ -211,6 +211,7 @@ async def test_that_the_node_has_it_already_is_success(
     rig: Rig, fake: FakeNode, code: int, message: str
 ) -> None:
     fake.results["eth_sendRawTransaction"] = RpcFailure(code, message)
+    fake.results["eth_getTransactionByHash"] = {"blockNumber": None}
 
     sent = await rig.send()
 

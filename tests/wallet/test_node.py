@@ -9,10 +9,10 @@ import pytest
 import structlog
 
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.wallet import node_line
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node import Node
+from bridge_server.wallet.node import line as node_line
+from bridge_server.wallet.node.node import Node
 from tests.support.fake_node import (
     Answer,
     FakeNode,

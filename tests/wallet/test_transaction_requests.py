@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.wallet.errors import InvalidParamsError
-from bridge_server.wallet.requests import read_transaction, write_transaction
+from bridge_server.wallet.transactions.requests import read_transaction, write_transaction
 from tests.wallet.rig import ALICE, BOB, transaction
 
 CHECKSUMMED = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"

@@ -16,9 +16,7 @@ from bridge_server.kernel.turns import Turns
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.wallet.dispatching import SEND, ZERO_HASH, Dispatching
 from bridge_server.wallet.errors import InvalidParamsError, NoNodeError
-from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.models import (
     Address,
     ApprovalId,
@@ -28,12 +26,19 @@ from bridge_server.wallet.models import (
     StoredTransaction,
     TransactionId,
 )
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.offering import delay_ms
-from bridge_server.wallet.queued import params_text, read_signed
-from bridge_server.wallet.requests import MAX_NONCE, TransactionRequest, read_transaction, write_transaction
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.store import TransactionStore
-from bridge_server.wallet.transaction_signing import TransactionSigning
+from bridge_server.wallet.transactions.dispatching import SEND, ZERO_HASH, Dispatching
+from bridge_server.wallet.transactions.filling import Filling
+from bridge_server.wallet.transactions.offering import delay_ms
+from bridge_server.wallet.transactions.queued import params_text, read_signed
+from bridge_server.wallet.transactions.requests import (
+    MAX_NONCE,
+    TransactionRequest,
+    read_transaction,
+    write_transaction,
+)
+from bridge_server.wallet.transactions.signing import TransactionSigning
 
 _SIGN = "eth_signTransaction"
 _SEND_RAW = "eth_sendRawTransaction"

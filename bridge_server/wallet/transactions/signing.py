@@ -7,8 +7,8 @@ from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.kernel.clock import Clock
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.models import ApprovalId, AuditEntry, Caller, SignedTransaction
-from bridge_server.wallet.requests import TransactionRequest
 from bridge_server.wallet.store import AuditLog
+from bridge_server.wallet.transactions.requests import TransactionRequest
 
 
 class TransactionSigning:

@@ -13,7 +13,7 @@ from aiohttp import hdrs
 from bridge_server.outbox.failure_text import failure
 from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
+from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
 
 ANSWER_LIMIT_BYTES = 64 * 2**20
 

@@ -14,9 +14,14 @@ from bridge_server.ethereum.raw_transactions import RawTransactionError, read_ra
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.ethereum.typed_data import TypedDataError, read_typed_data
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.wallet.transaction_text import Line, bytes_line, raw_transaction_lines, transaction_lines
-from bridge_server.wallet.typed_data_text import domain_lines, message_lines, permits
-from bridge_server.wallet.visible_text import folded, visible
+from bridge_server.wallet.explaining.transaction_text import (
+    Line,
+    bytes_line,
+    raw_transaction_lines,
+    transaction_lines,
+)
+from bridge_server.wallet.explaining.typed_data_text import domain_lines, message_lines, permits
+from bridge_server.wallet.explaining.visible_text import folded, visible
 
 _COLUMNS = 67  # beside the labels, on a terminal of 80; a hash has 66
 _MAX_LINES = 2_000

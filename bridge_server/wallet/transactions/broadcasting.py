@@ -11,13 +11,13 @@ from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.turns import Turns
 from bridge_server.wallet.approvals import MOST_WAITING
-from bridge_server.wallet.confirming import Confirming
-from bridge_server.wallet.dispatching import Dispatching
 from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
 from bridge_server.wallet.models import Address, StoredTransaction, TransactionId, TransactionState
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.sending import Sending
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.store import TransactionStore
+from bridge_server.wallet.transactions.confirming import Confirming
+from bridge_server.wallet.transactions.dispatching import Dispatching
+from bridge_server.wallet.transactions.sending import Sending
 
 _TICK_SECONDS = 1.0
 _FIRST_CHECK_MS = 100

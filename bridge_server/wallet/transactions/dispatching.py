@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.wallet.confirming import Confirming
 from bridge_server.wallet.errors import (
     NodeError,
     NoNodeError,
@@ -14,7 +13,6 @@ from bridge_server.wallet.errors import (
     TransactionRefusedError,
     WrongChainError,
 )
-from bridge_server.wallet.filling import Filling
 from bridge_server.wallet.models import (
     Address,
     ApprovalId,
@@ -23,11 +21,13 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.offering import Offering, OtherChainError, delay_ms
-from bridge_server.wallet.requests import TransactionRequest, read_transaction
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.store import TransactionStore
-from bridge_server.wallet.transaction_signing import TransactionSigning
+from bridge_server.wallet.transactions.confirming import Confirming
+from bridge_server.wallet.transactions.filling import Filling
+from bridge_server.wallet.transactions.offering import Offering, OtherChainError, delay_ms
+from bridge_server.wallet.transactions.requests import TransactionRequest, read_transaction
+from bridge_server.wallet.transactions.signing import TransactionSigning
 
 ZERO_HASH = "0x" + "00" * 32
 

@@ -13,12 +13,12 @@ import orjson
 
 from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.stopping import StoppedError, Stopping
-from bridge_server.wallet import request_fields
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node_answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node_line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
-from bridge_server.wallet.reading_methods import READING_METHODS
+from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
+from bridge_server.wallet.node.line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
+from bridge_server.wallet.node.reading_methods import READING_METHODS
+from bridge_server.wallet.transactions import request_fields
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")

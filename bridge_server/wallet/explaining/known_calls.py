@@ -12,7 +12,7 @@ from typing import TypeAlias
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.keccak import keccak256
-from bridge_server.wallet.amounts import instant, is_unlimited
+from bridge_server.wallet.explaining.amounts import instant, is_unlimited
 
 Argument: TypeAlias = tuple[str, str]
 """Name and value."""

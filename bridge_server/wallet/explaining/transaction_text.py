@@ -8,9 +8,9 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.blob_sidecars import GAS_OF_A_BLOB
 from bridge_server.ethereum.hex_data import HexError, address_of, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.raw_transactions import Authorization, RawTransaction
-from bridge_server.wallet.amounts import ether, gwei
-from bridge_server.wallet.known_calls import ReadCall, read_call
-from bridge_server.wallet.visible_text import visible
+from bridge_server.wallet.explaining.amounts import ether, gwei
+from bridge_server.wallet.explaining.known_calls import ReadCall, read_call
+from bridge_server.wallet.explaining.visible_text import visible
 
 Line: TypeAlias = tuple[str, str]
 """A label and a text of one line; the label is empty where the text goes on."""

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.typed_data_types import DOMAIN_TYPE, StructTypes, domain_type_of, read_types
-from bridge_server.wallet.amounts import instant, is_unlimited
-from bridge_server.wallet.visible_text import visible
+from bridge_server.wallet.explaining.amounts import instant, is_unlimited
+from bridge_server.wallet.explaining.visible_text import visible
 
 Document: TypeAlias = Mapping[str, Any]
 """Typed data as JSON, which `read_typed_data` has understood."""

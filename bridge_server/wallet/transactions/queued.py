@@ -11,8 +11,8 @@ from bridge_server.ethereum.raw_transactions import RawTransaction, RawTransacti
 from bridge_server.wallet import wire
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address, Caller, StoredTransaction, TransactionId
-from bridge_server.wallet.requests import read_transaction
 from bridge_server.wallet.store import TransactionStore
+from bridge_server.wallet.transactions.requests import read_transaction
 
 _LISTED = 1_000
 _SWEEP_SLICE = 500

@@ -10,9 +10,9 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.turns import Turns
 from bridge_server.wallet.models import Address, RpcCall, StoredTransaction, TransactionState
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.requests import nonce_of
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.store import TransactionStore
+from bridge_server.wallet.transactions.requests import nonce_of
 
 _ASKED_AT_ONCE = 50
 

@@ -9,8 +9,8 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefusedError, WrongChainError
 from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
-from bridge_server.wallet.node import Node
-from bridge_server.wallet.node_errors import says_known, says_not_at_this_price, says_not_now
+from bridge_server.wallet.node.errors import says_known, says_not_at_this_price, says_not_now
+from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.store import TransactionStore
 
 _FIRST_DELAY_MS = 1_000

@@ -20,7 +20,14 @@ from bridge_server.ethereum.transactions import (
 )
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address
-from bridge_server.wallet.request_fields import PLACE, Fields, access_list, chain_id, up_to, whole_number
+from bridge_server.wallet.transactions.request_fields import (
+    PLACE,
+    Fields,
+    access_list,
+    chain_id,
+    up_to,
+    whole_number,
+)
 
 MAX_NONCE = 2**63 - 1
 """The greatest that is stored. EIP-2681 allows one bit more, and no account gets there."""

@@ -1,0 +1,1 @@
+"""What would be signed, in words for whoever approves it."""
