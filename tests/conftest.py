@@ -1,9 +1,12 @@
 """Fixtures that every room's tests use."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import structlog
 
 from bridge_server.outbox import dispatcher
 from bridge_server.wallet.transactions import broadcasting
@@ -17,6 +20,18 @@ def short_ticks() -> Iterator[None]:
         patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
         patch.setattr(broadcasting, "_TICK_SECONDS", 0.02)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def loggers_that_can_be_captured() -> Iterator[None]:
+    """A command that a test runs configures the log. What it keeps must not escape a later test's capture."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", partial(_configure_without_cache, structlog.configure))
+        yield
+
+
+def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
+    configure(**{**options, "cache_logger_on_first_use": False})
 
 
 @pytest.fixture

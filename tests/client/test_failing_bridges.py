@@ -182,8 +182,8 @@ async def test_an_old_bridge_that_answers_at_once_is_asked_again_after_a_pause(g
         waiting = asyncio.create_task(next_call(wallet))
         await gate.got(asked + 7)
         call_id = await dapp.request("eth_accounts", [])
-        gate.script.extend([status(204)] * 3)
         await echo_one(wallet, await waiting)
+        gate.script.extend([status(204)] * 3)
         assert await dapp.result(call_id) == ["eth_accounts", []]
 
     assert {request.headers["Prefer"] for request in gate.requests[asked : asked + 7]} == {"wait=25"}
