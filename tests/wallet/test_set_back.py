@@ -293,6 +293,47 @@ async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, t
             assert fake.methods.count("eth_getTransactionByHash") == looks + 1
 
 
+async def test_a_clock_that_is_set_back_delays_no_look_at_what_was_sent(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        await rig.wallet.broadcaster.work()
+        await rig.send()
+        await rig.wallet.broadcaster.work()  # the connection is new
+        known = fake.methods.count("eth_getTransactionByHash")
+
+        rig.clock.set_by(-86_400)
+        rig.clock.advance(0.1)
+        await rig.wallet.broadcaster.work()
+
+        assert fake.methods.count("eth_getTransactionByHash") == known + 1
+
+
+async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tmp_path: Path) -> None:
+    """While there are sends all the time, looks take no more than a tenth of it."""
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+
+        def slow(sent: str) -> dict[str, str]:
+            rig.clock.advance(0.08)
+            return {"hash": sent}
+
+        fake.results["eth_getTransactionByHash"] = slow
+        await rig.wallet.broadcaster.work()
+        await rig.send()
+        for seconds in (0, 0.02, 0.42):
+            rig.clock.advance(seconds)
+            await rig.wallet.broadcaster.work()
+        assert fake.methods.count("eth_getTransactionByHash") == 3
+
+        await rig.send(value="0x2")
+
+        known = fake.methods.count("eth_getTransactionByHash")
+        for seconds, looks in [(0.799, 0), (0.001, 2)]:
+            rig.clock.advance(seconds)
+            await rig.wallet.broadcaster.work()
+            assert fake.methods.count("eth_getTransactionByHash") == known + looks
+
+
 async def test_what_a_chain_takes_back_into_its_pool_is_sent_again_and_not_lost(
     fake: FakeNode, tmp_path: Path
 ) -> None:
