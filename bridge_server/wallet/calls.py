@@ -1,6 +1,7 @@
 """Calls and batches: the wallet answers its own methods, the node all others."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -22,7 +23,11 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 
-_NEVER_FORWARDED = ("personal_", "wallet_", "eth_sign")
+# Methods that sign, send or handle keys: the node would do it with accounts of its own, past the approval, the
+# audit log and durable sending. Nodes of other chains have them under other names than eth.
+_NEVER_FORWARDED = re.compile(
+    r"\s*(?:personal_|account_|wallet_|signer_|\w*_(?:send|sign|resend)|parity_(?:post|compose))", re.IGNORECASE
+)
 _SHOWN_CHARACTERS = 100
 
 
@@ -75,9 +80,9 @@ class Calls:
         return write_batch(said) if said else None
 
     def _method(self, name: str) -> Method | None:
-        """What answers the method; None for the node's. What sounds like the wallet's never reaches it."""
+        """What answers the method; None for the node's."""
         method = self._methods.get(name)
-        if method is None and name.startswith(_NEVER_FORWARDED):
+        if method is None and _NEVER_FORWARDED.match(name):
             return partial(_no_such_method, name)
         return method
 
@@ -110,4 +115,7 @@ async def _run(method: Method, call: Call, caller: Caller) -> bytes | None:
 
 
 async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoReturn:
-    raise MethodNotFoundError(f"The wallet has no method {name[:_SHOWN_CHARACTERS]}.")
+    raise MethodNotFoundError(
+        f"The wallet has no method {name[:_SHOWN_CHARACTERS]}, and the node is asked for none that signs, sends "
+        "or handles keys."
+    )
