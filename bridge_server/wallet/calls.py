@@ -23,10 +23,11 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 
-# Methods that sign, send or handle keys: the node would do it with accounts of its own, past the approval, the
-# audit log and durable sending. Nodes of other chains have them under other names than eth.
+# What signs, sends or handles keys: the node would do it with accounts of its own, past the approval, the audit
+# log and durable sending. Nodes of other chains have such methods under other names than eth.
 _NEVER_FORWARDED = re.compile(
-    r"\s*(?:personal_|account_|wallet_|signer_|\w*_(?:send|sign|resend)|parity_(?:post|compose))", re.IGNORECASE
+    r"\s*(?:(?:personal|account|wallet|signer)_|parity_(?:post|compose)|\w*_(?:send|sign|resend))",
+    re.IGNORECASE,
 )
 _SHOWN_CHARACTERS = 100
 
@@ -116,6 +117,6 @@ async def _run(method: Method, call: Call, caller: Caller) -> bytes | None:
 
 async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoReturn:
     raise MethodNotFoundError(
-        f"The wallet has no method {name[:_SHOWN_CHARACTERS]}, and the node is asked for none that signs, sends "
-        "or handles keys."
+        f"The wallet has no method {name[:_SHOWN_CHARACTERS]}, and the node is asked for none that signs, "
+        "sends or handles keys."
     )
