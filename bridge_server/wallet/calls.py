@@ -23,8 +23,8 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 
-# What signs, sends or handles keys: the node would do it with accounts of its own, past the approval, the audit
-# log and durable sending. Nodes of other chains have such methods under other names than eth.
+# What signs, sends or handles keys: the node would do it with accounts of its own, past approval, audit log
+# and durable sending. Nodes of other chains have such methods under other names than eth.
 _NEVER_FORWARDED = re.compile(
     r"\s*(?:(?:personal|account|wallet|signer)_|parity_(?:post|compose)|\w*_(?:send|sign|resend))",
     re.IGNORECASE,

@@ -343,7 +343,7 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
 
 
 async def test_what_signs_nothing_waits_for_nobody(desk: Desk) -> None:
-    assert await desk.rpc.call("eth_chainId") == "0x539"
+    assert await desk.rpc.call("eth_chainId") == "0x7a69"
     assert len(await desk.rpc.call("eth_accounts")) == 10
     assert (await desk.rpc.error("eth_signFoo")).code == -32601
 
