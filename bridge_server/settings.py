@@ -253,6 +253,9 @@ class Settings(BaseSettings):
         "eip712",
         description="eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would.",
     )
+    typed_data_chain: Literal["any", "own"] = Field(
+        "any", description="own: typed data for another chain than the wallet's is refused."
+    )
     approve: Literal["auto", "queue"] = Field(
         "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
     )

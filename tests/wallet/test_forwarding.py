@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -141,7 +142,9 @@ async def test_what_only_sounds_a_little_like_that_is_passed_on(
     assert await rpc.call(method) == "0x1"
 
 
-async def test_typed_data_for_another_chain_than_the_nodes_is_refused(rpc: RpcClient, node: FakeNode) -> None:
+async def test_by_a_setting_typed_data_for_another_chain_than_the_nodes_is_refused(
+    node: FakeNode, tmp_path: Path
+) -> None:
     document = {
         "types": {"EIP712Domain": [{"name": "chainId", "type": "uint256"}]},
         "primaryType": "EIP712Domain",
@@ -149,10 +152,13 @@ async def test_typed_data_for_another_chain_than_the_nodes_is_refused(rpc: RpcCl
         "message": {},
     }
     node_chain = int(node.results["eth_chainId"], 16)
+    settings: dict[str, Any] = {"dev_accounts": True, "node_url": node.url, "typed_data_chain": "own"}
+    async with running_server(tmp_path / "data", **settings) as server:
+        rpc = RpcClient(server)
 
-    error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
+        error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
 
-    assert error.code == -32602
-    assert f"chain {node_chain}" in error.message
-    document["domain"] = {"chainId": node_chain}
-    assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
+        assert error.code == -32602
+        assert f"chain {node_chain}" in error.message
+        document["domain"] = {"chainId": node_chain}
+        assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
