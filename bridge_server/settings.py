@@ -420,6 +420,13 @@ class Settings(BaseSettings):
         return "public_url" if public_host is not None and not is_loopback(public_host) else None
 
     @property
+    def publishes_keys_here_only(self) -> bool:
+        """Whether the accounts for development are everybody's, and only this machine reaches them."""
+        is_published = self.dev_mnemonic.get_secret_value() == DEVELOPMENT_MNEMONIC
+        is_here = is_loopback(self.host) and self.way_through_a_proxy is None
+        return self.dev_accounts and is_published and is_here
+
+    @property
     def has_wallet(self) -> bool:
         """Whether callers of the wallet can do anything with it: there are keys, or a node behind it."""
         named = (self.private_keys, self.private_keys_file, self.node_url)

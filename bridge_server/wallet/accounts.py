@@ -93,6 +93,14 @@ class Accounts:
         self._forget()
         return [self._account(address, source) for address, source in sources.items()]
 
+    def are_for_development_only(self) -> bool:
+        """Whether there are accounts, and none but those for development; False when nobody can tell."""
+        try:
+            is_any_else = any(address not in self._lasting for address in self._files.addresses())
+        except UnavailableError:
+            return False
+        return not is_any_else and set(self._lasting.values()) == {AccountSource.DEVELOPMENT}
+
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
         opened = self._open.get(address)
