@@ -37,6 +37,8 @@ from bridge_server.settings import Settings
 from bridge_server.wallet.access import Access
 from bridge_server.wallet.handlers import WalletHandlers
 from bridge_server.wallet.routes import wallet_routes
+from bridge_server.wallet.turned_away import TurnedAway
+from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.application import build_application
 from bridge_server.web.bearer import one_token
 from bridge_server.web.gateway import Gateway, Reporting
@@ -116,7 +118,7 @@ def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[R
 
 def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
     settings = parts.settings
-    token, origins = settings.rpc_token, frozenset(settings.rpc_origins)
+    token, origins = settings.rpc_token, _wallet_origins(parts)
     own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
     access = Access(parts.addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
     return wallet_routes(
@@ -125,6 +127,18 @@ def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
         access.check,
         None if token is None else one_token(token.get_secret_value()),
         origins,
+        TurnedAway(parts.addresses, parts.clock).note,
+    )
+
+
+def _wallet_origins(parts: Parts) -> AllowedOrigins:
+    """Those of the settings; and any of this machine while nothing can be lost by it."""
+    settings, accounts = parts.settings, parts.wallet.accounts
+    if not settings.publishes_keys_here_only:
+        return AllowedOrigins(settings.rpc_origins)
+    return AllowedOrigins(
+        settings.rpc_origins,
+        admits=lambda origin: is_loopback_origin(origin) and accounts.are_for_development_only(),
     )
 
 

@@ -253,6 +253,9 @@ class Settings(BaseSettings):
         "eip712",
         description="eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would.",
     )
+    typed_data_chain: Literal["any", "own"] = Field(
+        "any", description="own: typed data for another chain than the wallet's is refused."
+    )
     approve: Literal["auto", "queue"] = Field(
         "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
     )
@@ -415,6 +418,13 @@ class Settings(BaseSettings):
             return "trusted_proxies"
         public_host = urlsplit(self.public_url or "").hostname
         return "public_url" if public_host is not None and not is_loopback(public_host) else None
+
+    @property
+    def publishes_keys_here_only(self) -> bool:
+        """Whether the accounts for development are everybody's, and only this machine reaches them."""
+        is_published = self.dev_mnemonic.get_secret_value() == DEVELOPMENT_MNEMONIC
+        is_here = is_loopback(self.host) and self.way_through_a_proxy is None
+        return self.dev_accounts and is_published and is_here
 
     @property
     def has_wallet(self) -> bool:

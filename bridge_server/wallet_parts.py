@@ -29,8 +29,8 @@ from bridge_server.wallet.transactions.sending import Sending
 from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet_accounts import wallet_accounts
 
-_DEVELOPMENT_CHAIN_ID = 1337
-"""The chain of development accounts when nobody names one, and there is no node: geth's own."""
+_DEVELOPMENT_CHAIN_ID = 31_337
+"""The chain of development accounts when nobody names one, and there is no node: anvil's and hardhat's."""
 
 
 class WalletParts:
@@ -89,7 +89,7 @@ class WalletParts:
             self.sending,
             self.queued,
             self.node,
-            is_chain_assumed=_assumed_chain_id(settings) is not None,
+            signs_for_any_chain=settings.typed_data_chain == "any",
         )
         self.calls = Calls(
             WalletMethods(services),

@@ -15,9 +15,9 @@ Each file is an object: `origin` says what made it, `vectors` is a list. All byt
 
 What is left out, because eth-account deviates there from EIP-712 or from what wallets do: types that the
 primary type does not use, types that need one another in a circle, a domain type in another order than the
-standard's, members that are null or absent, `uint` and `int` without a width, `bytes` spelled as text or as a
-number, booleans spelled as text, fixed arrays of another length. Integers of JSON are used up to 2^53, from
-where browsers lose digits; greater ones are strings.
+standard's, members that are null or absent, more members in a domain than in its type, `bytes` spelled as
+text or as a number, booleans spelled as text, fixed arrays of another length. Integers of JSON are used up to
+2^53, from where browsers lose digits; greater ones are strings.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Typed data as wallets sign it (EIP-712), read strictly: what is not fully understood is not hashed.
+"""Typed data as wallets sign it (EIP-712), read strictly: what is signed is fully understood.
 
 Verifiers treat differently what the proposal leaves open (https://eips.ethereum.org/EIPS/eip-712): short
 bytes, text for bytes, absent members. All of that is refused, with the path of the part at fault.
@@ -7,11 +7,12 @@ Decided here:
 - Without EIP712Domain in `types` it follows from the domain's members, in the proposal's order, as ethers,
   viem and eth-account have it. (MetaMask would sign an empty domain, which none of them verifies.)
 - With the primary type EIP712Domain only the domain is signed, as by MetaMask and viem: the preimage ends
-  after it, and `message` must be empty or absent.
+  after it, and `message` is not looked at.
+- Members that no type names are not signed, and ignored, as by every wallet (`signed_part` leaves them out).
 - null stands for no struct only where a type leads back to itself; everywhere else it is refused.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -46,7 +47,7 @@ class TypedData:
 
     primary_type: str
     domain: Mapping[str, Any]
-    message: Mapping[str, Any]
+    """The members that are signed."""
     preimage: bytes
     """0x1901, the domain's hash and the message's: 66 bytes, or 34 if the primary type is EIP712Domain."""
     digest: bytes
@@ -78,12 +79,11 @@ def _read(value: object) -> TypedData:
     structs = _structs(types_json)
     if type(primary_type) is not str or primary_type not in structs:
         raise MemberError(f"must name one of the types, and is {shown(primary_type)}", "primaryType")
-    preimage = _VERSION + _domain_hash(types_json, _json_of("domain", domain, MAX_DOMAIN_BYTES))
+    domain_hash, names = _domain(types_json, _json_of("domain", domain, MAX_DOMAIN_BYTES))
+    preimage = _VERSION + domain_hash
     if primary_type != DOMAIN_TYPE:
         preimage += _message_hash(structs[primary_type], message)
-    elif message != {}:
-        raise MemberError(f"must be empty or absent: {DOMAIN_TYPE} has only the domain signed", "message")
-    return TypedData(primary_type, domain, message, preimage, keccak256(preimage))
+    return TypedData(primary_type, {name: domain[name] for name in names}, preimage, keccak256(preimage))
 
 
 def _parts(value: object) -> tuple[Any, ...]:
@@ -91,9 +91,6 @@ def _parts(value: object) -> tuple[Any, ...]:
         raise MemberError(f"typed data must be an object with {', '.join(_MEMBERS)}, and is {shown(value)}")
     if value.get("primaryType") == DOMAIN_TYPE:
         value = {"message": {}, **value}
-    for name in value:
-        if name not in _MEMBERS:
-            raise MemberError(f"must not be there: typed data has only {', '.join(_MEMBERS)}", name)
     for name in _MEMBERS:
         if name not in value:
             raise MemberError(f"is missing: typed data has {', '.join(_MEMBERS)}", name)
@@ -120,16 +117,15 @@ def _structs(types_json: bytes) -> Mapping[str, Encoder]:
 
 
 @lru_cache(_CACHED_DOMAINS)
-def _domain_hash(types_json: bytes, domain_json: bytes) -> bytes:
-    """A dapp's domain comes again with every request."""
+def _domain(types_json: bytes, domain_json: bytes) -> tuple[bytes, Sequence[str]]:
+    """The domain's hash, and the names of its members; a dapp's domain comes again with every request."""
     domain = orjson.loads(domain_json)
     try:
-        encode = _structs(types_json).get(DOMAIN_TYPE)
-        if encode is None:
-            if type(domain) is not dict:
-                raise MemberError(f"must be an object, and is {shown(domain)}")
-            encode = struct_encoders({DOMAIN_TYPE: domain_type_of(domain)})[DOMAIN_TYPE]
-        return encode(domain)
+        if type(domain) is not dict:
+            raise MemberError(f"must be an object, and is {shown(domain)}")
+        members = read_types(orjson.loads(types_json)).get(DOMAIN_TYPE, domain_type_of(domain))
+        encode = struct_encoders({DOMAIN_TYPE: members})[DOMAIN_TYPE]
+        return encode(domain), [member.name for member in members]
     except MemberError as fault:
         raise fault.inside("domain") from None
 

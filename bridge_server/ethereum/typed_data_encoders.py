@@ -9,7 +9,10 @@ from bridge_server.ethereum.typed_data_words import WORD_ENCODERS, ZERO_WORD, En
 
 
 def struct_encoders(types: StructTypes) -> Mapping[str, Encoder]:
-    """For each struct type the encoder from an object to its hash (EIP-712, `hashStruct`)."""
+    """For each struct type the encoder from an object to its hash (EIP-712, `hashStruct`).
+
+    Members that the type does not name are not looked at: they are not signed.
+    """
     referenced = references(types)
     members: dict[str, list[tuple[str, Encoder]]] = {name: [] for name in types}
     structs = {
@@ -41,18 +44,9 @@ def _struct_encoder(struct: str, spelled_type: str, members: Sequence[tuple[str,
             raise MemberError(f"is missing: {struct} has this member", name) from None
         except MemberError as fault:
             raise fault.inside(name) from None
-        if len(value) != len(members):
-            raise _extra_member(struct, value, members)
         return keccak256(b"".join(words))
 
     return encode
-
-
-def _extra_member(
-    struct: str, value: Mapping[str, object], members: Sequence[tuple[str, Encoder]]
-) -> MemberError:
-    extra = next(name for name in value if name not in dict(members))
-    return MemberError(f"must not be there: {struct} has no such member, and it would not be signed", extra)
 
 
 def _member_encoder(member: Member, encoders: Mapping[str, Encoder]) -> Encoder:

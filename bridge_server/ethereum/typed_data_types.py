@@ -31,7 +31,7 @@ _NAME_WITH_REFERENCES = re.compile(r"[A-Za-z0-9_]+")
 _MEMBER_TYPE = re.compile(rf"({_TYPE_NAME.pattern})((?:\[(?:[1-9][0-9]{{0,5}})?\]){{0,16}})")
 _LENGTH = re.compile(r"\[([0-9]*)\]")
 
-# What only the words of EIP-712 may be called, also those that it does not have, such as uint and bytes33.
+# What only the words of EIP-712 may be called, also those that it does not have, such as bytes33.
 _RESERVED = re.compile(r"bool|address|string|function|u?int[0-9]*|bytes[0-9]*|u?fixed([0-9]+x[0-9]+)?")
 
 
@@ -69,10 +69,7 @@ def read_types(value: object) -> StructTypes:
 
 
 def domain_type_of(names: Iterable[str]) -> tuple[Member, ...]:
-    """The members of the domain type that a domain with these members must have. Raises MemberError."""
-    for name in names:
-        if name not in DOMAIN_MEMBERS:
-            raise MemberError(f"is no member of a domain: those are {', '.join(DOMAIN_MEMBERS)}", name)
+    """The members of the domain type that a domain with these members has. Other members have no type."""
     return tuple(Member(name, kind, kind) for name, kind in DOMAIN_MEMBERS.items() if name in names)
 
 
@@ -130,8 +127,8 @@ def _members(struct: str, value: object, structs: Iterable[str]) -> tuple[Member
 
 
 def _member(value: object, structs: Iterable[str]) -> Member:
-    if type(value) is not dict or value.keys() != {"name", "type"}:
-        raise MemberError('must be a member such as {"name": "to", "type": "address"}, with nothing else')
+    if type(value) is not dict or not value.keys() >= {"name", "type"}:
+        raise MemberError('must be a member such as {"name": "to", "type": "address"}')
     name, spelled = value["name"], value["type"]
     if type(name) is not str or not _IDENTIFIER.fullmatch(name):
         raise MemberError(
@@ -150,8 +147,6 @@ def _member(value: object, structs: Iterable[str]) -> Member:
 
 
 def _require_known(core: str, structs: Iterable[str]) -> None:
-    if core in ("uint", "int"):
-        raise MemberError(f"must not be {core}: EIP-712 has no short names, write {core}256", "type")
     if core not in WORD_ENCODERS and core not in structs:
         raise MemberError(f"must be a type of EIP-712 or one in types, and {shown(core)} is neither", "type")
 

@@ -109,6 +109,7 @@ def _signed(bits: int) -> Encoder:
 
 
 _BITS = range(8, 257, 8)
+_USUAL_BITS = 256
 
 WORD_ENCODERS: Mapping[str, Encoder] = {
     "bool": _bool,
@@ -118,5 +119,8 @@ WORD_ENCODERS: Mapping[str, Encoder] = {
     **{f"bytes{size}": _fixed_bytes(size) for size in range(1, WORD_BYTES + 1)},
     **{f"uint{bits}": _unsigned(bits) for bits in _BITS},
     **{f"int{bits}": _signed(bits) for bits in _BITS},
+    "uint": _unsigned(_USUAL_BITS),
+    "int": _signed(_USUAL_BITS),
 }
-"""By the type's name. EIP-712 knows no others: no aliases (`uint`), no fixed-point numbers, no functions."""
+"""By the type's name. EIP-712 knows no fixed-point numbers and no functions. `uint` and `int` are not in it:
+wallets and verifiers take them for 256 bits, and spell them in the type's hash as they came."""

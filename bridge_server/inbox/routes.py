@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from bridge_server.inbox.handlers import InboxHandlers
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.routes import Handler, Route
 
 SIGN_INS = per_second("sign-ins", 0.5, 30)
@@ -18,7 +19,7 @@ def inbox_routes(
     handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, origins: Sequence[str]
 ) -> tuple[Route, ...]:
     """Every endpoint of the inbox. The web pages of the configured origins may call them."""
-    shared = frozenset(origins)
+    shared = AllowedOrigins(origins)
 
     def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(

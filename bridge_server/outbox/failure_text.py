@@ -1,5 +1,7 @@
 """What went wrong with a request, in a few words for people. Never the URL: it may hold secrets."""
 
+import os
+
 import aiohttp
 from aiohttp import client_exceptions
 
@@ -38,6 +40,9 @@ def _failure(error: Exception) -> str:
             return "the connection was closed before an answer"
         case aiohttp.ClientResponseError():
             return "the answer is not valid HTTP"
+        case aiohttp.ClientOSError():  # of which the text may have the URL
+            reason = os.strerror(error.errno) if error.errno else type(error).__name__
+            return f"the connection broke: {reason}"
         case OSError():
             return f"the connection broke: {error.strerror or type(error).__name__}"
         case _:

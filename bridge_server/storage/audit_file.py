@@ -120,6 +120,7 @@ def _line(entry: AuditEntry) -> bytes:
         "method": entry.method,
         "account": entry.address,
         "hash": entry.signed_hash,
+        "transaction_hash": entry.transaction_hash,
         "client": caller.address,
         "origin": caller.origin,
         "request_id": caller.request_id,

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from aiohttp import web
 
 from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.client_address import ClientAddresses
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
@@ -31,7 +32,7 @@ class Access:
         self,
         addresses: ClientAddresses,
         hosts: Iterable[str],
-        origins: frozenset[str],
+        origins: AllowedOrigins,
         *,
         has_token: bool,
     ) -> None:
@@ -53,7 +54,8 @@ class Access:
         origin = headers.get("Origin")
         if origin is not None and origin not in self._origins:
             raise ForbiddenError(
-                f"Web pages of {origin[:255]!r} may not call the wallet: rpc_origins names those that may."
+                f"Web pages of {origin[:255]!r} may not call the wallet: rpc_origins must name the origin if "
+                "they shall."
             )
         if not self._has_token and not self._is_local(request):
             raise ForbiddenError(

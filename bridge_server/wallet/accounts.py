@@ -33,15 +33,17 @@ from bridge_server.wallet.store import KeystoreFiles
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
 
+_SECOND_US = 1_000_000
+
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenKey:
-    """`until_ms` is None for a key that stays open as long as the server runs."""
+    """`until_us`, of time elapsed, is None for a key that stays open as long as the server runs."""
 
     key: SigningKey
-    until_ms: int | None
+    until_us: int | None
 
 
 class Accounts:
@@ -88,13 +90,21 @@ class Accounts:
         sources = dict(self._lasting)
         for address in self._files.addresses():
             sources.setdefault(address, AccountSource.KEYSTORE)
-        self._forget(self._clock.now_ms())
+        self._forget()
         return [self._account(address, source) for address, source in sources.items()]
+
+    def are_for_development_only(self) -> bool:
+        """Whether there are accounts, and none but those for development; False when nobody can tell."""
+        try:
+            is_any_else = any(address not in self._lasting for address in self._files.addresses())
+        except UnavailableError:
+            return False
+        return not is_any_else and set(self._lasting.values()) == {AccountSource.DEVELOPMENT}
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
         opened = self._open.get(address)
-        if opened is not None and self._is_good(address, opened, self._clock.now_ms()):
+        if opened is not None and self._is_good(address, opened):
             return opened.key
         self._open.pop(address, None)
         self._check_known(address)
@@ -134,10 +144,10 @@ class Accounts:
             )
         key = await self.key_with(address, passphrase)
         opened = self._open.get(address)
-        if opened is not None and opened.until_ms is None:
+        if opened is not None and opened.until_us is None:
             return
-        until_ms = self._clock.now_ms() + seconds * 1000 if seconds else None
-        self._open[address] = _OpenKey(key, until_ms)
+        until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
+        self._open[address] = _OpenKey(key, until_us)
         log.info("account_unlocked", account=address, seconds=seconds)
         for listener in self._listeners:
             listener()
@@ -194,28 +204,32 @@ class Accounts:
         await self._derivations.run(address, lambda: self._files.write(address, content))
         return address
 
-    async def sweep(self, now_ms: int) -> int:
+    async def sweep(self, _: int) -> int:
         """Forget the keys that are open no longer, or whose files are gone; returns how many."""
         before = len(self._open)
-        self._forget(now_ms)
+        self._forget()
         return before - len(self._open)
 
     def _account(self, address: Address, source: AccountSource) -> Account:
         opened = self._open.get(address)
-        return Account(address, source, opened is not None, opened.until_ms if opened else None)
+        return Account(address, source, opened is not None, self._until_ms(opened))
 
-    def _forget(self, now_ms: int) -> None:
-        ended = [
-            address for address, opened in self._open.items() if not self._is_good(address, opened, now_ms)
-        ]
+    def _until_ms(self, opened: _OpenKey | None) -> int | None:
+        """The end of an unlock as the clock on the wall will show it."""
+        if opened is None or opened.until_us is None:
+            return None
+        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
+
+    def _forget(self) -> None:
+        ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
         for address in ended:
             del self._open[address]
 
-    def _is_good(self, address: Address, opened: _OpenKey, now_ms: int) -> bool:
+    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
         """Whether an open key may be used still: in its time, and while its file is there."""
         if address in self._lasting:
             return True
-        if opened.until_ms is not None and opened.until_ms <= now_ms:
+        if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
             return False
         try:
             return address in self._files.addresses()

@@ -1,6 +1,7 @@
 """Calls and batches: the wallet answers its own methods, the node all others."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -22,7 +23,12 @@ from bridge_server.web.json_rpc import (
     write_result,
 )
 
-_NEVER_FORWARDED = ("personal_", "wallet_", "eth_sign")
+# What signs, sends or handles keys: the node would do it with accounts of its own, past approval, audit log
+# and durable sending. Nodes of other chains have such methods under other names than eth.
+_NEVER_FORWARDED = re.compile(
+    r"\s*(?:(?:personal|account|wallet|signer)_|parity_(?:post|compose)|\w*_(?:send|sign|resend))",
+    re.IGNORECASE,
+)
 _SHOWN_CHARACTERS = 100
 
 
@@ -75,9 +81,9 @@ class Calls:
         return write_batch(said) if said else None
 
     def _method(self, name: str) -> Method | None:
-        """What answers the method; None for the node's. What sounds like the wallet's never reaches it."""
+        """What answers the method; None for the node's."""
         method = self._methods.get(name)
-        if method is None and name.startswith(_NEVER_FORWARDED):
+        if method is None and _NEVER_FORWARDED.match(name):
             return partial(_no_such_method, name)
         return method
 
@@ -110,4 +116,7 @@ async def _run(method: Method, call: Call, caller: Caller) -> bytes | None:
 
 
 async def _no_such_method(name: str, _params: Params, _caller: Caller) -> NoReturn:
-    raise MethodNotFoundError(f"The wallet has no method {name[:_SHOWN_CHARACTERS]}.")
+    raise MethodNotFoundError(
+        f"The wallet has no method {name[:_SHOWN_CHARACTERS]}, and the node is asked for none that signs, "
+        "sends or handles keys."
+    )

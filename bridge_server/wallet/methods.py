@@ -9,10 +9,13 @@ from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import SignatureError, recover_address
 from bridge_server.ethereum.typed_data import TypedData
+from bridge_server.ethereum.typed_data_signed import signed_part
+from bridge_server.kernel.errors import UnavailableError
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet import wire
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.errors import InvalidParamsError, UnrecognizedChainError
+from bridge_server.wallet.explaining.explaining import WALLET_CHAIN_ID
 from bridge_server.wallet.models import Address, Caller
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.signing import Signing
@@ -30,14 +33,14 @@ GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 @dataclass(frozen=True, slots=True)
 class WalletServices:
-    """What the methods call. `is_chain_assumed` when nobody has named one, and no node tells it."""
+    """What the methods call. With `signs_for_any_chain`, typed data for another chain is signed too."""
 
     accounts: Accounts
     signing: Signing
     sending: Sending
     queued: QueuedTransactions
     node: Node
-    is_chain_assumed: bool
+    signs_for_any_chain: bool
 
 
 class WalletMethods:
@@ -47,7 +50,7 @@ class WalletMethods:
         self._accounts = services.accounts
         self._signing = services.signing
         self._node = services.node
-        self._is_chain_assumed = services.is_chain_assumed
+        self._signs_for_any_chain = services.signs_for_any_chain
         sending, queued = services.sending, services.queued
         asks_node: dict[str, Method] = {
             "eth_sendTransaction": sending.send,
@@ -91,7 +94,10 @@ class WalletMethods:
 
     async def _sign_typed_data(self, method: str, params: Params, caller: Caller) -> str:
         account, typed_data, document = wire.read_sign_typed_data(method, params)
-        await self._require_own_chain(typed_data)
+        if not self._signs_for_any_chain:
+            await self._require_own_chain(typed_data)
+        if self._signing.asks_for_approval:
+            document = await self._shown(document)
         return hex_of(await self._signing.sign_typed_data(method, account, typed_data, document, caller))
 
     async def _list_accounts(self, method: str, params: Params, _: Caller) -> list[Address]:
@@ -154,16 +160,24 @@ class WalletMethods:
         return USER_AGENT
 
     async def _require_own_chain(self, typed_data: TypedData) -> None:
-        """A wallet signs for no chain that it does not mean. Typed data need not name one."""
+        """EIP-712 advises user agents to refuse another chain. Typed data need not name one."""
         meant = typed_data.chain_id
-        if meant is None or self._is_chain_assumed or not (self._node.exists or self._node.known_chain_id):
+        if meant is None:
             return
         own = await self._node.chain_id()
         if meant != own:
             raise InvalidParamsError(
-                f"params[1]: domain.chainId is {meant}, and the wallet is on chain {own}: "
-                "it signs for no other."
+                f"params[1]: domain.chainId is {meant}, and the wallet is on chain {own}: it signs for no "
+                "other while typed_data_chain is own."
             )
+
+    async def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """What whoever approves is shown: what is signed, and the wallet's chain if anybody knows it."""
+        shown = signed_part(document)
+        try:
+            return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
+        except UnavailableError:
+            return shown
 
 
 def _named(

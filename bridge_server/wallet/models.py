@@ -93,7 +93,10 @@ class StoredTransaction:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What was signed: the hash that was signed, by which method, with whose key, asked by whom."""
+    """What was signed: the hash that was signed, by which method, with whose key, asked by whom.
+
+    A transaction has a hash of its own, by which nodes know it.
+    """
 
     at_ms: int
     method: str
@@ -101,6 +104,7 @@ class AuditEntry:
     signed_hash: str
     caller: Caller
     approval_id: ApprovalId | None = None
+    transaction_hash: str | None = None
 
 
 class ApprovalState(StrEnum):

@@ -10,8 +10,9 @@ from typing import NoReturn
 
 from aiohttp import web
 
+from bridge_server.web.allowed_origins import any_of
 from bridge_server.web.cors import preflight
-from bridge_server.web.gateway import Gateway
+from bridge_server.web.gateway import Gateway, note_refusals
 from bridge_server.web.routes import Handler, Route, rows_by_path
 
 _SLACK_BYTES = 1
@@ -65,7 +66,7 @@ def _other_methods(path: str, rows: list[Route]) -> Route:
         name="other-method",
         handler=_other_method_handler(rows),
         any_origin=any(row.any_origin for row in rows),
-        origins=frozenset[str]().union(*(row.origins for row in rows)),
+        origins=any_of(row.origins for row in rows),
     )
 
 
@@ -75,8 +76,10 @@ def _other_method_handler(rows: list[Route]) -> Handler:
     allowed = methods | {"OPTIONS"} if open_methods else methods
 
     async def other_method(request: web.Request) -> web.StreamResponse:
-        if open_methods and request.method == "OPTIONS":
-            return preflight(request, open_methods)
+        if request.method == "OPTIONS":
+            note_refusals(rows, request)  # the browser sends no more than this, and tells nobody why
+            if open_methods:
+                return preflight(request, open_methods)
         raise web.HTTPMethodNotAllowed(request.method, allowed)
 
     return other_method

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from aiohttp import web
 from multidict import CIMultiDict
 
+from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.answers import ready_made
 
 Share: TypeAlias = Callable[[web.Request, CIMultiDict[str]], None]
@@ -21,7 +22,7 @@ _USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)
 
 
-def sharing(any_origin: bool, origins: frozenset[str]) -> Share:
+def sharing(any_origin: bool, origins: AllowedOrigins) -> Share:
     """How a route's responses are opened to web pages of other origins."""
     if any_origin:
         return _share_with_any
@@ -49,10 +50,10 @@ def _share_with_any(request: web.Request, headers: CIMultiDict[str]) -> None:
         headers["Access-Control-Expose-Headers"] = _EXPOSED
 
 
-def _share_with(origins: frozenset[str], request: web.Request, headers: CIMultiDict[str]) -> None:
+def _share_with(origins: AllowedOrigins, request: web.Request, headers: CIMultiDict[str]) -> None:
     vary = headers.get("Vary")
     headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
     origin = request.headers.get("Origin")
-    if origin in origins:
+    if origin is not None and origin in origins:
         headers["Access-Control-Allow-Origin"] = origin
         headers["Access-Control-Expose-Headers"] = _EXPOSED

@@ -5,7 +5,7 @@ A wrapper per route and no aiohttp middleware: those cost every request more tha
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from time import perf_counter
@@ -147,16 +147,32 @@ class Gateway:
 
 def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:
     """Lets in who may call the row's endpoint, and says who it is as far as the row asks for that."""
-    guard, bearer, identify = row.guard, row.bearer, row.identify
+    guard, bearer, identify, on_refusal = row.guard, row.bearer, row.identify, row.on_refusal
 
     async def admit(request: web.Request) -> str | None:
-        if guard is not None:
-            guard(request)
-        if bearer is not None:
-            require_bearer(request, bearer)
+        try:
+            if guard is not None:
+                guard(request)
+            if bearer is not None:
+                require_bearer(request, bearer)
+        except BridgeError as error:
+            if on_refusal is not None:
+                on_refusal(request, error)
+            raise
         return None if identify is None else await require_caller(request, identify)
 
     return admit if guard or bearer or identify else None
+
+
+def note_refusals(rows: Iterable[Route], request: web.Request) -> None:
+    """Have it noted if the guard of a row would keep out what a browser asks about beforehand."""
+    for row in rows:
+        if row.guard is None or row.on_refusal is None:
+            continue
+        try:
+            row.guard(request)
+        except BridgeError as error:
+            row.on_refusal(request, error)
 
 
 async def _switch(request: web.Request, response: web.StreamResponse) -> None:

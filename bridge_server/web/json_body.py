@@ -23,6 +23,8 @@ MAX_VALUES = 4_096
 
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
 """What orjson says of a text that is nested so deep that it reads no further."""
+_BEYOND_FLOATS = "number is infinity"
+"""What orjson says of a number such as 1e400."""
 
 _Read = TypeVar("_Read")
 
@@ -49,6 +51,10 @@ class JsonObject:
 
 class NotJsonError(InvalidInputError):
     """The text is no JSON at all."""
+
+
+class TooLargeNumberError(NotJsonError):
+    """The text has a number that no float can hold. What follows it was not read."""
 
 
 class _DuplicateNameError(ValueError):
@@ -102,7 +108,8 @@ def parse_value(text: bytes, what: str, most_values: int) -> Any:
     except orjson.JSONDecodeError as error:
         if error.msg.startswith(_GIVEN_UP):
             raise _too_deep(what) from error
-        raise NotJsonError(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
+        kind = TooLargeNumberError if error.msg.startswith(_BEYOND_FLOATS) else NotJsonError
+        raise kind(f"{what} is not JSON: {error}." if text else f"{what} is empty.") from error
     _check_size(text, value, most_values, what)
     if orjson.dumps(value) == text:  # it has no second reading, nor an integer that became a float
         return value

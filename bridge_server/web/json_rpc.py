@@ -10,7 +10,8 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.json_body import NotJsonError, parse_value
+from bridge_server.web.json_body import NotJsonError, TooLargeNumberError, parse_value
+from bridge_server.web.json_rpc_ids import number_ids
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -60,18 +61,18 @@ Request: TypeAlias = Call | Unreadable
 def read_requests(body: bytes) -> Request | list[Request]:
     """The request in a body, or those of a batch in their order. What is wrong with a body is Unreadable."""
     try:
-        document = parse_value(body, "The body", MOST_VALUES)
+        document, numbers = _parse(body)
     except NotJsonError as error:
         return Unreadable(RpcError(PARSE_ERROR, error.detail))
     except InvalidInputError as error:
         return _invalid(error.detail)
     if not isinstance(document, list):
-        return _request(document)
+        return _request(document, numbers.get(0))
     if not document:
         return _invalid("The batch is empty.")
     if len(document) > MOST_CALLS:
         return _invalid(f"The batch has {len(document)} calls, and at most {MOST_CALLS} may be in one.")
-    return [_request(element) for element in document]
+    return [_request(element, numbers.get(place)) for place, element in enumerate(document)]
 
 
 def write_result(id_text: bytes, result: Any) -> bytes:
@@ -92,12 +93,25 @@ def write_batch(responses: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(responses)
 
 
-def _request(document: Any) -> Request:
+def _parse(body: bytes) -> tuple[Any, dict[int, bytes]]:
+    """The document, and by the places of its requests those ids whose text is not known from their value."""
+    try:
+        document = parse_value(body, "The body", MOST_VALUES)
+    except TooLargeNumberError:
+        numbers, plain = number_ids(body)
+        return parse_value(plain, "The body", MOST_VALUES), numbers
+    requests = document if isinstance(document, list) else [document]
+    ids = [request.get("id") for request in requests if isinstance(request, dict)]
+    may_differ = any(type(each) is float for each in ids) or (0 in ids and b"-0" in body)
+    return document, number_ids(body)[0] if may_differ else {}
+
+
+def _request(document: Any, id_text: bytes | None) -> Request:
+    """What is said of a request whose id has this text; None to spell it from its value."""
     if not isinstance(document, dict):
         return _invalid(f"A request must be an object, such as {_EXAMPLE}, or an array of them.")
-    id_text = None
     if "id" in document:
-        id_text = _id_text(document["id"])
+        id_text = id_text or _id_text(document["id"])
         if id_text is None:
             return _invalid("id must be a string, a number or null.")
     method, params = document.get("method"), document.get("params")

@@ -6,7 +6,9 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.allowed_origins import NONE, AllowedOrigins
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
@@ -27,6 +29,8 @@ class Route:
     """Token buckets per client address, all of which a request is charged to."""
     guard: Callable[[web.Request], None] | None = None
     """Raises what keeps a request out for where it comes from, before anything else is looked at."""
+    on_refusal: Callable[[web.Request, BridgeError], None] | None = None
+    """Told whom the guard or the bearer token keeps out, and why."""
     bearer: Callable[[str], bool] | None = None
     """Tells whether a bearer token may pass; None lets everybody in."""
     identify: Identify | None = None
@@ -35,7 +39,7 @@ class Route:
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     any_origin: bool = False
     """Whether web pages of any origin may call it (CORS)."""
-    origins: frozenset[str] = frozenset()
+    origins: AllowedOrigins = NONE
     """The origins whose web pages may call it (CORS)."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""

@@ -1,5 +1,6 @@
 """Typed data that is there for a reason: what dapps really ask for, and the edges of every type."""
 
+from copy import deepcopy
 from typing import Any
 
 TOKEN = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
@@ -149,6 +150,16 @@ def domain(**fields: Any) -> dict[str, Any]:
     return typed_data(fields, {"Ping": "string text"}, {"text": "ping"})
 
 
+def with_more_members() -> dict[str, Any]:
+    """The standard's Mail, and beside every member another that no type names."""
+    more: dict[str, Any] = deepcopy(MAIL)
+    for members_ in more["types"].values():
+        members_[0]["internalType"] = "contract"
+    for place in (more, more["message"], more["message"]["to"]):
+        place["amount"] = "1000"
+    return more
+
+
 def array(kind: str, value: Any) -> dict[str, Any]:
     """One member of that type."""
     return typed_data({"name": "Arrays"}, {"List": f"{kind} items"}, {"items": value})
@@ -183,4 +194,10 @@ CASES = {
     "array of texts": array("string[3]", ["", "a", "👩‍👩‍👧"]),
     "array of bytes": array("bytes[]", ["0x", "0x00", "0x" + "ab" * 33]),
     "array of addresses": array("address[]", [OWNER, OWNER.lower()]),
+}
+
+LENIENT_CASES = {
+    "uint without a width": array("uint", str(2**256 - 1)),
+    "int without a width": array("int[]", ["-1", str(-(2**255)), 5]),
+    "members that no type names": with_more_members(),
 }

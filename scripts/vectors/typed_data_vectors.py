@@ -1,4 +1,4 @@
-"""Typed data: those of `typed_data_cases`, then any types with any values."""
+"""Typed data: those of `typed_data_cases`, then any types with any values, then what is no standard."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,7 +8,7 @@ from any_typed_data import any_typed_data
 from eth_account import Account  # type: ignore[import-not-found]
 from eth_account.messages import encode_typed_data  # type: ignore[import-not-found]
 from keys import any_key
-from typed_data_cases import CASES
+from typed_data_cases import CASES, LENIENT_CASES
 
 RANDOM = 200
 
@@ -20,6 +20,8 @@ def typed_data_vectors() -> Iterator[dict[str, Any]]:
         yield vector(name, typed_data, any_key(chance))
     for number in range(RANDOM):
         yield vector(f"any {number}", any_typed_data(chance), any_key(chance))
+    for name, typed_data in LENIENT_CASES.items():
+        yield vector(name, typed_data, any_key(chance))
 
 
 def vector(name: str, typed_data: dict[str, Any], key: str) -> dict[str, Any]:

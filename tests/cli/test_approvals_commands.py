@@ -33,7 +33,7 @@ TRANSACTION = {
     "gas": "0x5208",
     "gasPrice": "0x3b9aca00",
     "value": "0xde0b6b3a7640000",
-    "chainId": "0x539",
+    "chainId": "0x7a69",
     "data": "0x",
 }
 

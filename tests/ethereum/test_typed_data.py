@@ -8,6 +8,7 @@ import pytest
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.typed_data import read_typed_data
+from bridge_server.ethereum.typed_data_signed import signed_part
 from bridge_server.ethereum.typed_data_types import encode_type, read_types, references
 from tests.ethereum import plain_typed_data
 from tests.ethereum.typed_data_examples import (
@@ -87,7 +88,6 @@ def test_what_was_read_is_kept_beside_its_hash() -> None:
 
     assert typed_data.primary_type == "Mail"
     assert typed_data.domain == domain()
-    assert typed_data.message == mail()["message"]
     assert typed_data.chain_id == 1
 
 
@@ -118,7 +118,7 @@ def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() 
     assert recover_address(typed_data.digest, signature) == DRAGON
 
 
-@pytest.mark.parametrize("rest", [{}, {"message": {}}])
+@pytest.mark.parametrize("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
 def test_of_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
     types: dict[str, Any] = {"EIP712Domain": []}
 
@@ -126,7 +126,6 @@ def test_of_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[s
 
     assert typed_data.preimage == b"\x19\x01" + keccak256(keccak256(b"EIP712Domain()"))
     assert typed_data.digest.hex() == "8d4a3f4082945b7879e2b55f181c31a77c8c0a464b70669458abbaaf99de4c38"
-    assert typed_data.message == {}
 
 
 def test_an_independent_implementation_signs_the_same() -> None:
@@ -183,6 +182,45 @@ def test_a_domain_without_a_chain_tells_none() -> None:
     assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
+@pytest.mark.parametrize("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
+def test_members_that_no_type_names_change_nothing(way: tuple[str | int, ...]) -> None:
+    more: Any = mail()
+    place = more
+    for step in way:
+        place = place[step]
+    place["chainID"] = 5
+
+    assert same(more, mail())
+    assert signed_part(more) == mail()
+
+
+@pytest.mark.parametrize("chain_id", [5, "no number", None])
+def test_a_chain_that_the_domains_type_does_not_name_is_not_the_datas(chain_id: Any) -> None:
+    kinds = [member for member in DOMAIN_TYPE if member["name"] != "chainId"]
+    without = {name: value for name, value in domain().items() if name != "chainId"}
+
+    typed_data = read_typed_data(with_domain(kinds, domain() | {"chainId": chain_id}))
+
+    assert typed_data.chain_id is None
+    assert typed_data.domain == without
+    assert typed_data.digest == read_typed_data(with_domain(kinds, without)).digest
+
+
+def test_of_the_types_only_those_are_signed_that_the_primary_type_refers_to() -> None:
+    assert list(signed_part(group_mail())["types"]) == ["EIP712Domain", "Person", "Mail"]
+    assert list(signed_part(group_mail() | {"primaryType": "EIP712Domain"})["types"]) == ["EIP712Domain"]
+
+
+def test_a_domain_whose_type_follows_from_its_members_has_it_in_what_is_signed() -> None:
+    given = with_domain(None, {"chainId": 1, "name": "Ether Mail", "more": 1})
+
+    signed = signed_part(given)
+
+    assert signed["types"]["EIP712Domain"] == members("string name, uint256 chainId")
+    assert signed["domain"] == {"chainId": 1, "name": "Ether Mail"}
+    assert same(signed, given)
+
+
 def test_types_that_nothing_uses_change_nothing() -> None:
     more = mail()
     more["types"]["Unused"] = members("Mail mail, Unused[] more")
@@ -224,6 +262,8 @@ def test_addresses_are_the_same_in_any_case() -> None:
         ("int8", 127, "7f"),
         ("int256", -1, "ff" * 32),
         ("int256", str(-(2**255)), "80" + "00" * 31),
+        ("uint", hex(2**256 - 1), "ff" * 32),
+        ("int", str(-(2**255)), "80" + "00" * 31),
     ],
 )
 def test_values_are_right_aligned(kind: str, value: object, expected: str) -> None:

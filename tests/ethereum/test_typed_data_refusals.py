@@ -50,19 +50,9 @@ def test_typed_data_has_all_its_members(name: str) -> None:
     assert refusal(changed(mail(), name, ABSENT)).startswith(f"{name} is missing")
 
 
-def test_typed_data_has_no_other_members() -> None:
-    assert refusal(mail() | {"account": BOB}).startswith("account must not be there")
-
-
 @pytest.mark.parametrize("value", [None, "", "mail", "Mail[]", "uint256", 1, [], ["Mail"], {}])
 def test_the_primary_type_is_one_of_the_types(value: object) -> None:
     assert refusal(changed(mail(), "primaryType", value)).startswith("primaryType must name one of the types")
-
-
-def test_the_message_of_a_domain_alone_is_empty() -> None:
-    given = mail() | {"primaryType": "EIP712Domain"}
-
-    assert refusal(given).startswith("message must be empty or absent")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +63,6 @@ def test_the_message_of_a_domain_alone_is_empty() -> None:
         ("types.Person", {}, "types.Person must be an array of members"),
         ("types.Person.0", "string name", "types.Person[0] must be a member such as"),
         ("types.Person.0", {"name": "name"}, "types.Person[0] must be a member such as"),
-        ("types.Person.0.internalType", "string", "types.Person[0] must be a member such as"),
         ("types.Person.0.name", 1, "types.Person[0].name must be a name of letters"),
         ("types.Person.0.name", "", "types.Person[0].name must be a name of letters"),
         ("types.Person.0.name", "1st", "types.Person[0].name must be a name of letters"),
@@ -103,16 +92,6 @@ def test_the_message_of_a_domain_alone_is_empty() -> None:
             "types.Person[0].type must be a type of EIP-712 or one in types",
         ),
         ("types.Person.0.type", "function", "types.Person[0].type must be a type of EIP-712 or one in types"),
-        (
-            "types.Person.0.type",
-            "uint",
-            "types.Person[0].type must not be uint: EIP-712 has no short names, write uint256",
-        ),
-        (
-            "types.Person.0.type",
-            "int[]",
-            "types.Person[0].type must not be int: EIP-712 has no short names, write int256",
-        ),
         ("types.Unused", [{"name": "a", "type": "Nobody"}], "types.Unused[0].type must be a type of EIP-712"),
     ],
 )
@@ -180,7 +159,6 @@ def test_a_domain_type_has_the_members_of_the_standard_only(place: int, member: 
         ("domain", None, "domain must be an object"),
         ("domain", [], "domain must be an object"),
         ("domain.version", ABSENT, "domain.version is missing: EIP712Domain has this member"),
-        ("domain.salt", f"0x{'00' * 32}", "domain.salt must not be there: EIP712Domain has no such member"),
         ("domain.name", None, "domain.name must be a string, and is null"),
         ("domain.version", 1, "domain.version must be a string, and is 1"),
         ("domain.chainId", None, "domain.chainId must be of type uint256"),
@@ -200,7 +178,6 @@ def test_the_domain_matches_its_type(path: str, value: object, expected: str) ->
     ("values", "expected"),
     [
         (None, "domain must be an object"),
-        (domain() | {"chain": 1}, "domain.chain is no member of a domain: those are name, version, chainId"),
         (domain() | {"salt": "0x00"}, "domain.salt must have 32 bytes"),
         (domain() | {"chainId": "one"}, "domain.chainId must be of type uint256"),
     ],
@@ -217,14 +194,8 @@ def test_a_domain_without_a_type_has_the_members_of_the_standard_only(values: ob
         ("message", None, "message must be an object of type Mail, and is null"),
         ("message", [], "message must be an object of type Mail, and is an array of 0"),
         ("message.contents", ABSENT, "message.contents is missing: Mail has this member"),
-        (
-            "message.cc",
-            "",
-            "message.cc must not be there: Mail has no such member, and it would not be signed",
-        ),
         ("message.from", None, "message.from must be an object of type Person, and is null"),
         ("message.from.name", ABSENT, "message.from.name is missing: Person has this member"),
-        ("message.from.a b", 1, "message.from[“a b”] must not be there"),
         ("message.from.wallets", None, "message.from.wallets must be an array, and is null"),
         ("message.to", {}, "message.to must be an array, and is an object"),
         ("message.to.0", BOB, f"message.to[0] must be an object of type Person, and is “{BOB}”"),
@@ -351,7 +322,7 @@ def test_null_ends_a_circle_and_nothing_else() -> None:
 
 def test_a_fault_shows_long_values_in_part() -> None:
     assert len(refusal(one_value("bool", "x" * 100_000))) < 200
-    assert len(refusal(changed(mail(), "message." + "x" * 100_000, 1))) < 200
+    assert len(refusal(changed(mail(), "types." + "x y" * 10_000, []))) < 200
 
 
 def nested(depth: int) -> dict[str, Any]:

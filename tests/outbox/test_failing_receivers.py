@@ -93,6 +93,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
     [
         (ClientOSError(104, "Connection reset by peer"), "the connection broke: Connection reset by peer"),
         (ClientOSError(), "the connection broke: ClientOSError"),
+        (ClientOSError(None, "no body for http://host.test/?hush"), "the connection broke: ClientOSError"),
         (ClientPayloadError("http://host.test/?token=hush"), "the request failed: ClientPayloadError"),
         (OSError(1, "x" * 1_000), ("the connection broke: " + "x" * 1_000)[:200]),
     ],

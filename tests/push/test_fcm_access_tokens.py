@@ -99,6 +99,17 @@ async def test_a_token_is_renewed_in_its_last_five_minutes_and_nobody_waits_for_
         assert fcm.service.received[-1].access_token == "ya29.local-1"
 
 
+async def test_a_clock_that_is_set_back_renews_no_token_late() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push()
+        fcm.clock.set_by(-86_400)
+        fcm.clock.advance(HOUR - 300)
+
+        await fcm.push()
+
+        await until_issued(fcm, 2)
+
+
 async def test_the_renewed_token_is_used_from_then_on() -> None:
     async with opened_fcm() as fcm:
         await fcm.push()
@@ -156,7 +167,7 @@ async def test_a_lifetime_that_is_not_clear_counts_as_an_hour(lifetime: object) 
         token = await tokens.current()
 
         assert not isinstance(token, Outcome)
-        assert token.expires_at_ms - fcm.clock.now_ms() == HOUR * 1_000
+        assert token.expires_at_us - fcm.clock.elapsed_us() == HOUR * 1_000_000
 
 
 async def test_an_access_token_that_is_refused_twice_blocks() -> None:

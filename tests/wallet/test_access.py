@@ -1,9 +1,11 @@
 """Who may call the wallet: with the token or from this machine, by a name that is its own, from no page."""
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
+import structlog
 
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
@@ -158,12 +160,163 @@ async def test_names_from_the_settings_are_answered(tmp_path: Path, host: str) -
     assert answer.status == 200
 
 
-@pytest.mark.parametrize("origin", [PAGE, "null", "http://localhost:3000", "http://127.0.0.1", ""])
-async def test_no_web_page_may_call(rpc: RpcClient, origin: str) -> None:
+FOREIGN = [
+    *(PAGE, "null", "", "localhost", "http://localhost:3000/", "http://localhost:3000, http://localhost"),
+    *(
+        "http://localhost.evil.example",
+        "http://127.0.0.1.evil.example",
+        "http://a@localhost",
+        "ws://localhost",
+    ),
+    *("http://0.0.0.0:3000", "http://192.168.0.7:3000", "http://[::2]", "http://localhost:"),
+]
+LOOPBACK = [
+    *("http://localhost:3000", "http://localhost", "https://localhost:8443"),
+    *("http://127.0.0.1:5173", "http://127.8.0.1", "http://[::1]:8000"),
+]
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None:
     answer = await call(rpc.server, Origin=origin)
 
     assert "rpc_origins" in answer.problem(403)["detail"]
     assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+@pytest.mark.parametrize("origin", LOOPBACK)
+async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_keys(
+    rpc: RpcClient, origin: str
+) -> None:
+    asked = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+
+    answer = await call(rpc.server, Origin=origin)
+    beforehand = await ask(rpc.server, "OPTIONS", "/rpc", headers=asked)
+
+    assert (answer.status, beforehand.status) == (200, 204)
+    for each in (answer, beforehand):
+        assert each.headers["Access-Control-Allow-Origin"] == origin
+        assert "Origin" in each.headers["Vary"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"private_keys": "0x" + "11" * 32},
+        {"dev_accounts": False, "private_keys": "0x" + "11" * 32},
+        {"dev_accounts": False},
+        {"dev_mnemonic": "legal winner thank year wave sausage worth useful legal winner thank yellow"},
+        {"host": "0.0.0.0", "dev_accounts_public": True},
+        {"trusted_proxies": ["10.0.0.0/8"], "dev_accounts_public": True},
+        {"public_url": "https://bridge.example", "dev_accounts_public": True},
+    ],
+)
+async def test_they_may_call_no_other_wallet(tmp_path: Path, settings: dict[str, Any]) -> None:
+    chosen: dict[str, Any] = {"dev_accounts": True, **settings}
+    async with running_server(tmp_path / "data", **chosen) as server:
+        answer = await call(server, Origin=LOOPBACK[0])
+
+    assert "rpc_origins" in answer.problem(403)["detail"]
+
+
+async def test_they_may_call_no_more_once_there_is_a_key_file(rpc: RpcClient) -> None:
+    assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 200
+
+    await rpc.call("personal_newAccount", "a passphrase")
+
+    assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
+
+
+async def test_they_may_call_no_more_when_nobody_can_tell_what_keys_there_are(rpc: RpcClient) -> None:
+    rpc.server.settings.keystore.write_text("no directory")
+
+    assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
+
+
+async def test_a_token_is_asked_for_from_them_as_well(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", dev_accounts=True, rpc_token=TOKEN) as server:
+        without = await call(server, Origin=LOOPBACK[0])
+        with_token = await call(server, Origin=LOOPBACK[0], **AUTHORIZED)
+
+    assert (without.status, with_token.status) == (401, 200)
+    assert without.headers["Access-Control-Allow-Origin"] == LOOPBACK[0]
+
+
+def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
+    """What was written about refused requests: the reason, how many, and how many others."""
+    lines = [line for line in logs if line["event"] == "rpc_refused"]
+    assert all((line["client"], line["log_level"]) == ("127.0.0.1", "warning") for line in lines)
+    return [(line["reason"], line["times"], line.get("others", 0)) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers", "cure"),
+    [
+        ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet: rpc_origins must name the"),
+        ({}, {"Host": "evil.example"}, "The wallet does not answer to the host 'evil.example': reach it as"),
+        ({}, {"Via": "1.1 proxy"}, "Without a token the wallet answers only callers on its own machine: set"),
+        ({"rpc_token": TOKEN}, {}, "The bearer token is missing or wrong: send what is rpc_token in the"),
+        (
+            {"rpc_token": TOKEN},
+            {"Authorization": "Bearer x"},
+            "The bearer token is missing or wrong: send what",
+        ),
+    ],
+)
+async def test_each_refusal_is_a_line_of_the_log_that_tells_the_cure(
+    tmp_path: Path, settings: dict[str, Any], headers: dict[str, str], cure: str
+) -> None:
+    async with running_server(tmp_path / "data", **settings) as server:
+        with structlog.testing.capture_logs() as logs:
+            assert (await ask(server, "POST", "/rpc", BODY, headers)).status in (401, 403)
+
+    [(reason, times, others)] = refusals(logs)
+    assert reason.startswith(cure)
+    assert (times, others) == (1, 0)
+    assert TOKEN not in reason
+
+
+@pytest.mark.parametrize("settings", [{}, {"rpc_origins": [PAGE]}, {"dev_accounts": True}])
+async def test_what_a_browser_asks_beforehand_in_vain_is_a_line_too(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
+    async with running_server(tmp_path / "data", **settings) as server:
+        with structlog.testing.capture_logs() as logs:
+            answer = await ask(server, "OPTIONS", "/rpc", headers=asked)
+
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    [(reason, _, _)] = refusals(logs)
+    assert reason.startswith("Web pages of 'https://other.example' may not call the wallet: rpc_origins must")
+
+
+async def test_who_is_let_in_leaves_no_such_line(rpc: RpcClient) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await call(rpc.server, Origin=LOOPBACK[0])
+        await ask(rpc.server, "OPTIONS", "/rpc", headers={"Origin": LOOPBACK[0]})
+
+    assert refusals(logs) == []
+
+
+async def test_a_refusal_that_repeats_is_counted_and_told_once_a_minute(rpc: RpcClient) -> None:
+    with structlog.testing.capture_logs() as logs:
+        for seconds in (0, 30, 29.9, 0.1, 60):
+            rpc.server.clock.advance(seconds)
+            await call(rpc.server, Origin=PAGE)
+
+    assert [times for _, times, _ in refusals(logs)] == [1, 3, 1]
+
+
+async def test_a_stranger_cannot_fill_the_log(rpc: RpcClient) -> None:
+    with structlog.testing.capture_logs() as logs:
+        for number in range(50):
+            await call(rpc.server, Origin=f"https://page-{number}.example")
+        rpc.server.clock.advance(60)
+        await call(rpc.server, Origin=PAGE)
+
+    lines = refusals(logs)
+    assert [others for _, _, others in lines] == [0] * 20 + [30]
+    assert [times for _, times, _ in lines] == [1] * 21
 
 
 async def test_pages_from_the_settings_may_call(tmp_path: Path) -> None:

@@ -220,6 +220,18 @@ async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | 
     assert not wallet.accounts.accounts()[3].is_unlocked
 
 
+@pytest.mark.parametrize("seconds", [-86_400, 86_400])
+async def test_a_clock_that_is_set_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
+    await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
+
+    wallet.clock.set_by(seconds)
+
+    assert wallet.is_open(4)
+    assert wallet.accounts.accounts()[3].unlocked_until_ms == wallet.clock.now_ms() + 60_000
+    wallet.clock.advance(60)
+    assert not wallet.is_open(4)
+
+
 async def test_zero_seconds_last_until_the_server_stops(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
 
@@ -520,7 +532,10 @@ async def test_the_sweep_forgets_keys_whose_time_is_over(wallet: Wallet) -> None
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
 
-    swept = [await wallet.accounts.sweep(wallet.clock.now_ms() + after) for after in (9_999, 10_000, 10_000)]
+    swept = []
+    for seconds in (9.999, 0.001, 0):
+        wallet.clock.advance(seconds)
+        swept.append(await wallet.accounts.sweep(wallet.clock.now_ms()))
 
     assert swept == [0, 1, 0]
     assert (wallet.is_open(1), wallet.is_open(4), wallet.is_open(5)) == (True, False, True)
@@ -561,8 +576,9 @@ async def test_the_sweep_keeps_what_is_open_while_the_files_cannot_be_read(walle
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
     wallet.files.is_broken = True
+    wallet.clock.advance(10)
 
-    assert await wallet.accounts.sweep(wallet.clock.now_ms() + 10_000) == 1
+    assert await wallet.accounts.sweep(wallet.clock.now_ms()) == 1
 
     assert wallet.is_open(5)
     with pytest.raises(UnavailableError):

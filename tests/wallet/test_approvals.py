@@ -57,8 +57,12 @@ async def refusal(asking: "asyncio.Task[Any]") -> RpcError:
     [
         ("personal_sign", (MESSAGE, ADDRESS), MESSAGE),
         ("eth_sign", (ADDRESS, MESSAGE), MESSAGE),
-        ("eth_signTypedData", (ADDRESS, mail()), mail()),
-        ("eth_signTypedData_v4", (ADDRESS, orjson.dumps(mail()).decode()), mail()),
+        ("eth_signTypedData", (ADDRESS, mail()), {**mail(), "walletChainId": "0x7a69"}),
+        (
+            "eth_signTypedData_v4",
+            (ADDRESS, orjson.dumps({**mail(), "walletChainId": "0x1", "more": 1}).decode()),
+            {**mail(), "walletChainId": "0x7a69"},
+        ),
     ],
 )
 async def test_a_signature_is_made_when_it_is_approved_and_not_before(
@@ -74,6 +78,16 @@ async def test_a_signature_is_made_when_it_is_approved_and_not_before(
     assert await desk.decide(approval, APPROVED)
     assert len(await asking) == 132
     assert orjson.loads(desk.audit_log)["approval"] == approval.approval_id
+
+
+async def test_typed_data_is_shown_without_the_wallets_chain_when_nobody_knows_it(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"dev_accounts": True, "node_url": "http://127.0.0.1:1"}
+    async with open_desk(tmp_path / "data", **settings) as desk:
+        asking = desk.asks("eth_signTypedData", ADDRESS, mail())
+        approval = await desk.decide_next(APPROVED)
+        await asking
+
+    assert orjson.loads(approval.subject) == mail()
 
 
 async def test_what_is_rejected_is_not_signed(desk: Desk) -> None:
@@ -343,7 +357,7 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
 
 
 async def test_what_signs_nothing_waits_for_nobody(desk: Desk) -> None:
-    assert await desk.rpc.call("eth_chainId") == "0x539"
+    assert await desk.rpc.call("eth_chainId") == "0x7a69"
     assert len(await desk.rpc.call("eth_accounts")) == 10
     assert (await desk.rpc.error("eth_signFoo")).code == -32601
 

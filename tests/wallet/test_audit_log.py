@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 import pytest
 
+from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.kernel.errors import UnavailableError
@@ -108,13 +109,15 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
     raw = {"eth_signTransaction": answered, "eth_sendTransaction": "".join(node.sent())}.get(method)
     signature = bytes.fromhex(answered[2:]) if raw is None else signature_in(raw)
     assert signer(line["hash"], signature) == account
+    transaction_hash = None if raw is None else f"0x{keccak256(bytes.fromhex(raw[2:])).hex()}"
+    assert line["transaction_hash"] == transaction_hash
 
 
 async def test_neither_secrets_nor_messages_nor_signatures_are_in_it(rpc: RpcClient, node: FakeNode) -> None:
     answered = [await rpc.call(method, *params) for method, params in SIGNING]
 
     content = rpc.server.settings.audit_file.read_text()
-    signed = (*answered, *node.sent())
+    signed = (*answered[:-1], *node.sent())  # the last answer is a hash, which is told
     secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
     assert content.count("\n") == len(SIGNING)
     assert [secret for secret in secrets if secret in content] == []

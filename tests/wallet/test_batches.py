@@ -50,14 +50,15 @@ async def test_ids_need_not_differ(rpc: RpcClient) -> None:
     request = rpc.request("eth_chainId")
 
     assert (
-        await rpc.send([request, request]) == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x539"}] * 2
+        await rpc.send([request, request])
+        == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x7a69"}] * 2
     )
 
 
 async def test_one_call_in_a_batch_is_answered_by_a_batch(rpc: RpcClient) -> None:
     request = rpc.request("eth_chainId")
 
-    assert await rpc.send([request]) == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x539"}]
+    assert await rpc.send([request]) == [{"jsonrpc": "2.0", "id": request["id"], "result": "0x7a69"}]
 
 
 async def test_calls_of_the_wallet_follow_one_another(rpc: RpcClient) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import running_server
 
-OWN_CHAIN = "0x539"
+OWN_CHAIN = "0x7a69"
 PAGE = "https://dapp.example"
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
@@ -26,7 +26,7 @@ async def test_it_goes_to_no_other_chain(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method, {"chainId": "0x1"})
 
     assert error.code == 4902
-    assert error.message == "The wallet is on chain 1337 and on no other: it cannot go to chain 1."
+    assert error.message == "The wallet is on chain 31337 and on no other: it cannot go to chain 1."
 
 
 async def test_without_a_chain_there_is_none_to_be_on(tmp_path: Path) -> None:

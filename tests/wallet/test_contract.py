@@ -66,8 +66,8 @@ async def test_there_are_ten_accounts_for_development(rpc: RpcClient, method: st
 
 
 async def test_the_chain_is_the_one_for_development(rpc: RpcClient) -> None:
-    assert await rpc.call("eth_chainId") == "0x539"
-    assert await rpc.call("net_version") == "1337"
+    assert await rpc.call("eth_chainId") == "0x7a69"
+    assert await rpc.call("net_version") == "31337"
 
 
 async def test_the_version_is_the_servers(rpc: RpcClient) -> None:

@@ -346,6 +346,7 @@ class TestTypedData:
 
         assert explained("eth_signTypedData_v4", vector["typed_data"]) == [
             ("does", "sign Mail"),
+            ("WARNING", "it is for chain 1, and which chain the wallet is on was not known"),
             ("domain", 'name (string): "Ether Mail"'),
             ("", 'version (string): "1"'),
             ("", "chainId (uint256): 1"),
@@ -414,7 +415,9 @@ class TestTypedData:
         assert texts(lines, "domain") == ['name (string): "Ether Mail"']
 
     def test_an_unlimited_permit(self) -> None:
-        lines = explained("eth_signTypedData_v4", TYPED_DATA["EIP-2612 permit, unlimited"]["typed_data"])
+        typed_data = TYPED_DATA["EIP-2612 permit, unlimited"]["typed_data"]
+
+        lines = explained("eth_signTypedData_v4", {**typed_data, "walletChainId": "0x1"})
 
         assert texts(lines, "WARNING") == [
             "whoever has the signature: 0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB can take UNLIMITED "
@@ -423,7 +426,9 @@ class TestTypedData:
         assert "deadline (uint256): 1700000000 (2023-11-14T22:13:20.000Z)" in texts(lines, "")
 
     def test_a_permit_for_several_tokens(self) -> None:
-        lines = explained("eth_signTypedData_v4", TYPED_DATA["Permit2 batch"]["typed_data"])
+        typed_data = TYPED_DATA["Permit2 batch"]["typed_data"]
+
+        lines = explained("eth_signTypedData_v4", {**typed_data, "walletChainId": "0x1"})
 
         first, second = texts(lines, "WARNING")
         assert "can take UNLIMITED of the token 0xA0b8" in first
@@ -467,6 +472,44 @@ class TestTypedData:
 
         assert f"{SPENDER} can take {text} the token {TOKEN}" in warning
 
+    @pytest.mark.parametrize(
+        ("wallets", "line"),
+        [
+            ("0x1", ("chain", "1, which is the wallet's")),
+            ("0x7a69", ("WARNING", "it is for chain 1, and the wallet is on chain 31337")),
+            ("one", ("WARNING", "it is for chain 1, and which chain the wallet is on was not known")),
+            (1, ("WARNING", "it is for chain 1, and which chain the wallet is on was not known")),
+        ],
+    )
+    def test_whether_the_chain_is_the_wallets_is_told(self, wallets: Any, line: tuple[str, str]) -> None:
+        typed_data = {**TYPED_DATA["the standard's Mail"]["typed_data"], "walletChainId": wallets}
+
+        assert explained("eth_signTypedData_v4", typed_data)[1] == line
+
+    def test_what_is_for_every_chain_names_none(self) -> None:
+        typed_data = {**TYPED_DATA["domain of a name"]["typed_data"], "walletChainId": "0x1"}
+
+        assert [label for label, _ in explained("eth_signTypedData_v4", typed_data)] == [
+            *("does", "domain", "message", "EIP-712")
+        ]
+
+    def test_what_is_not_signed_is_not_shown_nor_does_it_hide_what_is(self) -> None:
+        vector = TYPED_DATA["members that no type names"]
+        mail = TYPED_DATA["the standard's Mail"]
+
+        lines = explained("eth_signTypedData_v4", vector["typed_data"])
+
+        assert lines == explained("eth_signTypedData_v4", mail["typed_data"])
+
+    @pytest.mark.parametrize("more", [{"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}])
+    def test_a_permit_is_what_is_signed_of_it(self, more: dict[str, Any]) -> None:
+        typed_data = TYPED_DATA["EIP-2612 permit, unlimited"]["typed_data"]
+        message = {**more, **typed_data["message"]}
+
+        assert explained("eth_signTypedData_v4", {**typed_data, "message": message}) == explained(
+            "eth_signTypedData_v4", typed_data
+        )
+
     def test_texts_cannot_fake_members(self) -> None:
         fake = 'x"\nwallet (address): \u202e0xbad\x1b[1A'
         typed_data = json.loads(
@@ -485,7 +528,7 @@ class TestTypedData:
     def test_what_is_not_understood_is_shown_as_it_came(self) -> None:
         lines = explained("eth_signTypedData_v4", {"types": {}, "evil": "\u202e"})
 
-        assert texts(lines, "WARNING")[0].startswith("this is not understood: evil must not be there")
+        assert texts(lines, "WARNING")[0].startswith("this is not understood: primaryType is missing")
         assert '  "evil": "<U+202E>"' in texts(lines, "")
 
     def test_very_long_typed_data_says_that_it_is_cut(self) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -106,15 +107,44 @@ async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, n
     assert forwarded(node) == [["eth_blockNumber"]]
 
 
-@pytest.mark.parametrize("method", ["personal_sendTransaction", "wallet_watchAsset", "eth_signX"])
-async def test_what_sounds_like_the_wallets_never_reaches_the_node(
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("eth_sendTransactionSync", "eth_sendRawTransactionSync", "eth_sendUnsignedTransaction"),
+        *("eth_sendBundle", "eth_signX", "eth_resend", "eth_SendTransaction", " eth_sendTransaction"),
+        *("personal_sendTransaction", "account_signTransaction", "wallet_watchAsset", "signer_list"),
+        *("eea_sendTransaction", "klay_signTransaction", "parity_postTransaction"),
+    ],
+)
+async def test_what_signs_sends_or_handles_keys_never_reaches_the_node(
     rpc: RpcClient, node: FakeNode, method: str
 ) -> None:
-    assert (await rpc.error(method)).code == -32601
+    node.results[method] = "0x" + "11" * 32
+    raw = [{"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS}]
+
+    alone = await rpc.error(method, *raw)
+    in_batch, other = await rpc.batch([(method, *raw), ("eth_blockNumber",)])
+
+    assert alone.code == in_batch["error"]["code"] == -32601
+    assert alone.message.startswith(f"The wallet has no method {method}, and the node is asked for none that")
+    assert result_of(other) == "0x10"
     assert method not in node.methods
 
 
-async def test_typed_data_for_another_chain_than_the_nodes_is_refused(rpc: RpcClient, node: FakeNode) -> None:
+@pytest.mark.parametrize(
+    "method", ["eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"]
+)
+async def test_what_only_sounds_a_little_like_that_is_passed_on(
+    rpc: RpcClient, node: FakeNode, method: str
+) -> None:
+    node.results[method] = "0x1"
+
+    assert await rpc.call(method) == "0x1"
+
+
+async def test_by_a_setting_typed_data_for_another_chain_than_the_nodes_is_refused(
+    node: FakeNode, tmp_path: Path
+) -> None:
     document = {
         "types": {"EIP712Domain": [{"name": "chainId", "type": "uint256"}]},
         "primaryType": "EIP712Domain",
@@ -122,10 +152,13 @@ async def test_typed_data_for_another_chain_than_the_nodes_is_refused(rpc: RpcCl
         "message": {},
     }
     node_chain = int(node.results["eth_chainId"], 16)
+    settings: dict[str, Any] = {"dev_accounts": True, "node_url": node.url, "typed_data_chain": "own"}
+    async with running_server(tmp_path / "data", **settings) as server:
+        rpc = RpcClient(server)
 
-    error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
+        error = await rpc.error("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
 
-    assert error.code == -32602
-    assert f"chain {node_chain}" in error.message
-    document["domain"] = {"chainId": node_chain}
-    assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)
+        assert error.code == -32602
+        assert f"chain {node_chain}" in error.message
+        document["domain"] = {"chainId": node_chain}
+        assert await rpc.call("eth_signTypedData_v4", DEVELOPMENT_ADDRESS, document)

@@ -25,7 +25,7 @@ def error_of(answer: Any) -> tuple[Any, int]:
 async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
     answer = await rpc.post(f'{{"jsonrpc":"2.0","id":{number},"method":"net_version"}}'.encode())
 
-    assert answer.body == f'{{"jsonrpc":"2.0","id":{number},"result":"1337"}}'.encode()
+    assert answer.body == f'{{"jsonrpc":"2.0","id":{number},"result":"31337"}}'.encode()
     assert answer.headers["Content-Type"] == "application/json"
 
 

@@ -7,12 +7,14 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 import structlog
+from aiohttp import web
 
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node import line as node_line
 from bridge_server.wallet.node.node import Node
+from tests.support.closing_proxy import open_closing_proxy
 from tests.support.fake_node import (
     Answer,
     FakeNode,
@@ -258,13 +260,94 @@ async def test_a_connection_on_which_the_chain_has_changed_is_not_sent_on(node: 
     assert len(fake.sent()) == 1
 
 
-async def test_a_node_that_closes_every_connection_is_not_sent_to(node: Node, fake: FakeNode) -> None:
+def asked(fake: FakeNode) -> list[list[str]]:
+    """The methods of each request."""
+    return [request.methods for request in fake.requests]
+
+
+ANEW = [["eth_chainId"], ["eth_chainId", SEND.method]]
+"""What a node that closes every connection is asked to have something sent."""
+
+
+async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
+    node: Node, fake: FakeNode
+) -> None:
     fake.closes_connections = True
 
-    with pytest.raises(NoNodeError, match="closes every connection"):
+    sent = [await node.ask([SEND]) for _ in range(2)]
+
+    assert sent[0] == sent[1]
+    assert await node.ask([PRICE, SEND]) == ["0x3b9aca00", *sent[0]]
+    assert asked(fake) == [*ANEW, *ANEW, ["eth_chainId"], ["eth_chainId", PRICE.method, SEND.method]]
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_so_is_one_behind_a_proxy_that_closes_every_connection(fake: FakeNode, is_silent: bool) -> None:
+    async with open_closing_proxy(fake.url, is_silent=is_silent) as url, node_at(url) as node:
+        for _ in range(3):
+            assert len(await node.ask([SEND])) == 1
+            assert await node.forward([PRICE]) != []
+
+    assert len(fake.sent()) >= 3
+
+
+async def test_such_a_node_on_another_chain_is_sent_nothing(node: Node, fake: FakeNode) -> None:
+    fake.closes_connections = True
+    await node.ask([PRICE])
+    fake.results["eth_chainId"] = "0x1"
+
+    with pytest.raises(WrongChainError):
         await node.ask([SEND])
 
     assert fake.sent() == []
+
+
+async def test_such_a_node_that_changes_its_chain_meanwhile_may_have_taken_it(
+    node: Node, fake: FakeNode
+) -> None:
+    fake.closes_connections = True
+    chains = iter(["0x7a69", "0x1", "0x1"])
+    fake.results["eth_chainId"] = lambda: next(chains)
+
+    with pytest.raises(NoNodeError, match="may have been taken on another chain"):
+        await node.ask([SEND])
+
+    assert asked(fake) == [*ANEW, ["eth_chainId"]]
+
+
+@pytest.mark.parametrize("refusal", [says(-32600, "no batches"), body("no batches", 400), body("what?")])
+async def test_such_a_node_that_refuses_batches_is_sent_to_at_once(
+    node: Node, fake: FakeNode, refusal: Answer
+) -> None:
+    fake.closes_connections = True
+
+    async def refuse(node: FakeNode, request: web.BaseRequest) -> web.StreamResponse:
+        response = await refusal(node, request)
+        response.force_close()
+        return response
+
+    fake.script.append(refuse)
+
+    assert len(await node.ask([SEND])) == 1
+
+    assert asked(fake) == [*ANEW, [SEND.method]]
+
+
+async def test_of_the_connections_to_such_a_node_only_the_first_is_news(node: Node, fake: FakeNode) -> None:
+    fake.closes_connections = True
+    heard: list[None] = []
+    node.on_connected(lambda: heard.append(None))
+
+    for _ in range(3):
+        await node.ask([PRICE])
+        await node.forward([PRICE])
+    assert len(heard) == 1
+
+    fake.at("eth_chainId", body("sorry", 503))
+    with pytest.raises(NoNodeError):
+        await node.ask([PRICE])
+    await node.ask([PRICE])
+    assert len(heard) == 2
 
 
 async def test_listeners_hear_of_each_new_connection(node: Node, fake: FakeNode) -> None:

@@ -9,6 +9,7 @@ import aiohttp
 import orjson
 import pytest
 
+from tests.support.closing_proxy import open_closing_proxy
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, RpcFailure, hang, open_fake_node
 from tests.support.rpc_client import RpcClient
@@ -181,6 +182,21 @@ async def test_a_node_on_another_chain_is_told(fake: FakeNode, tmp_path: Path) -
         assert (answers[0].keys() >= {"result"}, answers[1]["error"]["code"]) == (True, 4901)
 
     assert set(fake.methods) == {"eth_chainId"}
+
+
+async def test_a_node_behind_a_proxy_that_closes_every_connection_is_sent_to(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with (
+        open_closing_proxy(fake.url) as url,
+        running_server(tmp_path / "data", dev_accounts=True, node_url=url) as server,
+    ):
+        dapp = RpcClient(server)
+
+        sent = await dapp.call("eth_sendTransaction", transaction())
+
+        assert sent in fake.taken
+        assert (await dapp.call("wallet_getQueuedTransaction", sent))["state"] == "sent"
 
 
 async def rpc(server: ServerProcess, method: str, *params: Any) -> Any:

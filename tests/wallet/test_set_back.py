@@ -56,11 +56,19 @@ def mine(fake: FakeNode, count: str) -> None:
     fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
 
 
-async def mined(rig: Rig, value: str) -> str:
+async def mined(rig: Rig, anvil: Anvil, value: str) -> str:
     sent = await rig.send(value=value)
+    await see_mined(rig, anvil, sent)
+    return sent
+
+
+async def see_mined(rig: Rig, anvil: Anvil, sent: str) -> None:
+    """Have the wallet look once the block is there: the node answers a send before it mines, and on a clock
+    that stands still the wallet does not look again.
+    """
+    await anvil.receipt(sent)
     rig.clock.advance(61)
     await rig.until("mined", sent)
-    return sent
 
 
 @needs_anvil
@@ -81,7 +89,7 @@ async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(ri
     kept = await rig.send(value="0x1")
     await anvil.receipt(kept)
     snapshot = await anvil.call("evm_snapshot")
-    undone = [await mined(rig, "0x2"), await rig.send(value="0x3")]
+    undone = [await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
     await anvil.receipt(undone[1])  # what waits for its block outlives going back
 
     await pass_on(rig, "evm_revert", snapshot)
@@ -89,8 +97,7 @@ async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(ri
     assert await states(rig, kept, *undone) == [("0x0", "mined"), ("0x1", "forgotten"), ("0x2", "forgotten")]
     sent = await rig.send(value="0x4")
     assert (await rig.queued(sent))["nonce"] == "0x1"
-    rig.clock.advance(61)
-    await rig.until("mined", sent)
+    await see_mined(rig, anvil, sent)
     await anvil.count(ALICE, 2)
     assert (await rig.queued(undone[0]))["error"] == "The node's chain was set back."
 
@@ -120,10 +127,12 @@ async def test_what_is_queued_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> 
 
 @needs_anvil
 async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil: Anvil) -> None:
-    first = await mined(rig, "0x1")
+    first = await mined(rig, anvil, "0x1")
 
     await pass_on(rig, "anvil_setNonce", ALICE, "0x9")
-    assert (await rig.queued(await rig.send(value="0x2")))["nonce"] == "0x9"
+    second = await rig.send(value="0x2")
+    assert (await rig.queued(second))["nonce"] == "0x9"
+    await anvil.receipt(second)
     await pass_on(rig, "anvil_setNonce", ALICE, "0x4")
 
     assert (await rig.queued(await rig.send(value="0x3")))["nonce"] == "0x4"
@@ -133,14 +142,14 @@ async def test_an_account_whose_count_is_set_goes_on_from_there(rig: Rig, anvil:
 @needs_anvil
 async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
-    undone = [await mined(rig, "0x1"), await mined(rig, "0x2"), await rig.send(value="0x3")]
+    undone = [await mined(rig, anvil, "0x1"), await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
     await anvil.receipt(undone[2])
     await anvil.call("evm_revert", snapshot)
 
     with structlog.testing.capture_logs() as logs:
         sent = await rig.send(value="0x4")
 
-    assert await states(rig, sent) == [("0x0", "sent")]
+    assert (await rig.until("arrived", sent))["nonce"] == "0x0"
     assert await states(rig, *undone) == [("0x0", "forgotten"), ("0x1", "forgotten"), ("0x2", "forgotten")]
     warnings = [each for each in logs if each["event"] == "transactions_lost"]
     assert [(each["account"], each["count"]) for each in warnings] == [(ALICE, 3)]
@@ -150,7 +159,7 @@ async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil:
 @needs_anvil
 async def test_that_the_chain_was_set_back_is_noticed_though_nobody_sends(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
-    undone = await mined(rig, "0x1")
+    undone = await mined(rig, anvil, "0x1")
     await anvil.call("evm_revert", snapshot)
 
     rig.clock.advance(61)
@@ -160,7 +169,7 @@ async def test_that_the_chain_was_set_back_is_noticed_though_nobody_sends(rig: R
 
 @needs_anvil
 async def test_a_node_that_is_started_anew_gets_nothing_of_its_former_life(rig: Rig, anvil: Anvil) -> None:
-    first = await mined(rig, "0x1")
+    first = await mined(rig, anvil, "0x1")
     await anvil.call("evm_setAutomine", False)
     second = await rig.send(value="0x2")
     anvil.kill()
@@ -246,8 +255,9 @@ async def test_that_a_chain_may_be_set_back_is_remembered_while_the_node_is_away
 @needs_anvil
 async def test_what_one_account_finds_out_is_known_of_all(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
-    await mined(rig, "0x1")
+    await mined(rig, anvil, "0x1")
     others = await rig.send(from_=BOB, to=ALICE)
+    await anvil.receipt(others)
     await anvil.call("evm_revert", snapshot)
     await rig.send(value="0x2")
 
@@ -281,6 +291,47 @@ async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, t
             rig.clock.advance(0.001)
             await rig.wallet.broadcaster.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks + 1
+
+
+async def test_a_clock_that_is_set_back_delays_no_look_at_what_was_sent(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+        await rig.wallet.broadcaster.work()
+        await rig.send()
+        await rig.wallet.broadcaster.work()  # the connection is new
+        known = fake.methods.count("eth_getTransactionByHash")
+
+        rig.clock.set_by(-86_400)
+        rig.clock.advance(0.1)
+        await rig.wallet.broadcaster.work()
+
+        assert fake.methods.count("eth_getTransactionByHash") == known + 1
+
+
+async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tmp_path: Path) -> None:
+    """While there are sends all the time, looks take no more than a tenth of it."""
+    async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
+
+        def slow(sent: str) -> dict[str, str]:
+            rig.clock.advance(0.08)
+            return {"hash": sent}
+
+        fake.results["eth_getTransactionByHash"] = slow
+        await rig.wallet.broadcaster.work()
+        await rig.send()
+        for seconds in (0, 0.02, 0.42):
+            rig.clock.advance(seconds)
+            await rig.wallet.broadcaster.work()
+        assert fake.methods.count("eth_getTransactionByHash") == 3
+
+        await rig.send(value="0x2")
+
+        known = fake.methods.count("eth_getTransactionByHash")
+        for seconds, looks in [(0.799, 0), (0.001, 2)]:
+            rig.clock.advance(seconds)
+            await rig.wallet.broadcaster.work()
+            assert fake.methods.count("eth_getTransactionByHash") == known + looks
 
 
 async def test_what_a_chain_takes_back_into_its_pool_is_sent_again_and_not_lost(

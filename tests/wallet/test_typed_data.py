@@ -1,6 +1,7 @@
-"""eth_signTypedData over HTTP: EIP-712, strictly, and for no chain that the wallet does not mean."""
+"""eth_signTypedData over HTTP: EIP-712, strictly, for any chain or only for the wallet's."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,6 @@ async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
     ("change", "place"),
     [
         (lambda data: data["message"].pop("contents"), "message.contents"),
-        (lambda data: data["message"].update(extra=1), "message"),
         (lambda data: data["message"]["to"].update(wallet="0x12"), "message.to.wallet"),
         (lambda data: data.update(primaryType="Letter"), "primaryType"),
         (lambda data: data["domain"].update(chainId="x"), "domain.chainId"),
@@ -132,36 +132,53 @@ def for_chain(chain_id: Any) -> dict[str, Any]:
     return document
 
 
-@pytest.mark.parametrize("chain_id", [5, "5", "0x5", None])
-async def test_a_wallet_signs_for_its_own_chain_and_for_none(tmp_path: Path, chain_id: Any) -> None:
-    async with running_server(tmp_path / "data", dev_accounts=True, chain_id=5) as server:
-        signature = await RpcClient(server).call(
-            "eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id)
-        )
+@pytest.mark.parametrize("settings", [{"chain_id": 5}, {}, {"node_url": "http://127.0.0.1:1"}])
+async def test_a_wallet_signs_for_any_chain(tmp_path: Path, settings: dict[str, Any]) -> None:
+    async with running_server(tmp_path / "data", private_keys=COW_KEY, **settings) as server:
+        assert await RpcClient(server).call("eth_signTypedData", COW, mail()) == PUBLISHED
 
-    assert len(signature) == 132
+
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[RpcClient]:
+    """A wallet on chain 5 that signs for no other."""
+    settings: dict[str, Any] = {"dev_accounts": True, "chain_id": 5, "typed_data_chain": "own"}
+    async with running_server(tmp_path / "data", **settings) as server:
+        yield RpcClient(server)
+
+
+@pytest.mark.parametrize("chain_id", [5, "5", "0x5", None])
+async def test_by_a_setting_a_wallet_signs_for_its_own_chain_and_for_none(
+    own: RpcClient, chain_id: Any
+) -> None:
+    assert len(await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))) == 132
 
 
 @pytest.mark.parametrize("chain_id", [1, 55, "1", "0x1", 0])
-async def test_a_wallet_signs_for_no_other_chain(tmp_path: Path, chain_id: Any) -> None:
-    async with running_server(tmp_path / "data", dev_accounts=True, chain_id=5) as server:
-        error = await RpcClient(server).error("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))
+async def test_by_a_setting_a_wallet_signs_for_no_other_chain(own: RpcClient, chain_id: Any) -> None:
+    error = await own.error("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))
 
     assert error.code == -32602
     assert "domain.chainId" in error.message
     assert "chain 5" in error.message
+    assert "typed_data_chain" in error.message
 
 
-async def test_a_chain_that_is_only_assumed_forbids_none(rpc: RpcClient) -> None:
-    assert await rpc.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(1))
-
-
-async def test_a_wallet_without_a_chain_signs_for_any(tmp_path: Path) -> None:
-    async with running_server(tmp_path / "data", private_keys=COW_KEY) as server:
+async def test_by_that_setting_a_wallet_that_does_not_know_its_chain_signs_for_none(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"private_keys": COW_KEY, "typed_data_chain": "own"}
+    async with running_server(tmp_path / "data", **settings) as server:
         rpc = RpcClient(server)
 
-        assert (await rpc.error("eth_chainId")).code == 4900
-        assert await rpc.call("eth_signTypedData", COW, for_chain(7))
+        assert (await rpc.error("eth_signTypedData", COW, for_chain(7))).code == 4900
+        assert await rpc.call("eth_signTypedData", COW, for_chain(None))
+
+
+async def test_a_chain_that_is_not_signed_is_no_other_chain(own: RpcClient) -> None:
+    document = for_chain(None)
+    document["domain"]["chainId"] = 1
+
+    signature = await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, document)
+
+    assert signature == await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(None))
 
 
 async def test_by_a_setting_typed_data_is_signed_as_a_message(tmp_path: Path) -> None:

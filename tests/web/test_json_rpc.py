@@ -45,15 +45,49 @@ def unreadable(body: bytes) -> Unreadable:
     "text",
     [
         *("0", "1", "-7", "9007199254740993", "18446744073709551616", "1" * 300),
-        *("1.5", "-0.5", "1e+300"),
+        *("1.5", "-0.5", "1e+300", "1e2", "1E2", "1.0", "100.00", "-0", "-0.0", "0", "0e1", "1E-7"),
+        *("123456789.123456789123456789", "1e-400", "1E400", "-1e400", "9" * 400, "9" * 5_000),
         *("null", '""', '"1"', '"é"', '"\\\\"', '"\\u0000"'),
     ],
 )
 def test_an_id_comes_back_as_it_was_sent(text: str) -> None:
-    request = read_requests(f'{{"jsonrpc":"2.0","id":{text},"method":"m"}}'.encode())
+    params = '["\\"id\\": 1e9", {"id": 2e9, "{": "}"}, "id"]'
+    member = f'"jsonrpc":"2.0", "id" :\t{text},"method":"m","params":{params}'
 
-    assert isinstance(request, Call)
-    assert request.id_text == text.encode()
+    alone = read_requests(f" {{{member}}} ".encode())
+    compact = read_requests(f'{{"jsonrpc":"2.0","id":{text},"method":"m"}}'.encode())
+    batch = read_requests(
+        f'\n[{{{member}}}, 7, [{{"id":1e1}}, 1e1], {{"method": "m"}},\n{{{member}}}]'.encode()
+    )
+
+    assert isinstance(batch, list)
+    assert [each.id_text for each in batch] == [text.encode(), b"null", b"null", b"null", text.encode()]
+    for each in (alone, batch[0], batch[-1]):
+        assert isinstance(each, Call)
+        assert (each.id_text, each.params) == (text.encode(), json.loads(params))
+    assert isinstance(compact, Call)
+    assert compact.id_text == text.encode()
+
+
+@pytest.mark.parametrize(
+    "body", [b'"\\"' * 100_000, b'{"id":1e400,' + b'"\\"' * 100_000, b'{"id":1e400,"' * 50_000]
+)
+def test_ids_in_what_is_no_json_are_looked_for_in_no_time(body: bytes) -> None:
+    assert unreadable(body).error.code in (PARSE_ERROR, INVALID_REQUEST)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":1e400,"method":"m","params":[1e400]}',
+        b'{"jsonrpc":"2.0","id":1e400,"method":"m","params":[NaN]}',
+        b'{"jsonrpc":"2.0","id":1e400.5,"method":"m"}',
+        b'{"jsonrpc":"2.0","id":1e400,"method":"m"}}',
+        b'{"jsonrpc":"2.0","id":01e400,"method":"m"}',
+    ],
+)
+def test_elsewhere_than_in_an_id_a_number_must_be_one_that_a_float_can_hold(body: bytes) -> None:
+    assert unreadable(body).error.code == PARSE_ERROR
 
 
 @given(
@@ -127,7 +161,7 @@ def test_what_is_no_request_is_told_what_is_wrong(body: bytes, id_text: bytes, p
         (b'{"id":NaN}', "not JSON"),
         (b'{"id":"\\ud800"}', "not JSON"),
         (b'{"id":"\xff"}', "not JSON"),
-        (b'{"id":' + b"9" * 400 + b"}", "JSON"),
+        (b'{"n":' + b"9" * 400 + b"}", "JSON"),
     ],
 )
 def test_what_is_no_json_is_a_parse_error(body: bytes, reason: str) -> None:

@@ -21,7 +21,8 @@ GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 _LIFETIME_SECONDS = 3_600
 _RENEWED_BEFORE_SECONDS = 300
-_PAUSE_MS = 10_000
+_SECOND_US = 1_000_000
+_PAUSE_US = 10 * _SECOND_US
 # RFC 6749, 5.2, and what Google adds. Each says that the credentials will not do, now or later.
 _CREDENTIAL_ERRORS = frozenset(
     {
@@ -43,11 +44,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessToken:
-    """A bearer token, and until when it serves."""
+    """A bearer token, and until when it serves, in time elapsed."""
 
     text: str = field(repr=False)
-    renew_at_ms: int
-    expires_at_ms: int
+    renew_at_us: int
+    expires_at_us: int
 
 
 class AccessTokens:
@@ -62,7 +63,7 @@ class AccessTokens:
         self._clock = clock
         self._token: AccessToken | None = None
         self._renewal: asyncio.Task[AccessToken | Outcome] | None = None
-        self._pause_until_ms = 0
+        self._pause_until_us = 0
 
     async def close(self) -> None:
         """Give up a renewal that is under way."""
@@ -76,10 +77,10 @@ class AccessTokens:
         In its last minutes a token still serves while the next one is fetched beside it; so a token endpoint
         that fails for some minutes delays nobody.
         """
-        token, now_ms = self._token, self._clock.now_ms()
-        if token is None or now_ms >= token.expires_at_ms:
+        token, elapsed_us = self._token, self._clock.elapsed_us()
+        if token is None or elapsed_us >= token.expires_at_us:
             return await _result(self._renewed())
-        if now_ms >= token.renew_at_ms and now_ms >= self._pause_until_ms:
+        if elapsed_us >= token.renew_at_us and elapsed_us >= self._pause_until_us:
             self._renewed()
         return token
 
@@ -97,7 +98,7 @@ class AccessTokens:
     async def _renew(self) -> AccessToken | Outcome:
         token = await self._fetch()
         if isinstance(token, Outcome):
-            self._pause_until_ms = self._clock.now_ms() + _PAUSE_MS
+            self._pause_until_us = self._clock.elapsed_us() + _PAUSE_US
             log.warning("access_token_refused", reason=token.reason)
         else:
             self._token = token
@@ -107,7 +108,8 @@ class AccessTokens:
         form = {"grant_type": GRANT_TYPE, "assertion": self._assertion()}
         try:
             async with self._session.post(self._endpoint, data=form, allow_redirects=False) as response:
-                return _granted(await read_answer(response, self._clock.now_ms()), self._clock.now_ms())
+                answer = await read_answer(response, self._clock.now_ms())
+            return _granted(answer, self._clock.elapsed_us())
         except Exception as error:  # whatever it is, it waits for the next attempt
             return Outcome(Verdict.FAILED, f"no access token: {failure(error)}"[:200])
 
@@ -133,12 +135,13 @@ async def _result(renewal: asyncio.Task[AccessToken | Outcome]) -> AccessToken |
     return Outcome(Verdict.FAILED, "the provider was closed") if renewal.cancelled() else renewal.result()
 
 
-def _granted(answer: ServiceAnswer, now_ms: int) -> AccessToken | Outcome:
+def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
     text = answer.document.get("access_token")
     if answer.taken and isinstance(text, str) and text.isascii() and text.isprintable() and text:
         lifetime = _lifetime_seconds(answer.document.get("expires_in"))
         early = min(_RENEWED_BEFORE_SECONDS, lifetime / 2)
-        return AccessToken(text, now_ms + round((lifetime - early) * 1_000), now_ms + lifetime * 1_000)
+        renew_at_us = elapsed_us + round((lifetime - early) * _SECOND_US)
+        return AccessToken(text, renew_at_us, elapsed_us + lifetime * _SECOND_US)
     error = answer.document.get("error")
     if isinstance(error, str) and error in _CREDENTIAL_ERRORS and 400 <= answer.status < 500:
         reason = f"Google refuses the service account: {error}{_HINTS.get(error, '')}"

@@ -8,11 +8,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from bridge_server.ethereum.hex_data import HexError, data_of
+from bridge_server.ethereum.hex_data import HexError, data_of, quantity_of
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.raw_transactions import RawTransactionError, read_raw_transaction
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.ethereum.typed_data import TypedDataError, read_typed_data
+from bridge_server.ethereum.typed_data_signed import signed_part
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.wallet.explaining.transaction_text import (
     Line,
@@ -22,6 +23,9 @@ from bridge_server.wallet.explaining.transaction_text import (
 )
 from bridge_server.wallet.explaining.typed_data_text import domain_lines, message_lines, permits
 from bridge_server.wallet.explaining.visible_text import folded, visible
+
+WALLET_CHAIN_ID = "walletChainId"
+"""Beside the members of typed data: the chain that the wallet was on when it was asked."""
 
 _COLUMNS = 67  # beside the labels, on a terminal of 80; a hash has 66
 _MAX_LINES = 2_000
@@ -37,8 +41,9 @@ def explain(method: str, subject: bytes, account: str | None = None) -> list[Lin
     """Labels and texts, each of one line without anything unseen in it. Raises nothing.
 
     `subject` is the JSON text of what would be signed: of a message the DATA, alone or as the member
-    `message` of an object; of typed data the object or its JSON string; of a transaction the object with
-    what was filled in; of a signed transaction the DATA. The account is the one that would sign.
+    `message` of an object; of typed data the object or its JSON string, with the wallet's chain beside it as
+    `walletChainId`; of a transaction the object with what was filled in; of a signed transaction the DATA.
+    The account is the one that would sign.
     """
     return _folded(_explained(method, subject, account))
 
@@ -123,13 +128,28 @@ def _explain_typed_data(value: Any) -> list[Line]:
         typed_data = read_typed_data(document)
     except TypedDataError as error:
         raise _NotUnderstoodError(str(error)) from None
+    signed = signed_part(document)
     return [
         ("does", f"sign {visible(typed_data.primary_type)}"),
-        *(("WARNING", f"whoever has the signature: {permit}") for permit in permits(document)),
-        *_rows("domain", domain_lines(document)),
-        *_rows("message", message_lines(document)),
+        *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
+        *(("WARNING", f"whoever has the signature: {permit}") for permit in permits(signed)),
+        *_rows("domain", domain_lines(signed)),
+        *_rows("message", message_lines(signed)),
         ("EIP-712", f"0x{typed_data.digest.hex()}"),
     ]
+
+
+def _chain(meant: int | None, wallets: object) -> list[Line]:
+    """The chain that a signature is for, and whether that is the wallet's."""
+    if meant is None:
+        return []
+    try:
+        own = quantity_of(wallets)
+    except HexError:
+        return [("WARNING", f"it is for chain {meant}, and which chain the wallet is on was not known")]
+    if meant != own:
+        return [("WARNING", f"it is for chain {meant}, and the wallet is on chain {own}")]
+    return [("chain", f"{meant}, which is the wallet's")]
 
 
 def _explain_transaction(value: Any) -> list[Line]:

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.ethereum.typed_data_types import DOMAIN_TYPE, StructTypes, domain_type_of, read_types
+from bridge_server.ethereum.typed_data_types import DOMAIN_TYPE, StructTypes, read_types
 from bridge_server.wallet.explaining.amounts import instant, is_unlimited
 from bridge_server.wallet.explaining.visible_text import visible
 
 Document: TypeAlias = Mapping[str, Any]
-"""Typed data as JSON, which `read_typed_data` has understood."""
+"""The signed part of typed data, as JSON."""
 
 _INDENT = "  "
 _TIMES = {"deadline", "sigDeadline", "expiry", "expiration", "validTo", "validAfter", "validBefore"}
@@ -19,11 +19,7 @@ _TIMES |= {"startTime", "endTime"}
 
 def domain_lines(document: Document) -> list[str]:
     """The domain as a tree, a line for each member."""
-    domain = document["domain"]
-    types = read_types(document["types"])
-    if DOMAIN_TYPE not in types:
-        types = {**types, DOMAIN_TYPE: domain_type_of(domain)}
-    return list(_members(types, DOMAIN_TYPE, domain, ""))
+    return list(_members(read_types(document["types"]), DOMAIN_TYPE, document["domain"], ""))
 
 
 def message_lines(document: Document) -> list[str]:
@@ -39,7 +35,7 @@ def permits(document: Document) -> list[str]:
 
     Those are EIP-2612's, the one of DAI, and those of Permit2, for one token or several.
     """
-    message = document.get("message") or {}
+    message = document["message"]
     if "permit" not in document["primaryType"].lower() or not isinstance(message.get("spender"), str):
         return []
     parts = message.get("details", message.get("permitted", message))

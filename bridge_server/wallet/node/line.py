@@ -2,9 +2,13 @@
 
 Whoever signs or sends uses a line: one connection at a time, on which the first thing asked is the chain.
 What only reads may use any, and before one is opened, a line is asked for the chain.
+
+Where every connection is closed after one answer, as by a proxy that speaks HTTP/1.0, the chain is asked for
+on one connection, and again on the next, at once, together with what is asked for.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 
 import aiohttp
@@ -24,11 +28,18 @@ _ATTEMPTS = 3
 _LIMIT_EXCEEDED = -32005
 _TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
 
+# How a connection that was there broke, while the request was written or the answer read.
+_BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError, BrokenPipeError)
+
 CHAIN_ID = RpcCall("eth_chainId", [])
 
 
 class BrokenOffError(NoNodeError):
     """The connection was closed before an answer: the node may or may not have taken the request."""
+
+
+class _ClosedAtOnceError(BrokenOffError):
+    """The same on a connection that had one answer before."""
 
 
 class _NotOpenError(Exception):
@@ -76,7 +87,9 @@ class Endpoint:
                 self._url, data=body, headers=self._headers, allow_redirects=False
             ) as response:
                 return response.status, await _read(response)
-        except (aiohttp.ServerDisconnectedError, ConnectionResetError, BrokenPipeError) as error:
+        except aiohttp.ClientConnectorError as error:
+            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
+        except _BROKEN_OFF as error:
             raise BrokenOffError(f"The node cannot be reached: {failure(error)}.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
@@ -97,7 +110,8 @@ class NodeLine:
     """One connection at a time, for one user at a time.
 
     `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;
-    what it raises is raised, and nothing else is asked. Then `on_opened` is called.
+    what it raises is raised, and nothing else is asked. Then `on_opened` is called, but not for each of the
+    connections to a node that closes every one.
     """
 
     def __init__(
@@ -108,6 +122,7 @@ class NodeLine:
         self._on_opened = on_opened
         self._session = endpoint.session(1, self._on_opening)
         self._may_open = False
+        self._closes_all = False  # the node, each connection after one answer
 
     async def close(self) -> None:
         """Close the connection."""
@@ -118,26 +133,23 @@ class NodeLine:
 
         Raises NoNodeError; what `check_chain` raises, and no node has seen the calls.
         """
-        body = write_calls(calls)
         broken_off: BrokenOffError | None = None
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await self._ask(body, len(calls))
-            except _NotOpenError:
-                try:
+                if isinstance(broken_off, _ClosedAtOnceError):
                     await self._open()
-                except WrongChainError:
-                    if broken_off is None:
-                        raise
-                    raise broken_off from None  # whoever was asked then may have taken them
+                    await self._leave_connection()  # it may be closed already, and that not seen yet
+                    return await self._ask_anew(calls)
+                return await self._ask_once(calls)
+            except WrongChainError:
+                if broken_off is None:
+                    raise
+                raise broken_off from None  # whoever was asked then may have taken them
             except BrokenOffError as error:  # by a node that closed what it took for idle, as a rule
                 if attempt == _ATTEMPTS:
                     raise
                 broken_off = error
-        raise NoNodeError(
-            "The node closes every connection after one answer: the wallet sends only where it has asked for "
-            "the chain."
-        )
+        raise AssertionError("unreachable")
 
     async def check_again(self) -> None:
         """Ask for the chain, on the connection that is open if there is one."""
@@ -145,18 +157,69 @@ class NodeLine:
             await self._check()
         except (_NotOpenError, BrokenOffError):
             await self._open()
+        else:
+            self._closes_all = False
 
     async def _on_opening(self) -> None:
         if not self._may_open:
             raise _NotOpenError
 
     async def _open(self) -> None:
+        closes_all, self._closes_all = self._closes_all, False
         self._may_open = True
         try:
             await self._check()
         finally:
             self._may_open = False
-        self._on_opened()
+        self._closes_all = closes_all
+        if not closes_all:
+            self._on_opened()
+
+    async def _ask_once(self, calls: Sequence[RpcCall]) -> list[Answer]:
+        body = write_calls(calls)
+        with suppress(_NotOpenError):
+            answers = await self._ask(body, len(calls))
+            self._closes_all = False
+            return answers
+        await self._open()
+        try:
+            return await self._ask(body, len(calls))
+        except _NotOpenError:
+            return await self._ask_anew(calls)
+        except BrokenOffError as error:
+            raise _ClosedAtOnceError(error.detail) from error
+
+    async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
+        """Ask on a new connection where a former one, closed by now, has just told the chain.
+
+        The same batch asks for the chain again: who answers may be another node. Where batches are refused,
+        the calls go without that.
+        """
+        self._closes_all, self._may_open = False, True
+        try:
+            answers = await self._ask_with_chain(calls)
+            if answers is None:
+                answers = await self._ask(write_calls(calls), len(calls))
+        finally:
+            self._may_open = False
+        self._closes_all = True
+        return answers
+
+    async def _ask_with_chain(self, calls: Sequence[RpcCall]) -> list[Answer] | None:
+        """None when no batch is answered."""
+        try:
+            chain, *answers = await self._ask(write_calls([CHAIN_ID, *calls]), 1 + len(calls))
+        except NoNodeError as error:
+            if isinstance(error.__cause__, aiohttp.ClientError | OSError):
+                raise
+            return None
+        if isinstance(chain, NodeError):
+            return None
+        try:
+            self._check_chain(chain)
+        except WrongChainError as error:
+            raise BrokenOffError(f"It may have been taken on another chain: {error.detail}") from error
+        return answers
 
     async def _check(self) -> None:
         """Ask for the chain. A connection on which it is not told, or is another, is not used again."""
@@ -166,9 +229,12 @@ class NodeLine:
         except (_NotOpenError, BrokenOffError):
             raise  # there is no connection
         except BaseException:
-            before, self._session = self._session, self._endpoint.session(1, self._on_opening)
-            await before.close()
+            await self._leave_connection()
             raise
+
+    async def _leave_connection(self) -> None:
+        before, self._session = self._session, self._endpoint.session(1, self._on_opening)
+        await before.close()
 
     async def _ask(self, body: bytes, count: int) -> list[Answer]:
         try:

@@ -20,10 +20,10 @@ from bridge_server.wallet.transactions.dispatching import Dispatching
 from bridge_server.wallet.transactions.sending import Sending
 
 _TICK_SECONDS = 1.0
-_FIRST_CHECK_MS = 100
-_LONGEST_FIRST_CHECK_MS = 1_000
-_SECOND_CHECK_MS = 500
-_LATEST_CHECK_MS = 60_000
+_FIRST_CHECK_US = 100_000
+_LONGEST_FIRST_CHECK_US = 1_000_000
+_SECOND_CHECK_US = 500_000
+_LATEST_CHECK_US = 60_000_000
 _LOOK_AGAIN_MS = 60_000
 _NEVER_MS = 2**62
 
@@ -62,13 +62,13 @@ class Broadcaster:
         self._node = node
         self._turns = turns
         self._clock = clock
-        self._due_at_ms = 0
-        self._check_at_ms = 0
-        self._check_after_ms = _SECOND_CHECK_MS
+        self._due_at_ms = 0  # by the clock on the wall, as the rows have it
+        self._check_at_us = 0  # of time elapsed
+        self._check_after_us = _SECOND_CHECK_US
         self._is_woken = False
         self._waiting: dict[TransactionId, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
-        self._first_check_ms = _FIRST_CHECK_MS
+        self._first_check_us = _FIRST_CHECK_US
         self._told_mined: set[str] = set()
         self._is_told = asyncio.Event()
         signals.listen(self._on_touch)
@@ -108,7 +108,7 @@ class Broadcaster:
 
     async def _rest(self) -> None:
         """Until the next check, at most a second, or until something is told."""
-        seconds = (self._check_at_ms - self._clock.now_ms()) / 1_000
+        seconds = (self._check_at_us - self._clock.elapsed_us()) / 1_000_000
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds if 0 < seconds < _TICK_SECONDS else _TICK_SECONDS):
                 await self._is_told.wait()
@@ -133,20 +133,19 @@ class Broadcaster:
             self._due_at_ms = min(self._due_at_ms, next_due_at_ms)
 
     async def _check(self, is_woken: bool) -> None:
-        now_ms = self._clock.now_ms()
-        if now_ms >= self._check_at_ms:
-            self._check_at_ms = now_ms + self._check_after_ms
-            self._check_after_ms = min(2 * self._check_after_ms, _LATEST_CHECK_MS)
+        began_us = self._clock.elapsed_us()
+        if began_us >= self._check_at_us:
+            self._check_at_us = began_us + self._check_after_us
+            self._check_after_us = min(2 * self._check_after_us, _LATEST_CHECK_US)
         elif not is_woken:
             return
-        began = self._node.now()
         try:
             await self._confirming.check()
         except (NoNodeError, WrongChainError) as error:
             self._is_woken = False
             log.warning("node_not_asked", reason=error.detail)
-        took_ms = int(1_000 * (self._node.now() - began))
-        self._first_check_ms = max(_FIRST_CHECK_MS, min(_SHARE * took_ms, _LONGEST_FIRST_CHECK_MS))
+        took_us = self._clock.elapsed_us() - began_us
+        self._first_check_us = max(_FIRST_CHECK_US, min(_SHARE * took_us, _LONGEST_FIRST_CHECK_US))
 
     async def _send_owed(self, sender: Address) -> None:
         try:
@@ -199,8 +198,8 @@ class Broadcaster:
         if key[0] == "transactions":
             due_at_ms = int(key[1])
             self._due_at_ms = min(self._due_at_ms, due_at_ms)
-            self._check_at_ms = min(self._check_at_ms, self._clock.now_ms() + self._first_check_ms)
-            self._check_after_ms = _SECOND_CHECK_MS
+            self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
+            self._check_after_us = _SECOND_CHECK_US
             self._confirming.expect_blocks()
             self._is_told.set()
         elif key[0] == "postponed":

@@ -31,10 +31,18 @@ class TransactionSigning:
         def sign(nonce: int) -> SignedTransaction:
             transaction = filled.transaction(nonce)
             raw, transaction_hash, signed_hash = sign_transaction(transaction, key)
-            now_ms = self._clock.now_ms()
+            signed = SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
             self._audit.append(
-                AuditEntry(now_ms, method, filled.sender, hex_of(signed_hash), caller, approval_id)
+                AuditEntry(
+                    self._clock.now_ms(),
+                    method,
+                    filled.sender,
+                    hex_of(signed_hash),
+                    caller,
+                    approval_id,
+                    signed.transaction_hash,
+                )
             )
-            return SignedTransaction(transaction.chain_id, nonce, hex_of(transaction_hash), hex_of(raw))
+            return signed
 
         return sign

@@ -1,0 +1,64 @@
+"""Who was kept from the wallet, and what to do about it: lines for the log, and not too many."""
+
+from collections import Counter
+
+import structlog
+from aiohttp import web
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import BridgeError, NotAuthenticatedError
+from bridge_server.web.client_address import ClientAddresses
+
+_WINDOW_US = 60_000_000
+_MOST_LINES = 20
+"""In a window: whoever wants to fill the log sends another Origin with every request."""
+
+_OTHERS = ("", "")
+_NOT_AUTHENTICATED = (
+    "The bearer token is missing or wrong: send what is rpc_token in the settings of this server."
+)
+
+log = structlog.get_logger()
+
+
+class TurnedAway:
+    """Writes a line for each reason and client, at most once a minute, which counts those without a line."""
+
+    def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
+        self._addresses = addresses
+        self._clock = clock
+        self._until_us = 0
+        self._told: set[tuple[str, str]] = set()
+        self._untold: Counter[tuple[str, str]] = Counter()
+        self._untold_before: Counter[tuple[str, str]] = Counter()
+
+    def note(self, request: web.Request, error: BridgeError) -> None:
+        """A request was refused with this error, which tells the cure."""
+        reason = _NOT_AUTHENTICATED if isinstance(error, NotAuthenticatedError) else error.detail
+        key = (reason, self._addresses.client(request))
+        self._begin_window()
+        if key in self._told:
+            self._untold[key] += 1
+        elif len(self._told) >= _MOST_LINES:
+            self._untold[_OTHERS] += 1
+        else:
+            self._told.add(key)
+            self._write(key)
+
+    def _begin_window(self) -> None:
+        elapsed_us = self._clock.elapsed_us()
+        if elapsed_us >= self._until_us:
+            self._until_us = elapsed_us + _WINDOW_US
+            self._untold, self._untold_before = Counter(), self._untold
+            self._told.clear()
+
+    def _write(self, key: tuple[str, str]) -> None:
+        reason, client = key
+        others = self._untold_before.pop(_OTHERS, 0)
+        log.warning(
+            "rpc_refused",
+            reason=reason,
+            client=client,
+            times=1 + self._untold_before.pop(key, 0),
+            **({"others": others} if others else {}),
+        )

@@ -1,0 +1,38 @@
+"""Whose web pages may call an endpoint: those of origins that are named, and of others by a rule."""
+
+import re
+from collections.abc import Callable, Iterable
+
+# The addresses and the name that browsers take for the machine that they run on.
+_LOOPBACK = re.compile(r"https?://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.ASCII)
+
+
+class AllowedOrigins:
+    """Holds an origin if it is named, or if the rule admits it at that moment."""
+
+    def __init__(self, named: Iterable[str] = (), admits: Callable[[str], bool] | None = None) -> None:
+        self._named = frozenset(named)
+        self._admits = admits
+
+    def __contains__(self, origin: object) -> bool:
+        if origin in self._named:
+            return True
+        return self._admits is not None and isinstance(origin, str) and self._admits(origin)
+
+    def __bool__(self) -> bool:
+        """Whether it may hold any at all."""
+        return bool(self._named) or self._admits is not None
+
+
+NONE = AllowedOrigins()
+
+
+def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
+    """Holds what one of them holds."""
+    each = [origins for origins in many if origins]
+    return AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each)) if each else NONE
+
+
+def is_loopback_origin(origin: str) -> bool:
+    """Whether a page of this origin comes from the machine that its browser runs on, at whatever port."""
+    return _LOOPBACK.fullmatch(origin) is not None
