@@ -10,6 +10,7 @@ import click
 import orjson
 
 from bridge_server.cli.files import replacing
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.running_wallet import call_wallet, server_url
@@ -50,7 +51,7 @@ def _read_address(context: click.Context, parameter: click.Parameter, value: str
 _address_argument = click.argument("address", callback=_read_address)
 
 
-@click.group("account")
+@click.group("account", cls=Group)
 def account_group() -> None:
     """Look after the wallet's accounts, while the server runs or not.
 

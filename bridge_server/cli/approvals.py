@@ -8,6 +8,7 @@ from typing import TypeVar
 import click
 import orjson
 
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
@@ -25,7 +26,7 @@ _LEAST_OF_AN_ID = 4
 Result = TypeVar("Result")
 
 
-@click.group("approvals")
+@click.group("approvals", cls=Group)
 def approvals_group() -> None:
     """Decide what the wallet signs, on a server with approve = "queue".
 

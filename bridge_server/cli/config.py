@@ -7,17 +7,18 @@ import click
 import orjson
 from pydantic import SecretStr
 
+from bridge_server.cli.groups import Group
+from bridge_server.cli.json_option import json_option
 from bridge_server.cli.options import (
     config_option,
     data_dir_option,
-    json_option,
     loaded_settings,
     set_option,
 )
 from bridge_server.settings import NOT_SET
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def config_group() -> None:
     """Look at the settings."""
 

@@ -3,13 +3,14 @@
 import click
 
 from bridge_server.admin import wire
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.operations import Operations
 from bridge_server.projects.device_states import DeviceState
 
 
-@click.group("device")
+@click.group("device", cls=Group)
 def device_group() -> None:
     """Look at the devices that accounts have registered."""
 

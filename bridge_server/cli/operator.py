@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from bridge_server.cli.json_option import json_option
 from bridge_server.cli.options import (
     CommandError,
     config_option,
     data_dir_option,
-    json_option,
     loaded_settings,
 )
 from bridge_server.kernel.errors import BridgeError, InvalidInputError

@@ -19,7 +19,6 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
     help="Any setting, spelled as in the environment; may be repeated. Not for secrets: other users see it.",
 )  # fmt: skip
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class CommandError(click.ClickException):

@@ -8,6 +8,7 @@ import click
 
 from bridge_server.admin import wire
 from bridge_server.admin.analytics import Report, asked_period, report_of
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.project_type import type_group
@@ -21,7 +22,7 @@ _SHOWN_ONCE = "It is not shown again: keep it where the app's backend finds it."
 project_argument = click.argument("project_id", metavar="PROJECT")
 
 
-@click.group("project")
+@click.group("project", cls=Group)
 def project_group() -> None:
     """Manage the projects that publish notifications, while the server runs or not.
 

@@ -3,6 +3,7 @@
 import click
 
 from bridge_server.admin import wire
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.kernel.instants import rfc3339
 
@@ -10,7 +11,7 @@ _project_argument = click.argument("project_id", metavar="PROJECT")
 _type_argument = click.argument("type_id", metavar="TYPE")
 
 
-@click.group("type")
+@click.group("type", cls=Group)
 def type_group() -> None:
     """Manage the notification types of a project, which accounts subscribe to."""
 

@@ -14,6 +14,7 @@ import orjson
 
 from bridge_server.admin.wire import read_account, subscription_fields
 from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
@@ -31,7 +32,7 @@ _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, 
 _file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
 
 
-@click.group("subscriber")
+@click.group("subscriber", cls=Group)
 def subscriber_group() -> None:
     """Manage who is subscribed to a project, while the server runs or not."""
 
