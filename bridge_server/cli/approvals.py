@@ -9,7 +9,7 @@ import click
 import orjson
 
 from bridge_server.cli.groups import Group
-from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
@@ -43,10 +43,9 @@ def list_command(operator: Operator) -> None:
         return await opened.approvals.pending(opened.clock.now_ms())
 
     waiting = _run(operator, pending)
-    rows = [_HEADER, *map(_row, waiting)]
     operator.tell(
         {"approvals": [_fields(approval) for approval in waiting]},
-        columns(rows) if waiting else ["nothing waits to be approved"],
+        table(_HEADER, [_row(approval) for approval in waiting], "nothing waits to be approved"),
     )
 
 

@@ -100,6 +100,11 @@ def one_line(error: BridgeError) -> str:
     return error.detail
 
 
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], when_empty: str) -> list[str]:
+    """The rows under their header, or a sentence when there are none."""
+    return columns([header, *rows]) if rows else [when_empty]
+
+
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """The rows as lines with aligned columns; those numbered in `right` end alike, the others begin alike."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -56,7 +56,9 @@ def list_command(operator: Operator, project_id: str) -> None:
         rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
         return "".join(f"{line}\n" for line in columns(rows)).encode()
 
-    _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+    written = _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+    if not written and not operator.as_json:
+        click.echo("nobody is subscribed to this project")
 
 
 @subscriber_group.command("add")

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from Crypto.PublicKey import ECC
 
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.testing.http2_server import Http2ServerConnection, ServerStream
@@ -80,7 +79,7 @@ class ApnsService:
         self.most_at_once = 0
         self.port = 0
         self._clock = clock
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._key = ECC.generate(curve="P-256")
         self._updated_at: int | None = None
 
     @property
@@ -91,9 +90,7 @@ class ApnsService:
     @property
     def key(self) -> str:
         """The text of the .p8 file whose tokens it takes."""
-        return self._key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ).decode()
+        return f"{self._key.export_key(format='PEM', use_pkcs8=True)!s}\n"
 
     def accept(self) -> Http2ServerConnection:
         """The protocol of a new connection."""
