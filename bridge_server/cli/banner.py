@@ -18,6 +18,7 @@ from bridge_server.wallet_parts import known_chain_id
 _EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - they are only recognised here
 _FAR_AWAY = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses for documentation: nobody is there, and the machine's way to the world leads to them."""
+_ANY_PORT = 9
 
 
 def banner(url: str, settings: Settings) -> str:
@@ -65,12 +66,14 @@ def _url_for_others(url: str, host: str) -> str:
     if host not in _EVERY_ADDRESS:
         return url
     port = urlsplit(url).port or 0
-    return url_of(_own_address(socket.AF_INET6 if ":" in host else socket.AF_INET), port)
+    families = (socket.AF_INET6, socket.AF_INET) if ":" in host else (socket.AF_INET,)
+    addresses = filter(None, map(_own_address, families))
+    return url_of(next(addresses, socket.gethostname()), port)
 
 
-def _own_address(family: socket.AddressFamily) -> str:
-    """The address that this machine's packets come from; its name when it has no way out. Nothing is sent."""
+def _own_address(family: socket.AddressFamily) -> str | None:
+    """The address that this machine's packets come from; None where none can leave it. Nothing is sent."""
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((_FAR_AWAY[family], 9))
+        probe.connect((_FAR_AWAY[family], _ANY_PORT))
         return str(probe.getsockname()[0])
-    return socket.gethostname()
+    return None
