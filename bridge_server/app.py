@@ -6,6 +6,7 @@
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -19,10 +20,10 @@ from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.live import LiveSettings
 from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
 from bridge_server.parts import Parts
-from bridge_server.projects.projects import account_limit
 from bridge_server.pubsub.handlers import PubSubHandlers
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
@@ -40,10 +41,9 @@ from bridge_server.wallet.routes import wallet_routes
 from bridge_server.wallet.turned_away import TurnedAway
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.application import build_application
-from bridge_server.web.bearer import one_token
 from bridge_server.web.gateway import Gateway, Reporting
 from bridge_server.web.health import health_routes
-from bridge_server.web.metrics import metrics_handler
+from bridge_server.web.metrics import for_bearer, metrics_handler
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.routes import Handler, Route
 
@@ -54,6 +54,7 @@ class BuiltApp:
 
     application: web.Application
     metrics: Handler
+    live: LiveSettings
 
 
 def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
@@ -61,8 +62,15 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     parts = Parts(settings, clock or SystemClock(), ids or IdMaker())
     metrics = metrics_handler(parts.figures, parts.gauges)
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
+    parts.live.follow(partial(_take_longest_wait, reporting))
     gateway = Gateway(
-        RequestIds(os.urandom), parts.addresses, parts.quotas, parts.save_quotas, parts.figures, reporting
+        RequestIds(os.urandom),
+        parts.addresses,
+        parts.quotas,
+        parts.save_quotas,
+        parts.figures,
+        parts.refusals,
+        reporting,
     )
     application = build_application(_routes(parts, metrics), gateway)
     for resource in RESOURCES:
@@ -71,17 +79,18 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
     application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
-    return BuiltApp(application, metrics)
+    return BuiltApp(application, _metrics_alone(parts, metrics), parts.live)
 
 
 def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
-    settings = parts.settings
-    every_request = per_second("requests", settings.requests_per_second, settings.requests_burst)
+    settings, live = parts.settings, parts.live
+    every_request = live.held(_every_request)
     rows = _relay_rows(parts, PLAIN, every_request) + _relay_rows(parts, V07, every_request)
     pubsub = PubSubHandlers(parts.pubsub, parts.addresses.bucket_key, settings.message_limit)
     rows += pubsub_routes(pubsub, every_request)
     rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
     inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
+    live.follow(partial(_take_longest_wait, inbox))
     rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
     push = PushHandlers(
         parts.push_server, parts.push_channels.addresses, settings.public_url, settings.allow_private_webhooks
@@ -90,42 +99,66 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
         push,
         settings.push_body_limit,
         every_request,
-        new_clients=per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst),
+        new_clients=live.held(_new_clients),
     )
     rows += _wallet_rows(parts)
     rows += health_routes(parts.check_work, parts.troubles)
-    if settings.admin_token is not None:
-        limit = account_limit(settings.account_rate_per_hour, settings.account_burst)
-        admin = AdminHandlers(parts.projects, parts.subscriptions, parts.device_states, limit, parts.clock)
-        bearer = one_token(settings.admin_token.get_secret_value())
-        rows += admin_routes(admin, bearer, settings.notify_body_limit)
-    if settings.metrics_token is not None:
-        bearer = one_token(settings.metrics_token.get_secret_value())
-        rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=bearer),)
+    admin_token, metrics_token = live.token("admin_token"), live.token("metrics_token")
+    if admin_token is not None:
+        admin = AdminHandlers(
+            parts.projects, parts.subscriptions, parts.device_states, parts.account_limit, parts.clock
+        )
+        rows += admin_routes(admin, admin_token, settings.notify_body_limit)
+    if metrics_token is not None:
+        rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=metrics_token),)
     return rows
+
+
+def _metrics_alone(parts: Parts, metrics: Handler) -> Handler:
+    """The metrics on a port of their own, which asks for the token where others can reach it."""
+    token = parts.live.token("metrics_token") if parts.settings.metrics_are_guarded else None
+    return metrics if token is None else for_bearer(metrics, token)
 
 
 def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:
     settings = parts.settings
+    handlers = RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait)
+    parts.live.follow(partial(_take_longest_wait, handlers))
     return relay_routes(
-        RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait),
+        handlers,
         dialect,
         body_limit_bytes=settings.relay_body_limit,
         every_request=every_request,
-        new_sessions=per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst),
+        new_sessions=parts.live.held(_new_sessions),
     )
+
+
+def _take_longest_wait(holder: RelayHandlers | InboxHandlers | Reporting, settings: Settings) -> None:
+    holder.longest_wait_seconds = settings.max_wait
+
+
+def _every_request(settings: Settings) -> Limit:
+    return per_second("requests", settings.requests_per_second, settings.requests_burst)
+
+
+def _new_sessions(settings: Settings) -> Limit:
+    return per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst)
+
+
+def _new_clients(settings: Settings) -> Limit:
+    return per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst)
 
 
 def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
     settings = parts.settings
-    token, origins = settings.rpc_token, _wallet_origins(parts)
+    token, origins = parts.live.token("rpc_token"), _wallet_origins(parts)
     own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
     access = Access(parts.addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
     return wallet_routes(
         WalletHandlers(parts.wallet.calls, parts.addresses),
         settings.rpc_body_limit,
         access.check,
-        None if token is None else one_token(token.get_secret_value()),
+        token,
         origins,
         TurnedAway(parts.addresses, parts.clock).note,
     )

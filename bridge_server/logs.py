@@ -38,6 +38,11 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     logging.getLogger("hpack").setLevel(logging.INFO)  # below, it tells requests, and so device tokens
 
 
+def set_log_level(level: str) -> None:
+    """Log from this level on."""
+    logging.getLogger().setLevel(level.upper())
+
+
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Replace values whose names say that they are nobody's business."""
     for name in event:

@@ -2,6 +2,8 @@
 
 import os
 
+from pydantic import SecretStr
+
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.handlers import InboxServices
@@ -16,7 +18,8 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.sweeper import Sweep, Sweeper
-from bridge_server.kernel.token_bucket import per_second
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.live import LiveSettings
 from bridge_server.notify.service import Publishing
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -51,6 +54,7 @@ from bridge_server.version import USER_AGENT
 from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas
+from bridge_server.web.refusals import Refusals
 from bridge_server.web.request_figures import RequestFigures
 
 
@@ -59,6 +63,7 @@ class Parts:
 
     def __init__(self, settings: Settings, clock: Clock, ids: IdMaker) -> None:
         self.settings = settings
+        self.live = LiveSettings(settings)
         self.clock = clock
         self.signals = Signals()
         self.stopping = Stopping()
@@ -69,13 +74,15 @@ class Parts:
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
         self.quotas = Quotas(clock)
         self.figures = RequestFigures()
+        self.refusals = Refusals()
         store = SqlRelayStore(self.database)
-        self.relay = Relay(store, clock, ids, _lifetimes(settings), _caps(settings))
+        self.relay = Relay(store, clock, ids, _lifetimes(settings), self.live.held(_caps))
         self.polling = Polling(store, self.cache, self.signals, clock)
         self.pubsub = self._pubsub(clock, ids)
         self.projects = Projects(SqlProjectStore(self.database), clock, ids, os.urandom)
         self.subscriptions = Subscriptions(SqlSubscriptionStore(self.database), clock, ids)
-        self.publishing = _publishing(settings, self.database, clock)
+        self.account_limit = self.live.held(_account_limit)
+        self.publishing = _publishing(settings, self.database, clock, self.account_limit)
         self.device_states = SqlDeviceStateStore(self.database)
         self.outbox_store = SqlOutboxStore(self.database)
         self.sender = WebhookSender(sender_settings(settings))
@@ -88,6 +95,14 @@ class Parts:
         self.dispatcher = Dispatcher(self.outbox_store, channels, self.signals, clock, self._forget_receiver)
         self.wallet = WalletParts(settings, self.database, self.signals, self.stopping, clock, ids)
         self.sweeper = Sweeper(self._sweeps(), clock, settings.sweep_interval)
+        self.live.follow(self._take)
+
+    def _take(self, settings: Settings) -> None:
+        """What single parts hold of the settings that may change."""
+        self.inbox.streams.most_per_account = settings.max_streams
+        self.inbox.devices.most_per_account = settings.max_devices
+        self.push_server.webhook_limit = settings.max_topic_webhooks
+        self.sender.sign_with(_text_of(settings.webhook_secret))
 
     def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
         return PushServer(
@@ -102,15 +117,14 @@ class Parts:
         )
 
     def _pubsub(self, clock: Clock, ids: IdMaker) -> PubSub:
-        settings = self.settings
-        messages = per_second("messages", settings.messages_per_second, settings.messages_burst)
+        messages = self.live.held(_messages)
         return PubSub(
             SqlTopicStore(self.database),
             clock,
             ids,
             os.urandom,
-            _queue_limits(settings),
-            _socket_limits(settings),
+            self.live.held(_queue_limits),
+            self.live.held(_socket_limits),
             charge=lambda address: self.quotas.charge(address, (messages,)),
         )
 
@@ -197,11 +211,19 @@ def _lifetimes(settings: Settings) -> Lifetimes:
     )
 
 
-def _publishing(settings: Settings, database: SqliteDatabase, clock: Clock) -> Publishing:
+def _account_limit(settings: Settings) -> Limit:
+    return account_limit(settings.account_rate_per_hour, settings.account_burst)
+
+
+def _messages(settings: Settings) -> Limit:
+    return per_second("messages", settings.messages_per_second, settings.messages_burst)
+
+
+def _publishing(settings: Settings, database: SqliteDatabase, clock: Clock, limit: Limit) -> Publishing:
     return Publishing(
         SqlNotifyStore(database),
         clock,
-        account_limit(settings.account_rate_per_hour, settings.account_burst),
+        limit,
         read_kept_ms=settings.read_notification_ttl * 1000,
         unread_kept_ms=settings.unread_notification_ttl * 1000,
     )
@@ -230,10 +252,13 @@ def _caps(settings: Settings) -> Caps:
 
 def sender_settings(settings: Settings) -> SenderSettings:
     """How webhooks are called."""
-    secret = settings.webhook_secret
     return SenderSettings(
         timeout_seconds=settings.webhook_timeout,
-        signing_secret=secret.get_secret_value() if secret else None,
+        signing_secret=_text_of(settings.webhook_secret),
         allow_private=settings.allow_private_webhooks,
         user_agent=USER_AGENT,
     )
+
+
+def _text_of(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

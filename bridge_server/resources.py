@@ -145,6 +145,13 @@ async def sweeping(parts: Parts) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def reporting(parts: Parts) -> AsyncIterator[None]:
+    """Who is refused for asking too often is told in the log."""
+    async with running(parts.refusals.report_forever()):
+        yield
+
+
+@asynccontextmanager
 async def signing(parts: Parts) -> AsyncIterator[None]:
     """The wallet signs, and what it was asked to send goes to the node."""
     wallet = parts.wallet
@@ -163,5 +170,6 @@ RESOURCES: tuple[Resource, ...] = (
     streaming,
     sockets,
     sweeping,
+    reporting,
 )
 """In the order in which they are opened."""

@@ -18,6 +18,8 @@ DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
 HOUR = 3600
 DAY = 24 * HOUR
 
+_IN_MEMORY = ":memory:"
+
 
 def networks(value: Any) -> Any:
     """Networks in a list, or in a text with commas between them. Raises ValueError."""
@@ -39,6 +41,11 @@ def is_loopback(host: str) -> bool:
 def _directory(value: Path) -> Path:
     if value == Path():
         raise ValueError("must name a directory: the database is never put into the working directory")
+    if value.name == _IN_MEMORY:
+        raise ValueError(
+            "the data is always in files: for a server to throw away, name a temporary directory, such as "
+            "the one that `mktemp -d` makes, and delete it afterwards"
+        )
     return value.expanduser().absolute()
 
 
@@ -83,6 +90,15 @@ def _not_empty(value: SecretStr) -> SecretStr:
     return SecretStr(text)
 
 
+def _joined(value: Any) -> Any:
+    """A list as the text that means it, and an empty one as nothing. What is no list is left to others."""
+    if not isinstance(value, list | tuple):
+        return value
+    if not all(isinstance(part, str) for part in value):
+        raise ValueError("must be texts, in a list or separated by commas")
+    return ",".join(value) or None
+
+
 def _signing_secret(value: SecretStr) -> SecretStr:
     Signer(value.get_secret_value())
     return value
@@ -104,6 +120,8 @@ NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
 ChainId = Annotated[int, Field(ge=1, lt=2**63)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
+Tokens = Annotated[Token | None, BeforeValidator(_joined)]
+"""Several, in a list or separated by commas."""
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
 Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
 Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]

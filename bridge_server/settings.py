@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -50,6 +51,7 @@ from bridge_server.setting_types import (
     Seconds,
     SigningSecret,
     Token,
+    Tokens,
     Url,
     is_loopback,
     networks,
@@ -59,6 +61,8 @@ from bridge_server.wallet.private_keys import development_keys, read_private_key
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
+NOT_SET = "none"
+"""How an optional setting is spelled that has no value, and a list with nothing in it."""
 
 
 class SettingsError(Exception):
@@ -96,6 +100,15 @@ def _keys_in(setting: SecretStr | None) -> list[SigningKey]:
 
 def _keys_of(file: Path | None) -> list[SigningKey]:
     return [] if file is None else read_private_keys(_text_of(file))
+
+
+def _read_none(name: str, value: Any) -> Any:
+    field = Settings.model_fields.get(name)
+    if field is None or not isinstance(value, str) or value.strip().lower() != NOT_SET:
+        return value
+    if isinstance(field.default, tuple):
+        return ()
+    return field.default if field.default in (None, "") else value
 
 
 _PARTS_OF_A_KEY = {
@@ -269,7 +282,7 @@ class Settings(BaseSettings):
     light_kdf: bool = Field(
         False, description="New key files are quicker to open, for their owner and for a thief."
     )
-    private_keys: Token | None = Field(
+    private_keys: Tokens = Field(
         None, description="Keys of the wallet, in hexadecimal, separated by commas. Never locked."
     )
     private_keys_file: File | None = Field(None, description="The same in a file, separated by lines.")
@@ -294,6 +307,21 @@ class Settings(BaseSettings):
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
     dead_letter_ttl: Seconds = Field(7 * DAY, description="How long a webhook that was given up is kept.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _none_is_a_value(cls, values: Any) -> Any:
+        """`none`, in any source, is what is printed of a setting that is not set, or of an empty list."""
+        return {name: _read_none(name, value) for name, value in values.items()}
+
+    @model_validator(mode="after")
+    def _metrics_for_others_want_a_token(self) -> Self:
+        if self.metrics_are_guarded and self.metrics_token is None:
+            raise ValueError(
+                f"metrics_port: others than this machine can reach {self._metrics_host}: set metrics_token, "
+                "which they must then send, or listen on 127.0.0.1"
+            )
+        return self
 
     @model_validator(mode="after")
     def _push_credentials_are_well_formed(self) -> Self:
@@ -412,6 +440,16 @@ class Settings(BaseSettings):
         return _keys_in(self.private_keys) + _keys_of(self.private_keys_file)
 
     @property
+    def metrics_are_guarded(self) -> bool:
+        """Whether the port of the metrics asks for `metrics_token`, since others can reach it."""
+        return self.metrics_port is not None and not is_loopback(self._metrics_host)
+
+    @property
+    def _metrics_host(self) -> str:
+        """The address that /metrics is served on when it has a port of its own."""
+        return self.host
+
+    @property
     def way_through_a_proxy(self) -> str | None:
         """The setting by which others than this machine come through a proxy; None when none says so."""
         if self.trusted_proxies:
@@ -462,19 +500,30 @@ class LoadedSettings:
     unknown_variables: tuple[str, ...]
 
 
-def load_settings(flags: Mapping[str, Any], config_file: Path | None) -> LoadedSettings:
-    """Merge flags, environment, file and defaults. Raises SettingsError."""
+def load_settings(
+    flags: Mapping[str, Any], config_file: Path | None, assigned: Mapping[str, str] = MappingProxyType({})
+) -> LoadedSettings:
+    """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
+    _check_assigned(assigned, flags)
     file_values = _read_file(config_file) if config_file else {}
     environment_values = EnvSettingsSource(Settings)()
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(file_values, f"file {config_file}")
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
     origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
+    origins |= {name: f"flag --set {name}" for name in assigned}
     try:
-        settings = Settings(**{**file_values, **environment_values, **flags})
+        settings = Settings(**{**file_values, **environment_values, **flags, **assigned})
     except ValidationError as error:
         raise SettingsError("\n".join(_complaints(error, origins))) from error
     return LoadedSettings(settings, origins, _unknown_variables())
+
+
+def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
+    faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
+    faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
+    if faults:
+        raise SettingsError("\n".join(faults))
 
 
 def _read_file(path: Path) -> dict[str, Any]:

@@ -106,8 +106,13 @@ def _node(settings: Settings, stopping: Stopping) -> Node:
         settings.node_timeout,
         USER_AGENT,
         stopping,
-        settings.chain_id or _assumed_chain_id(settings),
+        known_chain_id(settings),
     )
+
+
+def known_chain_id(settings: Settings) -> int | None:
+    """The wallet's chain, if it is known without asking the node."""
+    return settings.chain_id or _assumed_chain_id(settings)
 
 
 def _assumed_chain_id(settings: Settings) -> int | None:

@@ -10,8 +10,10 @@ import click
 import orjson
 
 from bridge_server.cli.files import replacing
-from bridge_server.cli.operator import Operator, columns, for_operator, one_line
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, for_operator, one_line, table
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.running_server import running_url
 from bridge_server.cli.running_wallet import call_wallet, server_url
 from bridge_server.cli.secret_input import (
     is_standard_input,
@@ -37,7 +39,8 @@ from bridge_server.wallet_accounts import wallet_accounts
 
 Result = TypeVar("Result")
 
-_NO_ACCOUNTS = "there are no accounts in these settings; a server that was started with others may have some"
+_OF_THE_SERVER = "server"
+"""Where a key comes from that the running server has, and these settings have not."""
 
 
 def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> Address:
@@ -50,7 +53,7 @@ def _read_address(context: click.Context, parameter: click.Parameter, value: str
 _address_argument = click.argument("address", callback=_read_address)
 
 
-@click.group("account")
+@click.group("account", cls=Group)
 def account_group() -> None:
     """Look after the wallet's accounts, while the server runs or not.
 
@@ -71,15 +74,21 @@ def new_command(operator: Operator, passphrase_file: str | None) -> None:
 @account_group.command("list")
 @for_operator
 def list_command(operator: Operator) -> None:
-    """Print the accounts that the server has, and where their keys come from."""
-    files = _files(operator)
+    """Print the accounts that the running server has, and where their keys come from.
 
-    async def listed(accounts: Accounts) -> list[dict[str, str]]:
-        return [_fields(account, files) for account in accounts.accounts()]
-
-    rows = _done(operator, files, listed)
+    Where no server runs on the data directory, or it does not tell, those that these settings have.
+    """
+    rows = _rows_of_settings(operator)
+    url = running_url(operator.settings)
+    empty = (
+        f"there are no accounts in these settings, and no server runs on {operator.settings.data_dir}: "
+        "`account new` makes one"
+    )
+    if url is not None:
+        rows = _rows_of_server(operator, url, rows)
+        empty = f"the server at {url} has no accounts: `account new` makes one"
     cells = [(row["address"], row["source"], row["file"] or "-") for row in rows]
-    lines = columns([("account", "key", "file"), *cells]) if cells else [_NO_ACCOUNTS]
+    lines = table(("account", "key", "file"), cells, empty)
     operator.tell({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
 
 
@@ -151,6 +160,29 @@ def unlock_command(
 def _files(operator: Operator) -> KeystoreDirectory:
     configure_logs(operator.settings.log_level, operator.settings.log_format)  # what is foreign is told there
     return KeystoreDirectory(operator.settings.keystore, SystemClock())
+
+
+def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
+    """The accounts that a server with these settings would have."""
+    files = _files(operator)
+
+    async def listed(accounts: Accounts) -> list[dict[str, str]]:
+        return [_fields(account, files) for account in accounts.accounts()]
+
+    return _done(operator, files, listed)
+
+
+def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The accounts that the running server says it has; one that does not say has those that are known."""
+    try:
+        addresses = call_wallet(operator.settings, url, "eth_accounts", [])
+    except CommandError as error:
+        click.echo(f"bridge-server: {error.message}; these are the accounts of the settings", err=True)
+        return known
+    by_address = {row["address"]: row for row in known}
+    unknown = {"source": _OF_THE_SERVER, "file": ""}
+    spelled = [checksummed(address) for address in addresses]
+    return [by_address.get(address) or {"address": address, **unknown} for address in spelled]
 
 
 def _done(

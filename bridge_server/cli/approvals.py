@@ -8,7 +8,8 @@ from typing import TypeVar
 import click
 import orjson
 
-from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
@@ -25,7 +26,7 @@ _LEAST_OF_AN_ID = 4
 Result = TypeVar("Result")
 
 
-@click.group("approvals")
+@click.group("approvals", cls=Group)
 def approvals_group() -> None:
     """Decide what the wallet signs, on a server with approve = "queue".
 
@@ -42,10 +43,9 @@ def list_command(operator: Operator) -> None:
         return await opened.approvals.pending(opened.clock.now_ms())
 
     waiting = _run(operator, pending)
-    rows = [_HEADER, *map(_row, waiting)]
     operator.tell(
         {"approvals": [_fields(approval) for approval in waiting]},
-        columns(rows) if waiting else ["nothing waits to be approved"],
+        table(_HEADER, [_row(approval) for approval in waiting], "nothing waits to be approved"),
     )
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 import orjson
 
+from bridge_server.cli.json_option import json_option
 from bridge_server.cli.options import (
     CommandError,
     config_option,
     data_dir_option,
-    json_option,
     loaded_settings,
 )
 from bridge_server.storage.backup import BackupError, backup

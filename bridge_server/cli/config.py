@@ -7,10 +7,18 @@ import click
 import orjson
 from pydantic import SecretStr
 
-from bridge_server.cli.options import config_option, data_dir_option, json_option, loaded_settings
+from bridge_server.cli.groups import Group
+from bridge_server.cli.json_option import json_option
+from bridge_server.cli.options import (
+    config_option,
+    data_dir_option,
+    loaded_settings,
+    set_option,
+)
+from bridge_server.settings import NOT_SET
 
 
-@click.group("config")
+@click.group("config", cls=Group)
 def config_group() -> None:
     """Look at the settings."""
 
@@ -18,10 +26,13 @@ def config_group() -> None:
 @config_group.command("check")
 @config_option
 @data_dir_option
+@set_option
 @json_option
-def check_command(config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+def check_command(
+    config_file: Path | None, data_dir: Path | None, assignments: tuple[str, ...], as_json: bool
+) -> None:
     """Print every setting, its value and where it came from; fail if one cannot be used."""
-    loaded = loaded_settings(config_file, data_dir=data_dir)
+    loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
     rows = {
         name: {"value": _shown(value, loaded.origins[name]), "origin": loaded.origins[name]}
         for name, value in loaded.settings
@@ -36,10 +47,14 @@ def check_command(config_file: Path | None, data_dir: Path | None, as_json: bool
 
 def _print_table(rows: dict[str, dict[str, Any]]) -> None:
     width = max(map(len, rows))
-    values = {name: "-" if row["value"] is None else str(row["value"]) for name, row in rows.items()}
+    values = {name: _cell(row["value"]) for name, row in rows.items()}
     value_width = max(map(len, values.values()))
     for name, row in rows.items():
         click.echo(f"{name:<{width}}  {values[name]:<{value_width}}  {row['origin']}")
+
+
+def _cell(value: Any) -> str:
+    return NOT_SET if value in (None, "") else str(value)
 
 
 def _shown(value: Any, origin: str) -> Any:
@@ -48,5 +63,5 @@ def _shown(value: Any, origin: str) -> Any:
     if isinstance(value, SecretStr):
         return value.get_secret_value() if origin == "default" else "(set)"  # what everybody has is no secret
     if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "(none)"
+        return ", ".join(map(str, value)) or NOT_SET
     return str(value)

@@ -1,15 +1,19 @@
 """`bridge-server device list`."""
 
+from collections.abc import Iterable, Sequence
+
 import click
 
 from bridge_server.admin import wire
-from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, for_operator, table
+from bridge_server.cli.running_server import running_url, troubles_of
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.operations import Operations
 from bridge_server.projects.device_states import DeviceState
 
 
-@click.group("device")
+@click.group("device", cls=Group)
 def device_group() -> None:
     """Look at the devices that accounts have registered."""
 
@@ -36,4 +40,16 @@ def list_command(operator: Operator, account: str) -> None:
         for device in devices
     ]
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
-    operator.tell(wire.devices_fields(devices), columns([header, *rows]))
+    listed = table(header, rows, f"{account} has no devices")
+    operator.tell(wire.devices_fields(devices), [*listed, *_how_the_server_is(operator, devices)])
+
+
+def _how_the_server_is(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
+    """Why deliveries may not go: no server runs that makes them, or it has troubles of its own."""
+    if operator.as_json:
+        return
+    url = running_url(operator.settings)
+    if url is not None:
+        yield from troubles_of(url)
+    elif any(device.queued for device in devices):
+        yield f"no server runs on {operator.settings.data_dir}: what is queued waits for one"

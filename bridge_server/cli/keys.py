@@ -5,11 +5,12 @@ import os
 import click
 import orjson
 
-from bridge_server.cli.options import json_option
+from bridge_server.cli.groups import Group
+from bridge_server.cli.json_option import json_option
 from bridge_server.push.keys import new_vapid_keys
 
 
-@click.group("keys")
+@click.group("keys", cls=Group)
 def keys_group() -> None:
     """Make keys."""
 

@@ -4,37 +4,29 @@ import sys
 
 import click
 
-from bridge_server.cli.account import account_group
-from bridge_server.cli.approvals import approvals_group
-from bridge_server.cli.backup import backup_command
-from bridge_server.cli.config import config_group
-from bridge_server.cli.device import device_group
-from bridge_server.cli.keys import keys_group
-from bridge_server.cli.project import project_group
-from bridge_server.cli.push import push_group
-from bridge_server.cli.serve import serve_command
-from bridge_server.cli.subscriber import subscriber_group
-from bridge_server.cli.version import version_command
+from bridge_server.cli.groups import LazyGroup
 from bridge_server.version import NAME, VERSION
 
+_PLACES = {
+    "account": "bridge_server.cli.account:account_group",
+    "approvals": "bridge_server.cli.approvals:approvals_group",
+    "backup": "bridge_server.cli.backup:backup_command",
+    "config": "bridge_server.cli.config:config_group",
+    "device": "bridge_server.cli.device:device_group",
+    "keys": "bridge_server.cli.keys:keys_group",
+    "project": "bridge_server.cli.project:project_group",
+    "push": "bridge_server.cli.push:push_group",
+    "serve": "bridge_server.cli.serve:serve_command",
+    "subscriber": "bridge_server.cli.subscriber:subscriber_group",
+    "version": "bridge_server.cli.version:version_command",
+}
+"""Where each command is; a module is imported when its command is called, or told about."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=LazyGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name=NAME)
 def commands() -> None:
     """The server that wallets and dapps talk through. Without a command: serve."""
-
-
-commands.add_command(serve_command)
-commands.add_command(project_group)
-commands.add_command(subscriber_group)
-commands.add_command(approvals_group)
-commands.add_command(config_group)
-commands.add_command(backup_command)
-commands.add_command(device_group)
-commands.add_command(push_group)
-commands.add_command(keys_group)
-commands.add_command(account_group)
-commands.add_command(version_command)
 
 
 def main() -> None:

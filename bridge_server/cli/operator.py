@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from bridge_server.cli.json_option import json_option
 from bridge_server.cli.options import (
     CommandError,
     config_option,
     data_dir_option,
-    json_option,
     loaded_settings,
 )
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
@@ -98,6 +98,11 @@ def one_line(error: BridgeError) -> str:
     if isinstance(error, InvalidInputError) and error.faults:
         return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
     return error.detail
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], when_empty: str) -> list[str]:
+    """The rows under their header, or a sentence when there are none."""
+    return columns([header, *rows]) if rows else [when_empty]
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

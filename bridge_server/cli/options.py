@@ -1,5 +1,6 @@
 """Options that several commands share, and how they become settings."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ config_option = click.option(
 data_dir_option = click.option(
     "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the database lives."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+set_option = click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE",
+    help="Any setting, spelled as in the environment; may be repeated. Not for secrets: other users see it.",
+)  # fmt: skip
 
 
 class CommandError(click.ClickException):
@@ -26,10 +30,24 @@ class CommandError(click.ClickException):
         click.echo(f"bridge-server: {self.format_message()}", err=True)
 
 
-def loaded_settings(config_file: Path | None, **flags: Any) -> LoadedSettings:
-    """The settings with the flags that were given. Raises CommandError."""
-    given = {name: value for name, value in flags.items() if value is not None}
+def loaded_settings(
+    config_file: Path | None, assignments: Sequence[str] = (), **flags: Any
+) -> LoadedSettings:
+    """The settings with the flags that were given, `--set` among them. Raises CommandError."""
     try:
-        return load_settings(given, config_file)
+        return reread_settings(config_file, assignments, **flags)
     except SettingsError as error:
         raise CommandError(str(error)) from error
+
+
+def reread_settings(config_file: Path | None, assignments: Sequence[str], **flags: Any) -> LoadedSettings:
+    """As `loaded_settings`. Raises SettingsError, and CommandError for flags that are not well formed."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    return load_settings(given, config_file, dict(map(_assignment, assignments)))
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise CommandError(f"--set {text}: write NAME=VALUE, as in --set max_wait=10")
+    return name.strip().lower().replace("-", "_"), value

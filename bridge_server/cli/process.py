@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 import structlog
 
+from bridge_server.cli.options import CommandError
+
 _WANTED_DESCRIPTORS = 65_536
 
 log = structlog.get_logger()
@@ -28,11 +30,17 @@ def raise_descriptor_limit() -> int:
 
 @contextmanager
 def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
-    """Keep the facts there as one JSON object; a reader sees the whole of it or no file."""
+    """Keep the facts there as one JSON object; a reader sees the whole of it or no file.
+
+    Raises CommandError.
+    """
     if path is None:
         yield
         return
-    _write(path, facts)
+    try:
+        _write(path, facts)
+    except OSError as error:
+        raise CommandError(f"the ready file {path} cannot be written: {error.strerror or error}") from error
     try:
         yield
     finally:
@@ -65,9 +73,14 @@ def read_server_file(path: Path) -> dict[str, Any] | None:
 def _write(path: Path, facts: dict[str, Any], mode: int = 0o666) -> None:
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "wb") as stream:
-        stream.write(orjson.dumps(facts))
-    partial.replace(path)
+    try:
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "wb") as stream:
+            stream.write(orjson.dumps(facts))
+        partial.replace(path)
+    except OSError:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
 
 
 def notify_systemd(state: str) -> None:

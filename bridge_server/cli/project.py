@@ -8,7 +8,8 @@ import click
 
 from bridge_server.admin import wire
 from bridge_server.admin.analytics import Report, asked_period, report_of
-from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.project_type import type_group
 from bridge_server.kernel.clock import SystemClock
@@ -21,7 +22,7 @@ _SHOWN_ONCE = "It is not shown again: keep it where the app's backend finds it."
 project_argument = click.argument("project_id", metavar="PROJECT")
 
 
-@click.group("project")
+@click.group("project", cls=Group)
 def project_group() -> None:
     """Manage the projects that publish notifications, while the server runs or not.
 
@@ -51,7 +52,7 @@ def list_command(operator: Operator) -> None:
     rows = [(project.project_id, project.name, rfc3339(project.created_at_ms)) for project in projects]
     operator.tell(
         wire.project_list_fields(projects, operator.servers_limit),
-        columns([("project", "name", "created"), *rows]),
+        table(("project", "name", "created"), rows, "there are no projects: `project create` makes one"),
     )
 
 

@@ -3,14 +3,17 @@
 import click
 
 from bridge_server.admin import wire
-from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.kernel.instants import rfc3339
 
 _project_argument = click.argument("project_id", metavar="PROJECT")
 _type_argument = click.argument("type_id", metavar="TYPE")
 
+_NO_TYPES = "this project has no notification types: `project type add` makes one"
 
-@click.group("type")
+
+@click.group("type", cls=Group)
 def type_group() -> None:
     """Manage the notification types of a project, which accounts subscribe to."""
 
@@ -54,4 +57,4 @@ def list_command(operator: Operator, project_id: str) -> None:
     """Print the types of a project."""
     types = operator.run(lambda opened: opened.projects.types(project_id))
     rows = [(kind.type_id, kind.name, rfc3339(kind.created_at_ms)) for kind in types]
-    operator.tell(wire.type_list_fields(types), columns([("type", "name", "created"), *rows]))
+    operator.tell(wire.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))

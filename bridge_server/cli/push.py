@@ -2,6 +2,7 @@
 
 import click
 
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.logs import configure_logs
@@ -11,7 +12,7 @@ from bridge_server.push.errors import ProviderFailedError
 from bridge_server.push.models import Topic
 
 
-@click.group("push")
+@click.group("push", cls=Group)
 def push_group() -> None:
     """Look after pushes."""
 

@@ -7,10 +7,10 @@ import aiohttp
 import orjson
 
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import read_server_file, url_of
+from bridge_server.cli.process import url_of
+from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.fields import http_url
 from bridge_server.settings import Settings
-from bridge_server.storage.data_directory import is_held
 from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 60.0
@@ -20,7 +20,7 @@ _UNAUTHORIZED = 401
 
 def server_url(settings: Settings) -> str:
     """Where the server of the data directory answers, or one with these settings. Raises CommandError."""
-    told = _told_url(settings)
+    told = running_url(settings)
     if told is not None:
         return told
     if not settings.port:
@@ -42,16 +42,6 @@ def call_wallet(settings: Settings, url: str, method: str, params: list[Any]) ->
     except aiohttp.ClientError as error:
         raise CommandError(f"no server answers at {url}: start it, or name another with --url") from error
     return _result(url, status, content)
-
-
-def _told_url(settings: Settings) -> str | None:
-    """What the server of the data directory says; what one has left that is gone is not believed."""
-    try:
-        facts = read_server_file(settings.server_file) if is_held(settings.data_dir) else None
-    except OSError:  # the directory is not for this user
-        return None
-    url = None if facts is None else facts.get("url")
-    return url if isinstance(url, str) else None
 
 
 def _body(method: str, params: list[Any]) -> bytes:

@@ -5,8 +5,10 @@ import gc
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +19,16 @@ import structlog
 from aiohttp import web
 
 from bridge_server.app import build_app
-from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
+from bridge_server.cli.banner import banner
+from bridge_server.cli.hangup import Rereading, hangup_stops
+from bridge_server.cli.options import (
+    CommandError,
+    config_option,
+    data_dir_option,
+    loaded_settings,
+    reread_settings,
+    set_option,
+)
 from bridge_server.cli.process import (
     notify_systemd,
     raise_descriptor_limit,
@@ -25,11 +36,12 @@ from bridge_server.cli.process import (
     server_file_at,
     url_of,
 )
-from bridge_server.logs import configure_logs
+from bridge_server.kernel.background import running
+from bridge_server.logs import configure_logs, set_log_level
 from bridge_server.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
-from bridge_server.version import NAME, VERSION
+from bridge_server.version import VERSION
 from bridge_server.web.application import runner_of
 from bridge_server.web.routes import Handler
 
@@ -54,25 +66,35 @@ log = structlog.get_logger()
     "--dev-accounts", is_flag=True, default=None,
     help="Give the wallet accounts whose keys everybody knows. For development.",
 )  # fmt: skip
+@click.option("--chain-id", help="The wallet's chain.  [default: the node's]")
+@click.option(
+    "--rpc-origins", metavar="ORIGINS",
+    help="Web pages that may call the wallet, such as http://localhost:3000, separated by commas.",
+)  # fmt: skip
+@set_option
 @click.option("--access-log", is_flag=True, default=None, help="Log every request.")
 @click.option(
     "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write a JSON object with url and pid here once the server answers.",
 )  # fmt: skip
-def serve_command(config_file: Path | None, ready_file: Path | None, **flags: Any) -> None:
+def serve_command(
+    config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
+) -> None:
     """Run the server."""
-    loaded = loaded_settings(config_file, **flags)
+    loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     try:
         _mention_oddities(loaded)
-        _event_loop_runner()(_serve(loaded.settings, ready_file))
+        read_again = partial(reread_settings, config_file, assignments, **flags)
+        _event_loop_runner()(_serve(loaded.settings, ready_file, read_again))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
         database = loaded.settings.database_file
         raise CommandError(f"the database {database} cannot be opened: {error}") from error
     except OSError as error:
-        raise CommandError(f"{error.filename}: {error.strerror}") from error
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise CommandError(f"{where}{error.strerror or error}") from error
 
 
 def _mention_oddities(loaded: LoadedSettings) -> None:
@@ -117,23 +139,48 @@ def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return asyncio.run
 
 
-async def _serve(settings: Settings, ready_file: Path | None) -> None:
+async def _serve(
+    settings: Settings, ready_file: Path | None, read_again: Callable[[], LoadedSettings]
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     built = build_app(settings)
-    async with (
-        _listening(built.application, settings.host, settings.port) as url,
-        _metrics_listening(built.metrics, settings),
-    ):
-        click.echo(_banner(url, settings))
-        facts = _facts(url, settings)
-        with server_file_at(settings.server_file, facts), ready_file_at(ready_file, facts):
-            notify_systemd("READY=1")
-            _calm_collector()
-            await stop.wait()
-            notify_systemd("STOPPING=1")
+    built.live.follow(lambda live: set_log_level(live.log_level))
+    rereading = Rereading(built.live, read_again)
+    loop.add_signal_handler(signal.SIGHUP, stop.set if hangup_stops() else rereading.ask)
+    with _told_to_log() as started:
+        async with (
+            running(rereading.run_forever()),
+            _listening(built.application, settings.host, settings.port) as url,
+            _metrics_listening(built.metrics, settings),
+        ):
+            facts = _facts(url, settings)
+            if sys.stdout.isatty():
+                click.echo(banner(url, settings))
+            started(facts)
+            with server_file_at(settings.server_file, facts), ready_file_at(ready_file, facts):
+                notify_systemd("READY=1")
+                _calm_collector()
+                await stop.wait()
+                notify_systemd("STOPPING=1")
+
+
+@contextmanager
+def _told_to_log() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """A function that logs the start; whoever has called it has the stop logged at the end of the block."""
+    told: dict[str, Any] = {}
+
+    def started(facts: Mapping[str, Any]) -> None:
+        told.update(facts)
+        log.info("server_started", **facts)
+
+    try:
+        yield started
+    finally:
+        if told:
+            log.info("server_stopped", url=told["url"], pid=told["pid"])
 
 
 @asynccontextmanager
@@ -176,16 +223,3 @@ def _facts(url: str, settings: Settings) -> dict[str, Any]:
         "database": str(settings.database_file),
         "version": VERSION,
     }
-
-
-def _banner(url: str, settings: Settings) -> str:
-    return "\n".join(
-        (
-            f"{NAME} {VERSION}",
-            f"  bridge    {settings.public_url or url}",
-            f"  wallet    {url}/rpc",
-            f"  database  {settings.database_file}",
-            f"  try       curl -X POST {url}/session/new",
-            "  stop      Ctrl-C",
-        )
-    )

@@ -14,6 +14,7 @@ import orjson
 
 from bridge_server.admin.wire import read_account, subscription_fields
 from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
+from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
@@ -31,7 +32,7 @@ _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, 
 _file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]")
 
 
-@click.group("subscriber")
+@click.group("subscriber", cls=Group)
 def subscriber_group() -> None:
     """Manage who is subscribed to a project, while the server runs or not."""
 
@@ -55,7 +56,9 @@ def list_command(operator: Operator, project_id: str) -> None:
         rows = [(subscription.account, ", ".join(subscription.types) or "-") for subscription in page]
         return "".join(f"{line}\n" for line in columns(rows)).encode()
 
-    _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+    written = _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
+    if not written and not operator.as_json:
+        click.echo("nobody is subscribed to this project")
 
 
 @subscriber_group.command("add")

@@ -3,7 +3,7 @@
 import click
 import orjson
 
-from bridge_server.cli.options import json_option
+from bridge_server.cli.json_option import json_option
 from bridge_server.version import NAME, VERSION
 
 

@@ -51,7 +51,7 @@ class Devices:
         self.channels = channels
         self._clock = clock
         self._ids = ids
-        self._most = most
+        self.most_per_account = most
 
     async def of_reader(self, reader: Reader) -> Sequence[Device]:
         """The account's devices, oldest first."""
@@ -63,7 +63,9 @@ class Devices:
         Raises TooManyDevicesError.
         """
         device_id = DeviceId(self._ids.random_uuid())
-        return await self._store.add(reader.number, device_id, device, self._clock.now_ms(), self._most)
+        return await self._store.add(
+            reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
+        )
 
     async def remove(self, reader: Reader, device_id: DeviceId) -> None:
         """Send to this device no more. Raises DeviceNotFoundError."""

@@ -40,7 +40,7 @@ class InboxHandlers:
 
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
         self._services = services
-        self._longest_wait_seconds = longest_wait_seconds
+        self.longest_wait_seconds = longest_wait_seconds
         self._has_public_url = has_public_url
 
     async def identify(self, request: web.Request, token: str) -> str | None:
@@ -79,7 +79,7 @@ class InboxHandlers:
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
         question = notification_wire.read_question(request.query)
-        wait = wanted_wait(request, self._longest_wait_seconds)
+        wait = wanted_wait(request, self.longest_wait_seconds)
         page = await self._services.reading.page(request[_READER], question, wait.seconds)
         if wait.seconds:
             await self._services.sign_in.confirm(request[_READER])

@@ -43,7 +43,7 @@ class Streams:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._most_per_account = most_per_account
+        self.most_per_account = most_per_account
         self._keep_alive_seconds = keep_alive_seconds
         self._audiences: dict[int, Audience] = {}
         self._touched: set[int] = set()
@@ -67,8 +67,8 @@ class Streams:
         audience = self._audiences.get(reader.number)
         if audience is None:
             audience = self._audiences[reader.number] = Audience(reader.number, self._store, self._forget)
-        if len(audience.streams) >= self._most_per_account:
-            raise TooManyStreamsError(self._most_per_account)
+        if len(audience.streams) >= self.most_per_account:
+            raise TooManyStreamsError(self.most_per_account)
         stream = Stream(audience, reader, position, self._clock)
         if self._closed:
             stream.end()

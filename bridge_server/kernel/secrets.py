@@ -18,6 +18,20 @@ def digest(secret: str) -> bytes:
     return sha256(secret.encode(errors="surrogateescape")).digest()
 
 
+class OneToken:
+    """Passes exactly one token, compared in constant time; another may take its place at any time."""
+
+    def __init__(self, token: str) -> None:
+        self._digests = [digest(token)]
+
+    def __call__(self, token: str) -> bool:
+        return is_one_of(token, self._digests)
+
+    def replace(self, token: str) -> None:
+        """Pass this token from now on, and no other."""
+        self._digests = [digest(token)]
+
+
 def is_one_of(secret: str, digests: Sequence[bytes]) -> bool:
     """Whether the secret has one of the digests; takes as long for each of them."""
     sent = digest(secret)

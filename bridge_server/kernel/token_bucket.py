@@ -11,9 +11,12 @@ from math import ceil
 MICROSECONDS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limit:
-    """A named limit: `burst` tokens at once, one more every `interval_us` microseconds."""
+    """A named limit: `burst` tokens at once, one more every `interval_us` microseconds.
+
+    The limits that settings make are rewritten in place when the settings are read again.
+    """
 
     name: str
     burst: int

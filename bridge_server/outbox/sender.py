@@ -51,6 +51,10 @@ class WebhookSender:
         self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
+    def sign_with(self, secret: str | None) -> None:
+        """Sign with this secret from now on, or with none. Raises ValueError when it is malformed."""
+        self._signer = Signer(secret)
+
     async def __aenter__(self) -> Self:
         self._session = guarded_client(self._rule, self._look_up, self._settings.timeout_seconds)
         return self

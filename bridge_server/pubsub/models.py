@@ -55,7 +55,7 @@ class Changes:
     """Messages that the webhooks of their topics are to be told of, once each; they may be kept as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Share:
     """How much may wait."""
 
@@ -63,16 +63,19 @@ class Share:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueLimits:
-    """How much may wait, on each topic and from each address, and for how long."""
+    """How much may wait, on each topic and from each address, and for how long.
+
+    Rewritten in place when the settings are read again, as the limits of sockets are.
+    """
 
     topic: Share
     address: Share
     lifetime_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SocketLimits:
     """How much a client may have, and how often each socket is pinged."""
 

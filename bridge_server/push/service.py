@@ -56,7 +56,7 @@ class PushServer:
         self._clock = clock
         self._ids = ids
         self._lifetime_ms = lifetime_ms
-        self._webhook_limit = webhook_limit
+        self.webhook_limit = webhook_limit
 
     async def register(
         self, client: Client, address: Address, own_urls: frozenset[str], push_url: str | None
@@ -87,7 +87,7 @@ class PushServer:
                 now_ms + self._lifetime_ms,
                 own_webhook=OWN_WEBHOOK,
                 is_own_bridge=is_own,
-                webhook_limit=self._webhook_limit,
+                webhook_limit=self.webhook_limit,
             )
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:

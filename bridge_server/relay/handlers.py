@@ -21,7 +21,7 @@ class RelayHandlers:
         self._relay = relay
         self._polling = polling
         self._dialect = dialect
-        self._longest_wait_seconds = longest_wait_seconds
+        self.longest_wait_seconds = longest_wait_seconds
 
     async def hello(self, _: web.Request) -> web.Response:
         return text_answer(wire.GREETING)
@@ -44,7 +44,7 @@ class RelayHandlers:
 
     async def session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        wait = wanted_wait(request, self._longest_wait_seconds)
+        wait = wanted_wait(request, self.longest_wait_seconds)
         try:
             found = await self._polling.session(session_id, wait.seconds)
         except self._dialect.forgiven:
@@ -60,7 +60,7 @@ class RelayHandlers:
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        wait = wanted_wait(request, self._longest_wait_seconds)
+        wait = wanted_wait(request, self.longest_wait_seconds)
         found = await self._polling.calls(session_id, wait.seconds)
         return polled(self._dialect.calls(wire.NO_CALLS if found is None else found.body), wait)
 
@@ -75,7 +75,7 @@ class RelayHandlers:
 
     async def status(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        wait = wanted_wait(request, self._longest_wait_seconds)
+        wait = wanted_wait(request, self.longest_wait_seconds)
         return self._polled(await self._polling.status(call_id, wait.seconds), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:

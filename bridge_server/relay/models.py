@@ -114,9 +114,9 @@ class Lifetimes:
     subscription_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Caps:
-    """How many there may be."""
+    """How many there may be. Rewritten in place when the settings are read again."""
 
     pending_calls: int
     topic_webhooks: int

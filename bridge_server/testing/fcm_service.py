@@ -14,8 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from aiohttp import web
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from Crypto.PublicKey import RSA
 
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.testing.fcm_messages import FCM_ERROR, error_document, fault_of, message_of
@@ -138,9 +137,7 @@ class FcmService:
             raise ValueError("Invalid JWT: unknown key")
 
     def _pem(self) -> str:
-        return self._key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ).decode()
+        return f"{self._key.export_key(pkcs=8).decode()}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +196,9 @@ def unauthenticated() -> web.Response:
 
 
 @lru_cache(maxsize=1)
-def _account_key() -> rsa.RSAPrivateKey:
+def _account_key() -> RSA.RsaKey:
     """Made once in a process: it takes a while."""
-    return rsa.generate_private_key(65_537, 2_048)
+    return RSA.generate(2_048)
 
 
 @asynccontextmanager

@@ -1,15 +1,15 @@
-"""Verifies JSON Web Tokens, with another library than the one that the server signs with."""
+"""Verifies JSON Web Tokens, as the services that they are sent to do."""
 
 import json
 from base64 import urlsafe_b64decode
-from typing import Any
+from typing import Any, TypeAlias
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-from cryptography.hazmat.primitives.hashes import SHA256
+from Crypto.Hash import SHA256
+from Crypto.PublicKey.ECC import EccKey
+from Crypto.PublicKey.RSA import RsaKey
+from Crypto.Signature import DSS, pkcs1_15
 
-PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
+PublicKey: TypeAlias = RsaKey | EccKey
 
 
 def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -20,7 +20,7 @@ def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]
     header, claims, signature = (_bytes(part) for part in parts)
     _verify(f"{parts[0]}.{parts[1]}".encode(), signature, key)
     fields = _object(header), _object(claims)
-    expected = "RS256" if isinstance(key, rsa.RSAPublicKey) else "ES256"
+    expected = "RS256" if isinstance(key, RsaKey) else "ES256"
     if fields[0].get("alg") != expected:
         raise ValueError(f"alg must be {expected}")
     return fields
@@ -28,14 +28,11 @@ def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]
 
 def _verify(text: bytes, signature: bytes, key: PublicKey) -> None:
     try:
-        if isinstance(key, rsa.RSAPublicKey):
-            key.verify(signature, text, padding.PKCS1v15(), SHA256())
-            return
-        if len(signature) != 64:
-            raise ValueError("the signature must be r and s, 32 bytes each")
-        numbers = int.from_bytes(signature[:32]), int.from_bytes(signature[32:])
-        key.verify(encode_dss_signature(*numbers), text, ec.ECDSA(SHA256()))
-    except InvalidSignature:
+        if isinstance(key, RsaKey):
+            pkcs1_15.new(key).verify(SHA256.new(text), signature)
+        else:
+            DSS.new(key, "fips-186-3", "binary").verify(SHA256.new(text), signature)
+    except ValueError:
         raise ValueError("the signature does not fit") from None
 
 

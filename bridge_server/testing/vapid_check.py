@@ -4,7 +4,7 @@ import re
 from base64 import urlsafe_b64decode
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric import ec
+from Crypto.PublicKey import ECC
 
 from bridge_server.testing.jwt_check import verified
 
@@ -31,9 +31,9 @@ def verified_key(authorization: str | None, audience: str, now_seconds: float) -
     return key
 
 
-def _public_key(text: str) -> ec.EllipticCurvePublicKey:
+def _public_key(text: str) -> ECC.EccKey:
     point = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    return ECC.import_key(point, curve_name="P-256")
 
 
 def _check(claims: dict[str, Any], audience: str, now_seconds: float) -> None:

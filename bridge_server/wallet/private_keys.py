@@ -47,5 +47,10 @@ def read_private_keys(text: str) -> list[SigningKey]:
 
 def development_keys(mnemonic: str, count: int) -> list[SigningKey]:
     """The first `count` keys of a mnemonic, where other wallets look for them. Raises MnemonicError."""
+    return [SigningKey(secret) for secret in development_secrets(mnemonic, count)]
+
+
+def development_secrets(mnemonic: str, count: int) -> list[bytes]:
+    """The same keys as 32 bytes each. Raises MnemonicError."""
     parent = master_key(mnemonic_seed(mnemonic)).descendant(ACCOUNTS_PATH)
-    return [SigningKey(parent.child(index).secret) for index in range(count)]
+    return [parent.child(index).secret for index in range(count)]

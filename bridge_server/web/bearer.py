@@ -5,7 +5,6 @@ from collections.abc import Callable
 from aiohttp import web
 
 from bridge_server.kernel.errors import NotAuthenticatedError
-from bridge_server.kernel.secrets import digest, is_one_of
 from bridge_server.web.routes import Identify
 
 _DETAIL = "Send a valid token as «Authorization: Bearer TOKEN»."
@@ -25,12 +24,6 @@ async def require_caller(request: web.Request, identify: Identify) -> str:
     if key is None:
         raise NotAuthenticatedError(_DETAIL)
     return key
-
-
-def one_token(expected: str) -> Callable[[str], bool]:
-    """Passes exactly one token, compared in constant time."""
-    digests = [digest(expected)]
-    return lambda token: is_one_of(token, digests)
 
 
 def _token(request: web.Request) -> str | None:

@@ -20,23 +20,32 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
 from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
+from bridge_server.web.refusals import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
 from bridge_server.web.routes import Handler, Route
 
 _SWITCHING_PROTOCOLS = 101
+_TOO_MANY_REQUESTS = 429
 _CLIENT_LEFT = 499
 
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reporting:
     """What is written to the log: errors always, slow requests from so many seconds, others if wanted."""
 
     slow_seconds: float
     longest_wait_seconds: float
+    """May be changed at any time."""
     every_request: bool
+
+    def patience(self, row: Route) -> float:
+        """How many seconds a request may take without being worth a line."""
+        if self.every_request:
+            return 0.0
+        return self.slow_seconds + (self.longest_wait_seconds if row.waits else 0.0)
 
 
 class Gateway:
@@ -49,6 +58,7 @@ class Gateway:
         quotas: Quotas,
         save_quotas: Callable[[], Awaitable[None]],
         figures: RequestFigures,
+        refusals: Refusals,
         reporting: Reporting,
     ) -> None:
         self._request_ids = request_ids
@@ -56,6 +66,7 @@ class Gateway:
         self._quotas = quotas
         self._save_quotas = save_quotas
         self._figures = figures
+        self._refusals = refusals
         self._reporting = reporting
 
     def around(self, row: Route) -> Handler:
@@ -65,7 +76,7 @@ class Gateway:
         """
         admit, charge = _admission(row), self._charging(row)
         handler, body_limit_bytes = row.handler, row.body_limit_bytes
-        share, patience = sharing(row.any_origin, row.origins), self._patience(row)
+        share, noteworthy_seconds = sharing(row.any_origin, row.origins), self._noteworthy_seconds
         name, count = self._request_ids.name, self._figures.of_route(row.name).count
 
         async def pass_through(request: web.Request) -> web.StreamResponse:
@@ -97,8 +108,8 @@ class Gateway:
                 await _switch(request, response)
             seconds = perf_counter() - started
             count(response.status, seconds)
-            if seconds > patience or response.status >= 500:
-                self._write_line(request, row, response.status, seconds, request_id)
+            if seconds > noteworthy_seconds or response.status >= _TOO_MANY_REQUESTS:
+                self._note(request, row, response.status, seconds, request_id)
             return response
 
         return pass_through
@@ -125,10 +136,16 @@ class Gateway:
             return charge_caller
         return charge_address if limits else None
 
-    def _patience(self, row: Route) -> float:
-        if self._reporting.every_request:
-            return 0.0
-        return self._reporting.slow_seconds + (self._reporting.longest_wait_seconds if row.waits else 0.0)
+    @property
+    def _noteworthy_seconds(self) -> float:
+        """No quicker request has a line for the time that it took."""
+        return 0.0 if self._reporting.every_request else self._reporting.slow_seconds
+
+    def _note(self, request: web.Request, row: Route, status: int, seconds: float, request_id: str) -> None:
+        if status == _TOO_MANY_REQUESTS:
+            self._refusals.count(self._addresses.bucket_key(request) or self._addresses.client(request))
+        if status >= 500 or seconds > self._reporting.patience(row):
+            self._write_line(request, row, status, seconds, request_id)
 
     def _write_line(
         self, request: web.Request, row: Route, status: int, seconds: float, request_id: str

@@ -9,6 +9,9 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from bridge_server.kernel.errors import NotAuthenticatedError
+from bridge_server.web.bearer import require_bearer
+from bridge_server.web.problems import problem_of_error
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.routes import Handler
 
@@ -27,6 +30,19 @@ class _Figures(Collector):
             gauge = GaugeMetricFamily(f"bridge_{name}", name.replace("_", " ").capitalize() + ".")
             gauge.add_metric([], value)
             yield gauge
+
+
+def for_bearer(handler: Handler, may_pass: Callable[[str], bool]) -> Handler:
+    """The handler on a port of its own, where no gateway is in front, for the bearer of a token."""
+
+    async def guarded(request: web.Request) -> web.StreamResponse:
+        try:
+            require_bearer(request, may_pass)
+        except NotAuthenticatedError as error:
+            return problem_of_error(error, request_id="")
+        return await handler(request)
+
+    return guarded
 
 
 def metrics_handler(requests: RequestFigures, gauges: Gauges) -> Handler:

@@ -192,9 +192,43 @@ def test_accounts_are_listed_with_where_their_keys_are(
 
 
 def test_that_there_are_no_accounts_is_told(account: AccountCommands) -> None:
-    assert account.text("list").startswith("there are no accounts in these settings")
+    assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
+
+
+def test_the_accounts_of_the_server_that_runs_are_listed(account: AccountCommands) -> None:
+    made = account.json("new")
+    flags = ("--dev-accounts", "--set", "dev_account_count=1")
+
+    with server_process(account.data_dir, *flags):
+        accounts = account.json("list")["accounts"]
+
+    assert accounts == [
+        {"address": DEVELOPMENT, "source": "server", "file": None},
+        {"address": made["address"], "source": "keystore", "file": made["file"]},
+    ]
+
+
+def test_a_server_that_runs_without_accounts_is_said_to_have_none(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_PRIVATE_KEYS", f"{2:064x}")
+    with server_process(account.data_dir, "--set", "private_keys=none") as server:
+        assert account.text("list").startswith(f"the server at {server.url} has no accounts")
+        assert account.json("list") == {"accounts": []}
+
+
+def test_a_server_that_does_not_tell_is_listed_as_the_settings_say(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = account.json("new")
+    with server_process(account.data_dir, environment={"BRIDGE_RPC_TOKEN": "speak-friend"}):
+        result = account("list", "--json")
+
+    assert [row["address"] for row in json.loads(result.stdout)["accounts"]] == [made["address"]]
+    (line,) = result.stderr.splitlines()
+    assert "rpc_token" in line
 
 
 def test_another_directory_of_key_files_may_be_named(

@@ -31,8 +31,8 @@ def test_every_setting_is_listed_with_its_value_and_origin(
     assert table["max_wait"] == ["7", "environment", "BRIDGE_MAX_WAIT"]
     assert table["data_dir"] == [str(tmp_path), "flag", "--data-dir"]
     assert table["port"] == ["8080", "default"]
-    assert table["public_url"] == ["-", "default"]
-    assert table["trusted_proxies"] == ["(none)", "default"]
+    assert table["public_url"] == ["none", "default"]
+    assert table["trusted_proxies"] == ["none", "default"]
     assert table["quota_exempt"] == ["127.0.0.0/8,", "::1/128", "default"]
 
 

@@ -20,14 +20,14 @@ def open_files(server: WatchedServer) -> list[str]:
 def test_the_soft_limit_is_raised_to_the_hard_one(tmp_path: Path) -> None:
     with watched_server(tmp_path, limits="ulimit -Sn 256; ulimit -Hn 7000") as server:
         assert open_files(server) == ["7000", "7000"]
-        assert server.log() == []
+        assert server.said() == []
 
 
 def test_a_hard_limit_that_is_too_low_for_many_waiting_clients_is_said(tmp_path: Path) -> None:
     with watched_server(tmp_path, limits="ulimit -Sn 256; ulimit -Hn 1024") as server:
         assert open_files(server) == ["1024", "1024"]
 
-        (line,) = server.log()
+        (line,) = server.said()
         assert line["event"] == "few_file_descriptors"
         assert line["level"] == "warning"
         assert line["limit"] == 1024

@@ -1,15 +1,21 @@
 """`device list`: the devices of an account and how deliveries to them go."""
 
+import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from bridge_server.storage.data_directory import held
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM
 from tests.support.project import account
+from tests.support.server import server_process
 
 _HELD = """
 INSERT INTO accounts (id, account_key) VALUES (1, 'eip155:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb');
@@ -43,7 +49,7 @@ def operate(invoke: Invoke, tmp_path: Path) -> Operating:
 def test_every_device_has_a_line_and_none_an_address(operate: Operating) -> None:
     text = operate.text("device", "list", ETHEREUM)
 
-    header, *lines = [line.split("  ") for line in text.splitlines()]
+    header, *lines, last = [line.split("  ") for line in text.splitlines()]
     assert [cell.strip() for cell in header if cell.strip()] == [
         "device", "channel", "state", "queued", "last delivered", "last error",
     ]  # fmt: skip
@@ -53,7 +59,49 @@ def test_every_device_has_a_line_and_none_an_address(operate: Operating) -> None
         ["third", "webhook", "failed", "0", "1970-01-01T00:00:05.000Z", "it answered 413"],
         ["fourth", "log", "queued", "2", "-", "it answered 503"],
     ]
+    assert last == [f"no server runs on {operate.data_dir}: what is queued waits for one"]
     assert "secret-token" not in text
+
+
+def test_what_the_running_server_is_in_trouble_with_is_told(operate: Operating) -> None:
+    with server_process(operate.data_dir):
+        quiet = operate.text("device", "list", account(1))
+    with served("ready\nbut pushes by fcm have stopped: the key is revoked\n") as url, held(operate.data_dir):
+        (operate.data_dir / "server.json").write_text(json.dumps({"url": url}))
+        told = operate.text("device", "list", account(1))
+
+    assert quiet == f"{account(1)} has no devices\n"
+    assert told == f"{quiet}pushes by fcm have stopped: the key is revoked\n"
+
+
+def test_a_running_server_that_does_not_answer_is_told(operate: Operating) -> None:
+    with held(operate.data_dir):
+        (operate.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
+
+        told = operate.text("device", "list", account(1))
+
+    assert told.splitlines()[1:] == ["the server at http://127.0.0.1:9 does not answer"]
+
+
+@contextmanager
+def served(text: str) -> Iterator[str]:
+    """Something that answers every request with this text; its URL."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def test_json_has_the_same_facts_as_the_admin_api(operate: Operating) -> None:
@@ -79,6 +127,7 @@ def test_json_has_the_same_facts_as_the_admin_api(operate: Operating) -> None:
 
 def test_an_account_that_is_not_known_has_no_devices(operate: Operating) -> None:
     assert operate.json("device", "list", account(1)) == {"devices": []}
+    assert operate.text("device", "list", account(1)) == f"{account(1)} has no devices\n"
 
 
 def test_what_is_no_account_is_refused(operate: Operating) -> None:

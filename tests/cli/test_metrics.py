@@ -1,6 +1,7 @@
 """Metrics on a port of their own, and not on the public one."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -66,3 +67,16 @@ def test_the_public_port_has_no_metrics(server: WatchedServer) -> None:
 def test_the_port_of_the_metrics_has_nothing_else(metrics_url: str) -> None:
     assert get(metrics_url.replace("/metrics", "/hello"))[0] == 404
     assert get(metrics_url.replace("/metrics", "/session/new"), "POST")[0] == 404
+
+
+def test_a_port_that_others_reach_asks_for_the_token(tmp_path: Path) -> None:
+    environment = {"BRIDGE_METRICS_PORT": "0", "BRIDGE_METRICS_TOKEN": "open-sesame"}
+    with watched_server(tmp_path, "--host", "0.0.0.0", environment=environment) as server:
+        (url,) = [line["url"] for line in server.log() if line["event"] == "metrics_listening"]
+        refused = get(url)
+        request = Request(url, headers={"Authorization": "Bearer open-sesame"})
+        with urlopen(request, timeout=10) as response:
+            text = response.read().decode()
+
+    assert refused[:2] == (401, "application/problem+json")
+    assert "bridge_waiting_clients" in text

@@ -82,14 +82,6 @@ def test_list_as_json_has_every_project(app: Operating) -> None:
     assert project == {"project_id": "app", "name": "My app", "account_limit": limit, "webhook": None}
 
 
-def test_nothing_is_listed_where_nothing_is(app: Operating) -> None:
-    operate = app
-    operate.text("project", "delete", "app", "--yes")
-
-    assert operate.text("project", "list") == "project  name  created\n"
-    assert operate.json("project", "list") == {"projects": []}
-
-
 def test_show_prints_what_belongs_to_the_project(app: Operating) -> None:
     app.text("project", "type", "add", "app", "News", "--id", "news")
     app.text("project", "type", "add", "app", "Deals", "--id", "deals")

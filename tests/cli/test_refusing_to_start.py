@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.process import ready_file_at
 from bridge_server.storage.data_directory import held
 from tests.support.command import Finished, run_command, watched_server
 
@@ -137,3 +139,34 @@ def test_a_failed_start_lets_go_of_the_directory(data_dir: Path, taken_port: int
 
     with held(data_dir):
         assert not (data_dir / "bridge.sqlite3-wal").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_no_space_for_the_ready_file_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready_file = tmp_path / "ready.json"
+    with closing(Path("/dev/full").open("wb")) as full:
+        monkeypatch.setattr("os.open", lambda *_: os.dup(full.fileno()))
+        with pytest.raises(CommandError) as refused, ready_file_at(ready_file, {"url": "http://127.0.0.1"}):
+            pass
+
+    assert str(refused.value) == f"the ready file {ready_file} cannot be written: No space left on device"
+    assert refused.value.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_start_that_cannot_write_its_ready_file_ends_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "ready").write_text("in the way")
+
+    line = only_line(
+        serve(tmp_path / "data", "--ready-file", str(tmp_path / "ready" / "x"), BRIDGE_LOG_LEVEL="error")
+    )
+
+    assert "cannot be written: Not a directory" in line
+
+
+def test_a_database_in_memory(tmp_path: Path) -> None:
+    finished = run_command("serve", "--port", "0", "--data-dir", ":memory:")
+
+    assert "temporary directory" in only_line(finished)

@@ -51,20 +51,17 @@ def test_it_listens_on_loopback_unless_told_otherwise(server: WatchedServer) -> 
     assert server.url.startswith("http://127.0.0.1:")
 
 
-def test_the_banner_says_who_where_and_what_to_try(server: WatchedServer, directory: Path) -> None:
-    banner = server.out_file.read_text("utf-8")
+def test_the_log_has_the_start_and_the_stop_and_nothing_else_is_written(tmp_path: Path) -> None:
+    with watched_server(tmp_path) as server:
+        get(f"{server.url}/info")
+        assert server.stop(signal.SIGTERM) == 0
 
-    assert f"Bridge Server {VERSION}" in banner
-    assert "https://bridge.example.org" in banner
-    assert str(directory / "data" / "bridge.sqlite3") in banner
-    assert f"curl -X POST {server.url}/session/new" in banner
-    assert "Ctrl-C" in banner
-
-
-def test_nothing_is_logged_while_all_is_well(server: WatchedServer) -> None:
-    get(f"{server.url}/info")
-
-    assert server.log() == []
+    started, stopped = server.log()
+    assert (started["event"], started["level"]) == ("server_started", "info")
+    assert {name: started[name] for name in server.facts} == server.facts
+    assert (stopped["event"], stopped["level"]) == ("server_stopped", "info")
+    assert (stopped["url"], stopped["pid"]) == (server.url, server.process.pid)
+    assert server.out_file.read_bytes() == b""
 
 
 def test_an_ipv6_address_is_bracketed(tmp_path: Path) -> None:
@@ -100,7 +97,7 @@ def test_a_server_that_cannot_tell_commands_where_it_is_serves_all_the_same(tmp_
 
     with watched_server(tmp_path) as server:
         assert get(f"{server.url}/readyz")[0] == 200
-        assert [line["event"] for line in server.log()] == ["server_file_not_written"]
+        assert [line["event"] for line in server.said()] == ["server_file_not_written"]
         assert server.stop(signal.SIGTERM) == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings import SettingsError, load_settings
+from bridge_server.settings import NOT_SET, SettingsError, load_settings
 
 ConfigFile = Callable[[str], Path]
 
@@ -119,3 +119,117 @@ def test_a_rate_or_a_time_beyond_measure_is_refused(
 
     with pytest.raises(SettingsError, match=name):
         load_settings({}, None)
+
+
+@pytest.mark.parametrize("none", ["none", "None", " none "])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("public_url", None),
+        ("metrics_port", None),
+        ("metrics_token", None),
+        ("chain_id", None),
+        ("private_keys", None),
+        ("keystore_dir", None),
+        ("quota_exempt", ()),
+        ("trusted_proxies", ()),
+        ("rpc_hosts", ()),
+        ("inbox_origins", ()),
+        ("apns_topic", ""),
+    ],
+)
+def test_none_is_no_value_and_an_empty_list(
+    monkeypatch: pytest.MonkeyPatch, config_file: ConfigFile, name: str, value: object, none: str
+) -> None:
+    assert getattr(load_settings({}, config_file(f'{name} = "{none}"')).settings, name) == value
+    assert getattr(load_settings({}, None, {name: none}).settings, name) == value
+    monkeypatch.setenv(f"BRIDGE_{name.upper()}", none)
+    assert getattr(load_settings({}, None).settings, name) == value
+
+
+@pytest.mark.parametrize("name", ["host", "data_dir", "port", "log_level", "dev_accounts"])
+def test_a_setting_that_must_have_a_value_does_not_take_none(name: str) -> None:
+    if name in ("host", "data_dir"):
+        assert "none" in str(getattr(load_settings({}, None, {name: "none"}).settings, name))
+    else:
+        with pytest.raises(SettingsError, match=name):
+            load_settings({}, None, {name: "none"})
+
+
+def test_what_config_check_prints_can_be_read_again(config_file: ConfigFile) -> None:
+    loaded = load_settings({}, None)
+    optional = [name for name, value in loaded.settings if value in (None, (), "")]
+
+    again = load_settings({}, config_file("".join(f'{name} = "{NOT_SET}"\n' for name in optional)))
+
+    assert again.settings == loaded.settings
+    assert len(optional) > 20
+
+
+_KEYS = (f"{1:064x}", f"{2:064x}")
+
+
+@pytest.mark.parametrize(
+    ("toml", "count"),
+    [
+        (f'["{_KEYS[0]}", "0x{_KEYS[1]}"]', 2),
+        (f'["{_KEYS[0]}"]', 1),
+        ("[]", 0),
+        (f'"{_KEYS[0]}, {_KEYS[1]}"', 2),
+    ],
+)
+def test_keys_in_the_file_are_an_array_or_a_string(config_file: ConfigFile, toml: str, count: int) -> None:
+    assert len(load_settings({}, config_file(f"private_keys = {toml}")).settings.raw_keys()) == count
+
+
+@pytest.mark.parametrize("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])
+def test_keys_that_are_none_are_refused_and_not_repeated(config_file: ConfigFile, toml: str) -> None:
+    with pytest.raises(SettingsError, match="private_keys") as caught:
+        load_settings({}, config_file(f"private_keys = {toml}"))
+
+    assert "open-sesame" not in str(caught.value)
+
+
+def test_lists_in_the_file_are_arrays(config_file: ConfigFile) -> None:
+    file = config_file(
+        """
+        trusted_proxies = ["127.0.0.1"]
+        quota_exempt = []
+        rpc_hosts = ["a.example", "b.example"]
+        rpc_origins = ["http://a.example"]
+        inbox_origins = ["http://a.example", "https://b.example"]
+        """
+    )
+
+    settings = load_settings({}, file).settings
+
+    assert (len(settings.trusted_proxies), settings.quota_exempt) == (1, ())
+    assert settings.rpc_hosts == ("a.example", "b.example")
+    assert (settings.rpc_origins, len(settings.inbox_origins)) == (("http://a.example",), 2)
+
+
+@pytest.mark.parametrize("directory", [":memory:", "/data/:memory:"])
+def test_a_database_in_memory_is_refused_with_what_to_do_instead(directory: str) -> None:
+    with pytest.raises(SettingsError, match=r"data_dir \(flag --data-dir\).*temporary directory.*mktemp"):
+        load_settings({"data_dir": directory}, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "guarded"),
+    [
+        ({"metrics_port": 9}, False),
+        ({"metrics_port": 9, "host": "::1"}, False),
+        ({"metrics_port": 9, "host": "0.0.0.0", "metrics_token": "open-sesame"}, True),
+        ({"host": "0.0.0.0"}, False),
+    ],
+)
+def test_metrics_on_a_port_that_others_reach_are_for_the_bearer_of_a_token(
+    values: dict[str, object], guarded: bool
+) -> None:
+    assert load_settings(values, None).settings.metrics_are_guarded is guarded
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "bridge.example.org"])
+def test_metrics_on_a_port_that_others_reach_want_a_token(host: str) -> None:
+    with pytest.raises(SettingsError, match=r"metrics_port: .* set metrics_token"):
+        load_settings({"metrics_port": 9, "host": host}, None)

@@ -163,4 +163,4 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_idle_server_stops(server: WatchedServer, number: int) -> None:
     assert server.stop(number) == 0
-    assert server.log() == []
+    assert server.said() == []

@@ -1,6 +1,7 @@
 """What the command says of itself."""
 
 import json
+import re
 
 import pytest
 
@@ -8,7 +9,10 @@ from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
 from tests.support.command import run_command
 
-COMMANDS = ("serve", "project", "subscriber", "config", "backup", "version")
+COMMANDS = (
+    "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",
+    "keys", "push",
+)  # fmt: skip
 SUBCOMMANDS = (
     ("config", "check"),
     *(
@@ -64,6 +68,29 @@ def test_serve_documents_every_flag_of_the_contract(invoke: Invoke) -> None:
         assert flag in text
     assert "--access-log" in text
     assert "--ready-file" in text
+
+
+GROUPS = ("account", "approvals", "config", "device", "keys", "project", "push", "subscriber")
+
+
+@pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS), ("project", "type")], ids=" ".join)
+def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> None:
+    result = invoke(*group, "--help")
+
+    _, _, commands = result.stdout.partition("\nCommands:\n")
+    assert commands
+    assert "..." not in commands
+    entries = re.split(r"\n  (?=\S)", commands.rstrip())
+    assert all(entry.endswith(".") for entry in entries)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
+def test_asking_for_the_version_loads_neither_the_server_nor_its_settings(arguments: tuple[str, ...]) -> None:
+    finished = run_command(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
+
+    loaded = {line.rpartition("|")[2].strip() for line in finished.err.splitlines()}
+    assert "bridge_server.cli.main" in loaded
+    assert not loaded & {"aiohttp", "asyncio", "pydantic", "structlog", "bridge_server.settings"}
 
 
 def test_an_unknown_command_is_refused(invoke: Invoke) -> None:

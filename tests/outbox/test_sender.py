@@ -53,6 +53,18 @@ async def test_a_signed_message_is_verified_by_the_receivers_library(receiver: W
     assert Webhook(SECRET).verify(request.body, dict(request.headers)) == {"topic": "t"}
 
 
+async def test_another_secret_signs_from_then_on(receiver: WebhookReceiver) -> None:
+    message = OutgoingMessage("message-1", receiver.url(), b'{"topic":"t"}')
+    async with WebhookSender(OPEN) as webhooks:
+        await webhooks.send(message, SystemClock().now_ms())
+        webhooks.sign_with(SECRET)
+        await webhooks.send(message, SystemClock().now_ms())
+
+    unsigned, signed = receiver.requests
+    assert "webhook-signature" not in unsigned.headers
+    assert Webhook(SECRET).verify(signed.body, dict(signed.headers)) == {"topic": "t"}
+
+
 def test_a_malformed_secret_fails_before_anything_is_sent() -> None:
     with pytest.raises(ValueError, match="must begin with whsec_"):
         WebhookSender(replace(OPEN, signing_secret="secret"))

@@ -68,6 +68,11 @@ class WatchedServer:
         """The lines on standard error, each of which must be a JSON object."""
         return [orjson.loads(line) for line in self.err_file.read_bytes().splitlines()]
 
+    def said(self) -> list[dict[str, Any]]:
+        """These lines but for those of its start and its stop."""
+        usual = ("server_started", "server_stopped")
+        return [line for line in self.log() if line["event"] not in usual]
+
 
 @contextmanager
 def watched_server(
@@ -76,10 +81,12 @@ def watched_server(
     environment: Mapping[str, str] | None = None,
     limits: str = "",
     command: Sequence[str] = ("serve",),
+    terminal: int | None = None,
 ) -> Iterator[WatchedServer]:
     """Run a server over `directory/data` on a free port until the end of the block.
 
-    `limits` is shell that runs before it, such as `ulimit -n 100`.
+    `limits` is shell that runs before it, such as `ulimit -n 100`; `terminal` is the descriptor of one that
+    it reads from and writes to.
     """
     ready_file, out_file, err_file = directory / "ready.json", directory / "out", directory / "err"
     options = ["--port", "0", "--data-dir", str(directory / "data"), "--ready-file", str(ready_file)]
@@ -88,8 +95,8 @@ def watched_server(
         process = subprocess.Popen(
             [*shell, *COMMAND, *command, *options, *arguments],
             env=_environment(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
+            stdin=subprocess.DEVNULL if terminal is None else terminal,
+            stdout=out if terminal is None else terminal,
             stderr=err,
         )
     try:

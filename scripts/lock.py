@@ -1,0 +1,45 @@
+"""Writes constraints.txt: every package that this project and its extras need, in its newest version.
+
+Names and versions only: neither where they were found nor what machine they were for.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+_ROOT = Path(__file__).resolve().parent.parent
+_OWN_NAME = "bridge-server"
+_HEADER = """\
+# What `scripts/environment` installs: the versions that the tests have passed with.
+# `scripts/lock` makes this file anew; run `scripts/test --all` before keeping it.
+"""
+
+
+def resolved(extras: str) -> list[str]:
+    """`name==version` of each package, in order, as pip would install them into an empty environment."""
+    with TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        subprocess.run(
+            [
+                sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run",
+                "--ignore-installed", "--report", str(report), "--editable", f"{_ROOT}[{extras}]",
+            ],
+            check=True,
+        )  # fmt: skip
+        installed = json.loads(report.read_text("utf-8"))["install"]
+    packages = [package["metadata"] for package in installed]
+    lines = [f"{each['name'].lower()}=={each['version']}" for each in packages if each["name"] != _OWN_NAME]
+    return sorted(lines)
+
+
+def main() -> None:
+    """Write the file anew."""
+    lines = resolved(sys.argv[1])
+    (_ROOT / "constraints.txt").write_text(_HEADER + "\n".join(lines) + "\n", "utf-8")
+    print(f"constraints.txt has {len(lines)} packages: run scripts/test --all, and keep it when that passes")
+
+
+if __name__ == "__main__":
+    main()

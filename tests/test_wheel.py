@@ -1,0 +1,125 @@
+"""The package as others install it: a wheel, in an environment of its own, beside web3.py and eth-account."""
+
+import shutil
+import subprocess
+import venv
+import zipfile
+from dataclasses import dataclass
+from email.parser import Parser
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bridge_server.version import REPOSITORY, VERSION
+from tests.support.slow import slow
+
+pytestmark = [slow, pytest.mark.timeout(900)]
+
+_ROOT = Path(__file__).parent.parent
+_SOURCES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+_WORK = """
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from web3 import Web3
+
+from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.keystore import read_keystore
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.push.keys import new_vapid_keys
+from bridge_server.testing import apns_service, fcm_service, webpush_service
+from bridge_server.testing.certificates import throw_away_certificate
+
+import json, os, pathlib, tempfile
+
+assert keccak256(b"bridge") == bytes(Web3.keccak(b"bridge"))
+
+secret = bytes(range(1, 33))
+signature = SigningKey(secret).sign(personal_message_hash(b"hello"))
+signer = Account.recover_message(encode_defunct(b"hello"), signature=signature)
+assert signer == Account.from_key(secret).address == SigningKey(secret).address
+
+for kdf in ("scrypt", "pbkdf2"):
+    file = json.dumps(Account.encrypt(secret, "open sesame", kdf=kdf, iterations=4096)).encode()
+    assert read_keystore(file).open(b"open sesame") == secret  # scrypt or PBKDF2, and AES
+
+new_vapid_keys(os.urandom)
+with tempfile.TemporaryDirectory() as folder:
+    throw_away_certificate(pathlib.Path(folder))
+print("it works")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A fresh virtual environment."""
+
+    folder: Path
+
+    def run(self, *arguments: str | Path, cwd: Path | None = None) -> str:
+        """What its Python prints, which must succeed."""
+        finished = self.tried(*arguments, cwd=cwd)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    def tried(self, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        command = [self.folder / "bin" / "python", *arguments]
+        return subprocess.run(
+            command, cwd=cwd or self.folder, capture_output=True, encoding="utf-8", timeout=600, check=False
+        )
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """One that can reach the package index; without it the tests are skipped."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    environment = Environment(folder)
+    found = environment.tried("-m", "pip", "download", "--no-deps", "--dest", folder / "found", "setuptools")
+    if found.returncode != 0:
+        pytest.skip(f"the package index cannot be reached: {found.stderr.strip().splitlines()[-1]}")
+    return environment
+
+
+@pytest.fixture(scope="module")
+def wheel(environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built of a copy, so that nothing of the build is left in the project."""
+    source = tmp_path_factory.mktemp("source")
+    for name in _SOURCES:
+        shutil.copy(_ROOT / name, source)
+    shutil.copytree(_ROOT / "bridge_server", source / "bridge_server", ignore=shutil.ignore_patterns("__py*"))
+    environment.run("-m", "pip", "wheel", "--no-deps", "--wheel-dir", source / "dist", source)
+    (wheel,) = (source / "dist").glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def installed(environment: Environment, wheel: Path) -> Environment:
+    environment.run("-m", "pip", "install", wheel, "web3", "eth-account")
+    return environment
+
+
+def test_it_is_installed_beside_web3_and_eth_account_and_both_work(installed: Environment) -> None:
+    assert installed.run("-m", "pip", "check").strip() == "No broken requirements found."
+    assert installed.run("-c", _WORK).strip() == "it works"
+
+
+def test_the_command_makes_a_database(installed: Environment, tmp_path: Path) -> None:
+    command = ("-m", "bridge_server", "project", "create", "App", "--data-dir", tmp_path / "data", "--json")
+
+    assert orjson.loads(installed.run(*command))["name"] == "App"
+    assert VERSION in installed.run("-m", "bridge_server", "--version")
+
+
+def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (place,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(archive.read(place).decode())
+
+    assert (metadata["Name"], metadata["Version"], metadata["License"]) == ("bridge-server", VERSION, "MIT")
+    assert REPOSITORY in (metadata["Home-page"] or "") + "".join(metadata.get_all("Project-URL") or [])
+    assert str(metadata.get_payload()).startswith("# Bridge Server")
+    assert any(name.endswith("/LICENSE") for name in names)
+    assert "bridge_server/py.typed" in names
