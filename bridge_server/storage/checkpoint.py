@@ -1,11 +1,14 @@
 """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
 
-Often and a little at a time: a commit that meets the flush of a long log waits for all of it.
+Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
+connection has no patience: whatever needs a lock that others have is left for later, so that a reader in
+another process, such as one that makes a backup, is never waited for with the writer's lock held.
 """
 
 import asyncio
 import sqlite3
 from pathlib import Path
+from typing import NamedTuple
 
 import aiosqlite
 import structlog
@@ -14,40 +17,105 @@ from bridge_server.storage.connection import run
 
 _INTERVAL_SECONDS = 0.25
 _WORTHWHILE_BYTES = 2**20
+_QUIET_SECONDS = 5.0
+_TICK_SECONDS = 0.02  # two writes that are closer leave the file with one time: the later is not noticed
+
+# A log that grows for so long is written faster than it is copied, or somebody reads an old state.
 _ALARMING_BYTES = 256 * 2**20
+_HURRIED_INTERVAL_SECONDS = 0.02
+_HURRIED_TRIES = 20
+_FEW_PAGES = 256
 
 log = structlog.get_logger()
 
 
+class LogState(NamedTuple):
+    """The log's file: its size, and when it was last written."""
+
+    size_bytes: int
+    written_at_ns: int
+
+
+class _Progress(NamedTuple):
+    """What a checkpoint says: whether it was kept from something, the log's pages, those copied so far."""
+
+    is_blocked: int
+    pages: int
+    copied: int
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.is_blocked and self.pages == self.copied
+
+    @property
+    def pages_left(self) -> int:
+        return self.pages - self.copied
+
+
 class Checkpointer:
-    """Watches the size of the log and copies it back before it grows long."""
+    """Watches the log, copies it back before it grows long, and cuts it off when nobody writes."""
 
     def __init__(self, database: Path) -> None:
         self._log_file = database.with_name(database.name + "-wal")
+        self._copied: LogState | None = None
+        self._seen = self.log_state
+        self._seen_at = 0.0
+        self.is_pressed = False
+        """Whether every byte counts: the log is cut off as soon as it can be."""
+
+    @property
+    def log_state(self) -> LogState:
+        """The write-ahead log file as it is now."""
+        try:
+            found = self._log_file.stat()
+        except FileNotFoundError:
+            return LogState(0, 0)
+        return LogState(found.st_size, found.st_mtime_ns)
 
     @property
     def log_bytes(self) -> int:
         """The size of the write-ahead log file."""
-        try:
-            return self._log_file.stat().st_size
-        except FileNotFoundError:
-            return 0
+        return self.log_state.size_bytes
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
         while True:
-            await asyncio.sleep(_INTERVAL_SECONDS)
-            size = self.log_bytes
-            if size >= _WORTHWHILE_BYTES:
-                # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
-                await _checkpoint(connection, "TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
+            is_alarming = self._seen.size_bytes > _ALARMING_BYTES and self._seen != self._copied
+            await asyncio.sleep(_HURRIED_INTERVAL_SECONDS if is_alarming else _INTERVAL_SECONDS)
+            try:
+                await self._tend(connection)
+            except Exception as error:  # the next time may go better
+                log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
+
+    async def _tend(self, connection: aiosqlite.Connection) -> None:
+        state, now = self.log_state, asyncio.get_running_loop().time()
+        if state != self._seen:
+            self._seen, self._seen_at = state, now
+        is_quiet = self.is_pressed or now - self._seen_at >= _QUIET_SECONDS
+        if not state.size_bytes or not (is_quiet or state.size_bytes >= _WORTHWHILE_BYTES):
+            return
+        if state != self._copied:
+            tries = _HURRIED_TRIES if state.size_bytes > _ALARMING_BYTES else 0
+            is_complete = await run(connection, lambda raw: _copy(raw, tries))
+            if is_complete and now - self._seen_at > _TICK_SECONDS:
+                self._copied = state
+        if is_quiet and state == self._copied:
+            self._seen_at = now  # if a reader is in the way, it has as long again
+            await run(connection, lambda raw: _checkpoint(raw, "TRUNCATE"))
 
 
-async def _checkpoint(connection: aiosqlite.Connection, mode: str) -> None:
-    def work(raw: sqlite3.Connection) -> None:
-        raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+def _copy(connection: sqlite3.Connection, tries: int) -> bool:
+    """Copy what can be copied; tells whether that was all.
 
-    try:
-        await run(connection, work)
-    except Exception as error:  # the next time may go better
-        log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
+    While more comes than is copied, the log is tried to be ended so often: once little is left, between two
+    commits, so that the next begins at its start.
+    """
+    progress = _checkpoint(connection, "PASSIVE")
+    while tries and not progress.is_complete:
+        progress = _checkpoint(connection, "RESTART" if progress.pages_left <= _FEW_PAGES else "PASSIVE")
+        tries -= 1
+    return progress.is_complete
+
+
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> _Progress:
+    return _Progress(*connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone())

@@ -35,8 +35,10 @@ class SqliteDatabase:
         """Hold the file open; on leaving, commit what is queued and close every connection."""
         async with AsyncExitStack() as stack:
 
-            async def connect(page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES) -> aiosqlite.Connection:
-                connection = await open_connection(self.path, page_cache_kibibytes)
+            async def connect(
+                page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES, *, is_patient: bool = True
+            ) -> aiosqlite.Connection:
+                connection = await open_connection(self.path, page_cache_kibibytes, is_patient=is_patient)
                 stack.push_async_callback(connection.close)
                 return connection
 
@@ -45,7 +47,7 @@ class SqliteDatabase:
             self._writer.use(self._writer_connection)
             self._readers.use([await connect(_READER_CACHE_KIBIBYTES) for _ in range(_READER_COUNT)])
             try:
-                async with running(self._checkpointer.run_forever(await connect())):
+                async with running(self._checkpointer.run_forever(await connect(is_patient=False))):
                     yield
             finally:
                 await self._writer.finish()
