@@ -64,7 +64,7 @@ class Parts:
         self.stopping = Stopping()
         self.cache = ReadCache(settings.cache_bytes)
         self.signals.listen(self.cache.forget)
-        self.database = SqliteDatabase(settings.database_file, self.signals)
+        self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
         self.quotas = Quotas(clock)
@@ -159,16 +159,19 @@ class Parts:
         return await self.push_server.forward(notice)
 
     async def check_work(self) -> None:
-        """Raise UnavailableError when the database cannot be read, or could not be written last time."""
+        """Raise UnavailableError when the database is gone, or cannot be read, or could not be written last
+        time.
+        """
+        self.database.require_presence()
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
             await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
 
     def troubles(self) -> list[str]:
         """What does not work until an operator does something."""
-        return [
-            f"pushes by {lane} have stopped: {reason}" for lane, reason in self.push_channels.blocked.items()
-        ]
+        full = ["the database is full (database_limit): nothing is added"] if self.database.is_full else []
+        blocked = self.push_channels.blocked.items()
+        return full + [f"pushes by {lane} have stopped: {reason}" for lane, reason in blocked]
 
     async def save_quotas(self) -> None:
         """Commit: what the buckets' rider has collected goes along."""

@@ -155,6 +155,9 @@ class Settings(BaseSettings):
     max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
     max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
     cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
+    database_limit: PositiveInt | None = Field(
+        None, description="The database may hold so many bytes, its log included; by default any number."
+    )
     sweep_interval: Duration = Field(60, description="How often expired things are deleted.")
 
     message_limit: PositiveInt = Field(256 * 1024, description="The largest message on a WebSocket.")

@@ -7,13 +7,14 @@ another process, such as one that makes a backup, is never waited for with the w
 
 import asyncio
 import sqlite3
-from pathlib import Path
 from typing import NamedTuple
 
 import aiosqlite
 import structlog
 
 from bridge_server.storage.connection import run
+from bridge_server.storage.log_file import LogFile, LogState
+from bridge_server.storage.room import Room
 
 _INTERVAL_SECONDS = 0.25
 _WORTHWHILE_BYTES = 2**20
@@ -27,13 +28,6 @@ _HURRIED_TRIES = 20
 _FEW_PAGES = 256
 
 log = structlog.get_logger()
-
-
-class LogState(NamedTuple):
-    """The log's file: its size, and when it was last written."""
-
-    size_bytes: int
-    written_at_ns: int
 
 
 class _Progress(NamedTuple):
@@ -55,27 +49,12 @@ class _Progress(NamedTuple):
 class Checkpointer:
     """Watches the log, copies it back before it grows long, and cuts it off when nobody writes."""
 
-    def __init__(self, database: Path) -> None:
-        self._log_file = database.with_name(database.name + "-wal")
+    def __init__(self, log_file: LogFile, room: Room) -> None:
+        self._log_file = log_file
+        self._room = room
         self._copied: LogState | None = None
-        self._seen = self.log_state
+        self._seen = log_file.state
         self._seen_at = 0.0
-        self.is_pressed = False
-        """Whether every byte counts: the log is cut off as soon as it can be."""
-
-    @property
-    def log_state(self) -> LogState:
-        """The write-ahead log file as it is now."""
-        try:
-            found = self._log_file.stat()
-        except FileNotFoundError:
-            return LogState(0, 0)
-        return LogState(found.st_size, found.st_mtime_ns)
-
-    @property
-    def log_bytes(self) -> int:
-        """The size of the write-ahead log file."""
-        return self.log_state.size_bytes
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
@@ -88,10 +67,12 @@ class Checkpointer:
                 log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
 
     async def _tend(self, connection: aiosqlite.Connection) -> None:
-        state, now = self.log_state, asyncio.get_running_loop().time()
+        if self._room.is_limited:
+            await run(connection, self._room.measure)
+        state, now = self._log_file.state, asyncio.get_running_loop().time()
         if state != self._seen:
             self._seen, self._seen_at = state, now
-        is_quiet = self.is_pressed or now - self._seen_at >= _QUIET_SECONDS
+        is_quiet = self._room.is_full or now - self._seen_at >= _QUIET_SECONDS
         if not state.size_bytes or not (is_quiet or state.size_bytes >= _WORTHWHILE_BYTES):
             return
         if state != self._copied:
