@@ -115,7 +115,8 @@ class Settings(BaseSettings):
         None, description="How others reach this server; by default its own address."
     )
     data_dir: Directory = Field(
-        default_factory=_default_data_dir, description="Where the database lives. Made with mode 0700."
+        default_factory=_default_data_dir,
+        description="Where the database lives. For its owner alone (mode 0700).",
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -6,6 +6,7 @@ class ManualClock:
 
     def __init__(self, start_ms: int = 1_800_000_000_000) -> None:
         self._now_us = start_ms * 1_000
+        self._elapsed_us = 0
 
     def now_us(self) -> int:
         return self._now_us
@@ -13,6 +14,14 @@ class ManualClock:
     def now_ms(self) -> int:
         return self._now_us // 1_000
 
+    def elapsed_us(self) -> int:
+        return self._elapsed_us
+
     def advance(self, seconds: float) -> None:
-        """Move the clock; a negative number sets it back."""
+        """Let time pass; a negative number sets the clock on the wall back, and no time passes."""
+        self._elapsed_us += max(0, round(seconds * 1_000_000))
+        self.set_by(seconds)
+
+    def set_by(self, seconds: float) -> None:
+        """Set the clock on the wall forward or back, as an operator does: no time passes."""
         self._now_us += round(seconds * 1_000_000)
