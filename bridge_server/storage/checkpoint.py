@@ -53,7 +53,7 @@ class Checkpointer:
         self._log_file = log_file
         self._room = room
         self._copied: LogState | None = None
-        self._seen = log_file.state
+        self._seen = LogState(0, 0)
         self._seen_at = 0.0
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
