@@ -82,7 +82,11 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
     rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
     push = PushHandlers(
-        parts.push_server, parts.push_channels.addresses, settings.public_url, settings.allow_private_webhooks
+        parts.push_server,
+        parts.push_channels.addresses,
+        settings.public_url,
+        settings.allow_private_webhooks,
+        parts.subscription_bytes,
     )
     rows += push_routes(
         push,
@@ -106,7 +110,14 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
 def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:
     settings = parts.settings
     return relay_routes(
-        RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait),
+        RelayHandlers(
+            parts.relay,
+            parts.polling,
+            dialect,
+            settings.max_wait,
+            payloads=parts.payload_bytes,
+            subscriptions=parts.subscription_bytes,
+        ),
         dialect,
         body_limit_bytes=settings.relay_body_limit,
         every_request=every_request,

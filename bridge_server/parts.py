@@ -52,6 +52,7 @@ from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.request_figures import RequestFigures
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 
 
 class Parts:
@@ -68,6 +69,15 @@ class Parts:
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
         self.quotas = Quotas(clock)
+        self.payload_bytes = self._stored_bytes(
+            "payload", settings.payload_bytes_per_address, settings.payload_bytes_in_all, settings.call_ttl
+        )
+        self.subscription_bytes = self._stored_bytes(
+            "subscription",
+            settings.subscription_bytes_per_address,
+            settings.subscription_bytes_in_all,
+            settings.subscription_ttl,
+        )
         self.figures = RequestFigures()
         store = SqlRelayStore(self.database)
         self.relay = Relay(store, clock, ids, _lifetimes(settings), _caps(settings))
@@ -88,6 +98,14 @@ class Parts:
         self.dispatcher = Dispatcher(self.outbox_store, channels, self.signals, clock, self._forget_receiver)
         self.wallet = WalletParts(settings, self.database, self.signals, self.stopping, clock, ids)
         self.sweeper = Sweeper(self._sweeps(), clock, settings.sweep_interval)
+
+    def _stored_bytes(self, name: str, per_address: int, in_all: int, lifetime_seconds: int) -> StoredBytes:
+        return StoredBytes(
+            self.quotas,
+            self.addresses.bucket_key,
+            storage_limit(name, per_address, lifetime_seconds),
+            storage_limit(f"all-{name}", in_all, lifetime_seconds),
+        )
 
     def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
         return PushServer(

@@ -12,13 +12,25 @@ from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.prefer import Wait, polled, wanted_wait
+from bridge_server.web.stored_bytes import StoredBytes, declared
 
 
 class RelayHandlers:
     """One method per endpoint of the contract's section 4, B, answered in one dialect."""
 
-    def __init__(self, relay: Relay, polling: Polling, dialect: Dialect, longest_wait_seconds: int) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        polling: Polling,
+        dialect: Dialect,
+        longest_wait_seconds: int,
+        *,
+        payloads: StoredBytes,
+        subscriptions: StoredBytes,
+    ) -> None:
         self._relay = relay
+        self._payloads = payloads
+        self._subscriptions = subscriptions
         self._polling = polling
         self._dialect = dialect
         self._longest_wait_seconds = longest_wait_seconds
@@ -35,7 +47,9 @@ class RelayHandlers:
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         update = wire.read_session_update(await json_object(request))
-        return json_answer(wire.write_expiry(await self._relay.update_session(session_id, update)))
+        charges = self._payloads.charge(request, update.size_bytes)
+        expires_at_ms = await self._relay.update_session(session_id, update)
+        return declared(json_answer(wire.write_expiry(expires_at_ms)), charges)
 
     async def end_session(self, request: web.Request) -> web.Response:
         with suppress(*self._dialect.forgiven):
@@ -56,7 +70,9 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
-        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call)))
+        charges = self._payloads.charge(request, len(call.payload))
+        call_id = await self._relay.request_call(session_id, call)
+        return declared(json_answer(wire.write_call_id(call_id)), charges)
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
@@ -70,8 +86,10 @@ class RelayHandlers:
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        await self._relay.answer_call(call_id, wire.read_status(await json_object(request)))
-        return json_answer(wire.SUCCESS)
+        payload = wire.read_status(await json_object(request))
+        charges = self._payloads.charge(request, len(payload))
+        await self._relay.answer_call(call_id, payload)
+        return declared(json_answer(wire.SUCCESS), charges)
 
     async def status(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
@@ -80,8 +98,9 @@ class RelayHandlers:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(await json_object(request))
+        charges = self._subscriptions.charge(request, len(topic.encode()) + len(webhook.encode()))
         await self._relay.subscribe(topic, webhook)
-        return json_answer(wire.SUCCESS)
+        return declared(json_answer(wire.SUCCESS), charges)
 
     def _polled(self, found: Found | None, wait: Wait) -> web.Response:
         return polled(None if found is None else self._dialect.payload(found), wait)
