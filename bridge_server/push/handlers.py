@@ -10,7 +10,7 @@ from bridge_server.push.service import PushServer
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.own_origins import origins_of_socket
-from bridge_server.web.stored_bytes import StoredBytes, declared
+from bridge_server.web.stored_bytes import StoredBytes
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -38,10 +38,10 @@ class PushHandlers:
 
     async def register(self, request: web.Request) -> web.StreamResponse:
         client, address = wire.read_client(await json_object(request), self._addresses)
-        charges = self._subscriptions.charge(request, client.size_bytes)
         own_urls = self._own_urls(request)
-        await self._service.register(client, address, own_urls, self._push_url(own_urls))
-        return declared(json_answer(wire.REGISTERED), charges)
+        with self._subscriptions.bill(request, client.size_bytes) as bill:
+            await self._service.register(client, address, own_urls, self._push_url(own_urls))
+        return bill.declared_on(json_answer(wire.REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
         topic = wire.read_topic(await json_object(request))

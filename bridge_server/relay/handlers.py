@@ -12,7 +12,7 @@ from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.prefer import Wait, polled, wanted_wait
-from bridge_server.web.stored_bytes import StoredBytes, declared
+from bridge_server.web.stored_bytes import StoredBytes
 
 
 class RelayHandlers:
@@ -47,9 +47,9 @@ class RelayHandlers:
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         update = wire.read_session_update(await json_object(request))
-        charges = self._payloads.charge(request, update.size_bytes)
-        expires_at_ms = await self._relay.update_session(session_id, update)
-        return declared(json_answer(wire.write_expiry(expires_at_ms)), charges)
+        with self._payloads.bill(request, update.size_bytes) as bill:
+            expires_at_ms = await self._relay.update_session(session_id, update)
+        return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
 
     async def end_session(self, request: web.Request) -> web.Response:
         with suppress(*self._dialect.forgiven):
@@ -70,9 +70,9 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
-        charges = self._payloads.charge(request, len(call.payload))
-        call_id = await self._relay.request_call(session_id, call)
-        return declared(json_answer(wire.write_call_id(call_id)), charges)
+        with self._payloads.bill(request, len(call.payload)) as bill:
+            call_id = await self._relay.request_call(session_id, call, bill.afford)
+        return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
@@ -87,9 +87,9 @@ class RelayHandlers:
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
         payload = wire.read_status(await json_object(request))
-        charges = self._payloads.charge(request, len(payload))
-        await self._relay.answer_call(call_id, payload)
-        return declared(json_answer(wire.SUCCESS), charges)
+        with self._payloads.bill(request, len(payload)) as bill:
+            await self._relay.answer_call(call_id, payload)
+        return bill.declared_on(json_answer(wire.SUCCESS))
 
     async def status(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
@@ -98,9 +98,9 @@ class RelayHandlers:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(await json_object(request))
-        charges = self._subscriptions.charge(request, len(topic.encode()) + len(webhook.encode()))
-        await self._relay.subscribe(topic, webhook)
-        return declared(json_answer(wire.SUCCESS), charges)
+        with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:
+            await self._relay.subscribe(topic, webhook)
+        return bill.declared_on(json_answer(wire.SUCCESS))
 
     def _polled(self, found: Found | None, wait: Wait) -> web.Response:
         return polled(None if found is None else self._dialect.payload(found), wait)

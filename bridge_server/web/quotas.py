@@ -125,6 +125,28 @@ class Quotas:
             self._prune(now_us)
         return charges
 
+    def require_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
+        now_us = self._clock.now_us()
+        charges = [self._spend(cost, now_us) for cost in costs]
+        if not all(charge.spending.allowed for charge in charges):
+            raise QuotaError(charges)
+
+    def give_back(self, costs: Sequence[Cost]) -> None:
+        """What was charged was not done."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            charge = self._spend(Cost(key, limit, -tokens), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
+
+    def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
+        """Charge buckets for what has been done: one that has too little is empty then."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
+            charge = self._spend(Cost(key, limit, min(tokens, left)), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
+
     @property
     def has_unsaved(self) -> bool:
         """Whether a bucket that is worth saving has changed."""

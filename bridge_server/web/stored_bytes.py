@@ -4,13 +4,16 @@ Each client address has a bucket, and all clients together have one. They are ch
 found valid, with the size of what is stored of it.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from aiohttp import web
 
+from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.web.quotas import Charge, Cost, Quotas, declare
+from bridge_server.web.quotas import Cost, Quotas, declare
 
 _LEAST_INTERVAL_US = 10
 _ALL_CLIENTS = "all"
@@ -56,20 +59,64 @@ class StoredBytes:
         self._per_address = per_address
         self._in_all = in_all
 
-    def charge(self, request: web.Request, size_bytes: int) -> list[Charge]:
-        """Charge the client, and all of them; what is to be declared to the client, which may be exempt from
-        a bucket of its own. Raises QuotaError, and then has charged nobody.
+    def bill(self, request: web.Request, size_bytes: int) -> "Bill":
+        """Charge the client for what it sent, and all clients. Raises QuotaError, and then has charged
+        nobody.
         """
+        return Bill(self._quotas, self._bucket_key(request), self._per_address, self._in_all, size_bytes)
+
+
+class Bill:
+    """What one request stores. As a context manager it holds the storing: a BridgeError takes it back.
+
+    A client that leaves has stored all the same: nothing is taken back then.
+    """
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        address: str | None,
+        per_address: StorageLimit,
+        in_all: StorageLimit,
+        size_bytes: int,
+    ) -> None:
+        self._quotas = quotas
+        self._address = address
+        self._per_address = per_address
+        self._in_all = in_all
+        self._loop = asyncio.get_running_loop()
+        self._size_bytes = size_bytes
+        self._more_bytes = 0
+        self._charges = quotas.charge_costs(self._costs(size_bytes))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, BridgeError):
+            for size_bytes in (self._size_bytes, self._more_bytes):
+                self._quotas.give_back(self._costs(size_bytes))
+
+    def afford(self, size_bytes: int) -> None:
+        """So much more is to be stored, by the transaction that calls this in its own thread, perhaps again
+        when it is run again. Raises QuotaError.
+        """
+        self._quotas.require_costs(self._costs(size_bytes))
+        self._loop.call_soon_threadsafe(self._pay, size_bytes)
+
+    def declared_on(self, answer: web.Response) -> web.Response:
+        """The answer, which tells the client where it stands unless it is exempt."""
+        if self._address is not None:
+            declare(self._charges[:1], answer.headers)
+        return answer
+
+    def _pay(self, size_bytes: int) -> None:
+        if not self._more_bytes:
+            self._more_bytes = size_bytes
+            self._quotas.charge_what_is_left(self._costs(size_bytes))
+
+    def _costs(self, size_bytes: int) -> tuple[Cost, ...]:
         in_all = self._in_all.cost(_ALL_CLIENTS, size_bytes)
-        address = self._bucket_key(request)
-        if address is None:
-            self._quotas.charge_costs((in_all,))
-            return []
-        charges = self._quotas.charge_costs((self._per_address.cost(address, size_bytes), in_all))
-        return charges[:1]
-
-
-def declared(answer: web.Response, charges: list[Charge]) -> web.Response:
-    """The answer, which tells the client where it stands."""
-    declare(charges, answer.headers)
-    return answer
+        if self._address is None:
+            return (in_all,)
+        return (self._per_address.cost(self._address, size_bytes), in_all)

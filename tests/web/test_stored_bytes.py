@@ -162,6 +162,44 @@ async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(
         assert (await bridge.update(session_id, "x" * 98)).status == 200
 
 
+async def test_the_webhooks_that_a_call_causes_are_charged_to_whoever_calls(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    bridge = BridgeClient(server)
+    for number in range(3):
+        assert (await bridge.subscribe(session_id, f"{FAR}/{number}")).status == 200
+
+    answers = [await call(server, session_id, 10) for _ in range(5)]
+
+    each = 10 + 3 * (len(f"{FAR}/0") + len(f'{{"topic":"{session_id}"}}'))
+    assert [answer.status for answer in answers] == [200] * 4 + [429]
+    assert len((await send(server, "GET", f"/session/{session_id}/calls")).json) == 4
+    assert left(await put(server, session_id, 2)) == f"r={1_000 - 4 * each - 2}"
+
+
+async def test_what_is_not_stored_in_the_end_costs_nothing(tmp_path: Path) -> None:
+    async with limited(tmp_path / "data", max_pending_calls=1, max_topic_webhooks=1) as server:
+        session_id = await server.open_session()
+        hook = b'{"topic":"a","webhook":"https://example.org/%d"}'
+        await send(server, "POST", "/subscribe", hook % 1)
+
+        statuses = [
+            (await put(server, "nothing", 900)).status,
+            (await call(server, "nothing", 900)).status,
+            (
+                await send(server, "POST", "/call-status/a/new", b'{"encryptionPayload":%b}' % payload(900))
+            ).status,
+            (await call(server, session_id, 100)).status,
+            (await call(server, session_id, 500)).status,
+            (await send(server, "POST", "/subscribe", hook % 2)).status,
+        ]
+
+        assert statuses == [404, 404, 404, 200, 429, 409]
+        assert left(await put(server, session_id, 2)) == "r=898"
+        renewed = await send(server, "POST", "/subscribe", hook % 1)
+        size = len("a" + "https://example.org/1")
+        assert f'"subscription-bytes";r={64 * 2**20 - 2 * size};' in renewed.headers["RateLimit"]
+
+
 async def test_a_refusal_for_all_spends_nothing_of_the_address(tmp_path: Path) -> None:
     async with limited(tmp_path / "data", payload_bytes_in_all=500) as server:
         session_id = await server.open_session()
