@@ -7,13 +7,13 @@ found valid, with the size of what is stored of it.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeAlias
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.web.quotas import Cost, Quotas, declare
+from bridge_server.web.quotas import BucketId, Cost, Quotas, declare
 
 _LEAST_INTERVAL_US = 10
 _ALL_CLIENTS = "all"
@@ -26,10 +26,12 @@ class StorageLimit:
     limit: Limit
     unit_bytes: int
 
-    def cost(self, key: str, size_bytes: int) -> Cost:
+    def tokens(self, size_bytes: int) -> int:
         """What storing so much costs. What is larger than the whole bucket empties it."""
-        units = -(-size_bytes // self.unit_bytes)
-        return Cost(key, self.limit, min(units, self.limit.burst))
+        return min(-(-size_bytes // self.unit_bytes), self.limit.burst)
+
+
+_Bucket: TypeAlias = tuple[BucketId, StorageLimit]
 
 
 def storage_limit(name: str, size_bytes: int, window_seconds: int) -> StorageLimit:
@@ -57,37 +59,35 @@ class StoredBytes:
         self._quotas = quotas
         self._bucket_key = bucket_key
         self._per_address = per_address
-        self._in_all = in_all
+        self._in_all = (in_all.limit.name, _ALL_CLIENTS), in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
         """Charge the client for what it sent, and all clients. Raises QuotaError, and then has charged
         nobody.
         """
-        return Bill(self._quotas, self._bucket_key(request), self._per_address, self._in_all, size_bytes)
+        address = self._bucket_key(request)
+        if address is None:
+            return Bill(self._quotas, (self._in_all,), size_bytes)
+        own = (self._per_address.limit.name, address), self._per_address
+        return Bill(self._quotas, (own, self._in_all), size_bytes)
 
 
 class Bill:
     """What one request stores. As a context manager it holds the storing: a BridgeError takes it back.
 
-    A client that leaves has stored all the same: nothing is taken back then.
+    A client that leaves has stored all the same: nothing is taken back then. The last of its buckets is that
+    of all clients.
     """
 
-    def __init__(
-        self,
-        quotas: Quotas,
-        address: str | None,
-        per_address: StorageLimit,
-        in_all: StorageLimit,
-        size_bytes: int,
-    ) -> None:
+    __slots__ = ("_buckets", "_loop", "_more_bytes", "_quotas", "_size_bytes")
+
+    def __init__(self, quotas: Quotas, buckets: tuple[_Bucket, ...], size_bytes: int) -> None:
         self._quotas = quotas
-        self._address = address
-        self._per_address = per_address
-        self._in_all = in_all
-        self._loop = asyncio.get_running_loop()
+        self._buckets = buckets
         self._size_bytes = size_bytes
         self._more_bytes = 0
-        self._charges = quotas.charge_costs(self._costs(size_bytes))
+        self._loop = asyncio.get_running_loop()
+        self._charge()
 
     def __enter__(self) -> Self:
         return self
@@ -106,17 +106,24 @@ class Bill:
 
     def declared_on(self, answer: web.Response) -> web.Response:
         """The answer, which tells the client where it stands unless it is exempt."""
-        if self._address is not None:
-            declare(self._charges[:1], answer.headers)
+        if len(self._buckets) > 1:
+            bucket, of = self._buckets[0]
+            declare([self._quotas.standing(bucket, of.limit)], answer.headers)
         return answer
+
+    def _charge(self) -> None:
+        size_bytes, take = self._size_bytes, self._quotas.take
+        for position, (bucket, of) in enumerate(self._buckets):
+            if not take(bucket, of.limit, of.tokens(size_bytes)):
+                costs = self._costs(size_bytes)
+                self._quotas.give_back(costs[:position])
+                self._quotas.charge_costs(costs)
+                return
 
     def _pay(self, size_bytes: int) -> None:
         if not self._more_bytes:
             self._more_bytes = size_bytes
             self._quotas.charge_what_is_left(self._costs(size_bytes))
 
-    def _costs(self, size_bytes: int) -> tuple[Cost, ...]:
-        in_all = self._in_all.cost(_ALL_CLIENTS, size_bytes)
-        if self._address is None:
-            return (in_all,)
-        return (self._per_address.cost(self._address, size_bytes), in_all)
+    def _costs(self, size_bytes: int) -> list[Cost]:
+        return [Cost(bucket[1], of.limit, of.tokens(size_bytes)) for bucket, of in self._buckets]

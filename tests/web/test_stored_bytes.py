@@ -1,13 +1,13 @@
 """Quotas of bytes that clients store over HTTP: per address and in all, and how they come back."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridge_server.web.quotas import QuotaError, Quotas
+from bridge_server.web.quotas import Cost, QuotaError, Quotas
 from bridge_server.web.stored_bytes import storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
@@ -277,7 +277,7 @@ def test_a_limit_counts_in_bytes_unless_they_come_back_too_fast(
 def test_parts_of_a_unit_count_whole_and_nothing_costs_more_than_there_is(
     size_bytes: int, tokens: int
 ) -> None:
-    assert storage_limit("a", 4 * 2**30, HOUR).cost("key", size_bytes).tokens == tokens
+    assert storage_limit("a", 4 * 2**30, HOUR).tokens(size_bytes) == tokens
 
 
 BUCKET = ("a-bytes", "key")
@@ -294,7 +294,9 @@ def quotas(clock: ManualClock) -> Quotas:
 
 
 def spend(quotas: Quotas, size_bytes: int) -> None:
-    quotas.charge_costs((storage_limit("a", 1_000, HOUR).cost("key", size_bytes),))
+    limit = storage_limit("a", 1_000, HOUR).limit
+    if not quotas.take(BUCKET, limit, size_bytes):
+        quotas.charge_costs((Cost("key", limit, size_bytes),))
 
 
 def saved(quotas: Quotas) -> list[tuple[str, str]]:
@@ -304,7 +306,14 @@ def saved(quotas: Quotas) -> list[tuple[str, str]]:
     return buckets
 
 
-def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(quotas: Quotas) -> None:
+def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
+    quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR).limit, size_bytes),))
+
+
+@pytest.mark.parametrize("spend", [spend, spend_slowly])
+def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(
+    quotas: Quotas, spend: Callable[[Quotas, int], None]
+) -> None:
     outcomes = []
     for size_bytes in (9, 1, 9, 1, 100, 5):
         spend(quotas, size_bytes)
