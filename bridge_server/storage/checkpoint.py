@@ -45,6 +45,10 @@ class _Progress(NamedTuple):
     def pages_left(self) -> int:
         return self.pages - self.copied
 
+    def is_unlike(self, before: "_Progress") -> bool:
+        """Whether there is more to do, and something was done: else a reader is in the way."""
+        return not self.is_complete and self.copied != before.copied
+
 
 class Checkpointer:
     """Watches the log, copies it back before it grows long, and cuts it off when nobody writes."""
@@ -55,18 +59,20 @@ class Checkpointer:
         self._copied: LogState | None = None
         self._seen = LogState(0, 0)
         self._seen_at = 0.0
+        self._progress = _Progress(0, 0, 0)
+        self._is_behind = False
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
         while True:
-            is_alarming = self._seen.size_bytes > _ALARMING_BYTES and self._seen != self._copied
-            await asyncio.sleep(_HURRIED_INTERVAL_SECONDS if is_alarming else _INTERVAL_SECONDS)
+            await asyncio.sleep(_HURRIED_INTERVAL_SECONDS if self._is_behind else _INTERVAL_SECONDS)
             try:
                 await self._tend(connection)
             except Exception as error:  # the next time may go better
                 log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
 
     async def _tend(self, connection: aiosqlite.Connection) -> None:
+        self._is_behind = False
         if self._room.is_limited:
             await run(connection, self._room.measure)
         state, now = self._log_file.state, asyncio.get_running_loop().time()
@@ -77,25 +83,28 @@ class Checkpointer:
             return
         if state != self._copied:
             tries = _HURRIED_TRIES if state.size_bytes > _ALARMING_BYTES else 0
-            is_complete = await run(connection, lambda raw: _copy(raw, tries))
-            if is_complete and now - self._seen_at > _TICK_SECONDS:
+            progress = await run(connection, lambda raw: _copy(raw, tries))
+            self._is_behind = tries > 0 and progress.is_unlike(self._progress)
+            self._progress = progress
+            if progress.is_complete and now - self._seen_at > _TICK_SECONDS:
                 self._copied = state
         if is_quiet and state == self._copied:
             self._seen_at = now  # if a reader is in the way, it has as long again
             await run(connection, lambda raw: _checkpoint(raw, "TRUNCATE"))
 
 
-def _copy(connection: sqlite3.Connection, tries: int) -> bool:
-    """Copy what can be copied; tells whether that was all.
+def _copy(connection: sqlite3.Connection, tries: int) -> _Progress:
+    """Copy what can be copied.
 
     While more comes than is copied, the log is tried to be ended so often: once little is left, between two
     commits, so that the next begins at its start.
     """
-    progress = _checkpoint(connection, "PASSIVE")
-    while tries and not progress.is_complete:
+    before, progress = _Progress(0, 0, 0), _checkpoint(connection, "PASSIVE")
+    while tries and progress.is_unlike(before):
+        before = progress
         progress = _checkpoint(connection, "RESTART" if progress.pages_left <= _FEW_PAGES else "PASSIVE")
         tries -= 1
-    return progress.is_complete
+    return progress
 
 
 def _checkpoint(connection: sqlite3.Connection, mode: str) -> _Progress:

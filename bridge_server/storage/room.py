@@ -4,10 +4,12 @@ Pages that are free inside the file do not count, since they are written again b
 """
 
 import sqlite3
+from collections.abc import Callable
 from time import monotonic
 
 import structlog
 
+from bridge_server.storage.database import Result, Transaction
 from bridge_server.storage.failures import DatabaseFullError
 from bridge_server.storage.log_file import LogFile
 
@@ -22,6 +24,7 @@ class Room:
     def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
         self.limit_bytes = limit_bytes
         self._log_file = log_file
+        self._page_bytes = 0
         self.used_bytes = 0
         self.is_full = False
         self._told_at = -_TELL_AGAIN_SECONDS
@@ -37,22 +40,33 @@ class Room:
             assert self.limit_bytes is not None
             raise DatabaseFullError(self.limit_bytes)
 
+    def guarding(self, begin: Callable[[], Transaction[Result]]) -> Callable[[], Transaction[Result]]:
+        """The transaction, which is refused too when others have taken the room while it waited its turn."""
+
+        def work() -> Transaction[Result]:
+            self.require()
+            return (yield from begin())
+
+        return work
+
     def measure(self, connection: sqlite3.Connection) -> None:
         """Look how much is used now, in the connection's thread."""
         if self.limit_bytes is None:
             return
-        size, pages, free = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("page_size", "page_count", "freelist_count")
-        )
-        self.used_bytes = (pages - free) * size + self._log_file.size_bytes
+        if not self._page_bytes:
+            self._page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        self.used_bytes = (pages - free) * self._page_bytes + self._log_file.size_bytes
         was_full, self.is_full = self.is_full, self.used_bytes > self.limit_bytes
         if self.is_full and not was_full:
             self._tell()
 
     def figures(self) -> dict[str, int]:
         """What an operator watches; nothing when there is no limit."""
-        return {} if self.limit_bytes is None else {"used_bytes": self.used_bytes, "limit": self.limit_bytes}
+        if self.limit_bytes is None:
+            return {}
+        return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}
 
     def _tell(self) -> None:
         now = monotonic()

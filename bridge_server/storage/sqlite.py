@@ -65,8 +65,9 @@ class SqliteDatabase:
         return await self._readers.read(sql, parameters)
 
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
-        if adds:
+        if adds and self._room.is_limited:
             self._room.require()
+            begin = self._room.guarding(begin)
         result: Result = await self._writer.submit(begin)
         return result
 

@@ -1,5 +1,6 @@
 """A database that may hold so many bytes: over that nothing is added, and everything else goes on."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -117,6 +118,22 @@ async def test_a_server_that_starts_over_its_limit_is_full_at_once(tmp_path: Pat
     async with running_server(tmp_path / "data", database_limit=1_000) as server:
         (await ask(server, "POST", "/session/new")).problem(503)
         assert (await ask(server, "DELETE", f"/session/{session_id}")).status == 200
+
+
+async def test_those_who_wait_while_others_take_the_room_are_refused(
+    tmp_path: Path, signals: Signals
+) -> None:
+    def add() -> Transaction[None]:
+        yield Statement("INSERT INTO notes (data) VALUES (?)", (bytes(10_000),))
+
+    database = SqliteDatabase(make_notes_file(tmp_path), signals, limit_bytes=LIMIT)
+    async with database.opened():
+        outcomes = await asyncio.gather(
+            *(database.transaction(add, adds=True) for _ in range(2_000)), return_exceptions=True
+        )
+
+    refused = [outcome for outcome in outcomes if isinstance(outcome, DatabaseFullError)]
+    assert 1_000 < len(refused) < 2_000
 
 
 async def test_free_pages_do_not_count_and_the_log_does(tmp_path: Path, signals: Signals) -> None:
