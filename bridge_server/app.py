@@ -93,7 +93,11 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     live.follow(partial(_take_longest_wait, inbox))
     rows += inbox_routes(inbox, settings.inbox_body_limit, every_request, settings.inbox_origins)
     push = PushHandlers(
-        parts.push_server, parts.push_channels.addresses, settings.public_url, settings.allow_private_webhooks
+        parts.push_server,
+        parts.push_channels.addresses,
+        settings.public_url,
+        settings.allow_private_webhooks,
+        parts.subscription_bytes,
     )
     rows += push_routes(
         push,
@@ -122,7 +126,14 @@ def _metrics_alone(parts: Parts, metrics: Handler) -> Handler:
 
 def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:
     settings = parts.settings
-    handlers = RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait)
+    handlers = RelayHandlers(
+        parts.relay,
+        parts.polling,
+        dialect,
+        settings.max_wait,
+        payloads=parts.payload_bytes,
+        subscriptions=parts.subscription_bytes,
+    )
     parts.live.follow(partial(_take_longest_wait, handlers))
     return relay_routes(
         handlers,

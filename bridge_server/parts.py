@@ -56,6 +56,7 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusals import Refusals
 from bridge_server.web.request_figures import RequestFigures
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 
 
 class Parts:
@@ -69,10 +70,19 @@ class Parts:
         self.stopping = Stopping()
         self.cache = ReadCache(settings.cache_bytes)
         self.signals.listen(self.cache.forget)
-        self.database = SqliteDatabase(settings.database_file, self.signals)
+        self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
         self.quotas = Quotas(clock)
+        self.payload_bytes = self._stored_bytes(
+            "payload", settings.payload_bytes_per_address, settings.payload_bytes_in_all, settings.call_ttl
+        )
+        self.subscription_bytes = self._stored_bytes(
+            "subscription",
+            settings.subscription_bytes_per_address,
+            settings.subscription_bytes_in_all,
+            settings.subscription_ttl,
+        )
         self.figures = RequestFigures()
         self.refusals = Refusals()
         store = SqlRelayStore(self.database)
@@ -103,6 +113,14 @@ class Parts:
         self.inbox.devices.most_per_account = settings.max_devices
         self.push_server.webhook_limit = settings.max_topic_webhooks
         self.sender.sign_with(_text_of(settings.webhook_secret))
+
+    def _stored_bytes(self, name: str, per_address: int, in_all: int, lifetime_seconds: int) -> StoredBytes:
+        return StoredBytes(
+            self.quotas,
+            self.addresses.bucket_key,
+            storage_limit(name, per_address, lifetime_seconds),
+            storage_limit(f"all-{name}", in_all, lifetime_seconds),
+        )
 
     def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
         return PushServer(
@@ -173,16 +191,19 @@ class Parts:
         return await self.push_server.forward(notice)
 
     async def check_work(self) -> None:
-        """Raise UnavailableError when the database cannot be read, or could not be written last time."""
+        """Raise UnavailableError when the database is gone, or cannot be read, or could not be written last
+        time.
+        """
+        self.database.require_presence()
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
             await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
 
     def troubles(self) -> list[str]:
         """What does not work until an operator does something."""
-        return [
-            f"pushes by {lane} have stopped: {reason}" for lane, reason in self.push_channels.blocked.items()
-        ]
+        full = ["the database is full (database_limit): nothing is added"] if self.database.is_full else []
+        blocked = self.push_channels.blocked.items()
+        return full + [f"pushes by {lane} have stopped: {reason}" for lane, reason in blocked]
 
     async def save_quotas(self) -> None:
         """Commit: what the buckets' rider has collected goes along."""

@@ -32,7 +32,12 @@ Resource: TypeAlias = Callable[[Parts], AbstractAsyncContextManager[None]]
 @asynccontextmanager
 async def storage(parts: Parts) -> AsyncIterator[None]:
     """The database, brought up to date and kept from other servers."""
-    with held(parts.settings.data_dir):
+    with held(parts.settings.data_dir) as mode_before:
+        if mode_before is not None:
+            log.warning(
+                "data_directory_made_private",
+                directory=str(parts.settings.data_dir), mode="0700", mode_before=f"{mode_before:04o}",
+            )  # fmt: skip
         saved = migrate(parts.database.path, packaged_migrations())
         if saved is not None:
             log.info("schema_upgraded", backup=str(saved))

@@ -128,7 +128,8 @@ class Settings(BaseSettings):
         None, description="How others reach this server; by default its own address."
     )
     data_dir: Directory = Field(
-        default_factory=_default_data_dir, description="Where the database lives. Made with mode 0700."
+        default_factory=_default_data_dir,
+        description="Where the database lives. For its owner alone (mode 0700).",
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -164,10 +165,30 @@ class Settings(BaseSettings):
     subscription_ttl: Seconds = Field(
         30 * DAY, description="A webhook of /subscribe is called this long unless renewed."
     )
+    payload_bytes_per_address: PositiveInt = Field(
+        32 * 2**20,
+        description="Payload bytes that a client address stores at once; they come back over `call_ttl`.",
+    )
+    payload_bytes_in_all: PositiveInt = Field(
+        4 * 2**30,
+        description="Payload bytes that all clients together store at once; they come back likewise.",
+    )
+    subscription_bytes_per_address: PositiveInt = Field(
+        64 * 2**20,
+        description="Bytes of subscriptions that a client address stores at once; "
+        "they come back over `subscription_ttl`.",
+    )
+    subscription_bytes_in_all: PositiveInt = Field(
+        4 * 2**30,
+        description="Bytes of subscriptions (/subscribe, /new) that all clients together store at once.",
+    )
     max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
     max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
     max_wait: PositiveInt = Field(25, le=300, description="The longest long poll.")
     cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
+    database_limit: PositiveInt | None = Field(
+        None, description="The database may hold so many bytes, its log included; by default any number."
+    )
     sweep_interval: Duration = Field(60, description="How often expired things are deleted.")
 
     message_limit: PositiveInt = Field(256 * 1024, description="The largest message on a WebSocket.")

@@ -1,4 +1,8 @@
-"""Deletes what expired, a little at a time, so that nobody waits long behind it."""
+"""Deletes what expired, a little at a time, so that nobody waits long behind it.
+
+A clock that jumped may be wrong, and then everything seems to have expired: nothing is deleted for an hour,
+so that somebody can set it right.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,6 +12,7 @@ from typing import TypeAlias
 import structlog
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.clock_jumps import ClockJumps
 from bridge_server.kernel.errors import UnavailableError
 
 Sweep: TypeAlias = Callable[[int], Awaitable[int]]
@@ -20,6 +25,8 @@ _LEAST_PAUSE_SECONDS = 0.03
 _MOST_HASTE = 0.9
 _MOST_HASTE_AFTER_SECONDS = 60.0
 
+_PAUSE_AFTER_JUMP_US = 3_600_000_000
+
 log = structlog.get_logger()
 
 
@@ -30,17 +37,31 @@ class Sweeper:
         self._sweeps = sweeps
         self._clock = clock
         self._interval_seconds = interval_seconds
+        self._jumps = ClockJumps(clock)
+        self._rests_until_us = 0
 
     async def run_forever(self) -> None:
         """Sweep until cancelled; a database that cannot serve is tried again next time."""
         while True:
             await asyncio.sleep(self._interval_seconds)
+            if self._rests_after_jump():
+                continue
             try:
                 await self.sweep()
             except UnavailableError as error:
                 log.warning("sweep_postponed", reason=error.detail)
             except Exception:  # what failed may work next time; what expired must not stay for ever
                 log.exception("sweep_failed")
+
+    def _rests_after_jump(self) -> bool:
+        jump_us = self._jumps.since_last_look_us()
+        if jump_us:
+            self._rests_until_us = self._clock.elapsed_us() + _PAUSE_AFTER_JUMP_US
+            log.warning(
+                "clock_jumped", seconds=round(jump_us / 1_000_000),
+                advice="nothing that expired is deleted for an hour: check the machine's clock",
+            )  # fmt: skip
+        return self._clock.elapsed_us() < self._rests_until_us
 
     async def sweep(self) -> int:
         """Delete everything that had expired when it began; returns how many rows."""

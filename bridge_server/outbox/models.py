@@ -28,6 +28,11 @@ class OutgoingMessage:
     device_id: str | None = None
 
     @property
+    def size_bytes(self) -> int:
+        """What it takes to store."""
+        return len(self.url.encode()) + len(self.body)
+
+    @property
     def channel(self) -> str:
         """The scheme of the URL."""
         return self.url.partition(":")[0]

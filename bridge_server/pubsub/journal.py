@@ -134,8 +134,9 @@ class Journal:
             raise
         finally:
             self._is_writing = False
+        taken = unsaved | {message.number: message for message in changes.announced}
         for number, error in refused.items():
-            self._refuse(unsaved[number], error)
+            self._refuse(taken[number], error)
         for done in waiting:
             if not done.done():
                 done.set_result(None)

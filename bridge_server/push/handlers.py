@@ -10,6 +10,7 @@ from bridge_server.push.service import PushServer
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.own_origins import origins_of_socket
+from bridge_server.web.stored_bytes import StoredBytes
 
 _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -22,9 +23,15 @@ class PushHandlers:
     """
 
     def __init__(
-        self, service: PushServer, addresses: Addresses, public_url: str | None, allow_private: bool
+        self,
+        service: PushServer,
+        addresses: Addresses,
+        public_url: str | None,
+        allow_private: bool,
+        subscriptions: StoredBytes,
     ) -> None:
         self._service = service
+        self._subscriptions = subscriptions
         self._allow_private = allow_private
         self._addresses = addresses
         self._public_url = public_url
@@ -32,8 +39,9 @@ class PushHandlers:
     async def register(self, request: web.Request) -> web.StreamResponse:
         client, address = wire.read_client(await json_object(request), self._addresses)
         own_urls = self._own_urls(request)
-        await self._service.register(client, address, own_urls, self._push_url(own_urls))
-        return json_answer(wire.REGISTERED)
+        with self._subscriptions.bill(request, client.size_bytes) as bill:
+            await self._service.register(client, address, own_urls, self._push_url(own_urls))
+        return bill.declared_on(json_answer(wire.REGISTERED))
 
     async def push(self, request: web.Request) -> web.StreamResponse:
         topic = wire.read_topic(await json_object(request))

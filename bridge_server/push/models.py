@@ -44,6 +44,12 @@ class Client:
     peer_name: str
     language: str
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes to store."""
+        texts = (self.bridge, self.topic, self.channel, self.token, self.peer_name, self.language)
+        return sum(len(text.encode()) for text in texts)
+
 
 @dataclass(frozen=True, slots=True)
 class Registration:

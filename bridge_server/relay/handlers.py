@@ -12,13 +12,25 @@ from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.json_body import json_object
 from bridge_server.web.prefer import Wait, polled, wanted_wait
+from bridge_server.web.stored_bytes import StoredBytes
 
 
 class RelayHandlers:
     """One method per endpoint of the contract's section 4, B, answered in one dialect."""
 
-    def __init__(self, relay: Relay, polling: Polling, dialect: Dialect, longest_wait_seconds: int) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        polling: Polling,
+        dialect: Dialect,
+        longest_wait_seconds: int,
+        *,
+        payloads: StoredBytes,
+        subscriptions: StoredBytes,
+    ) -> None:
         self._relay = relay
+        self._payloads = payloads
+        self._subscriptions = subscriptions
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
@@ -35,7 +47,9 @@ class RelayHandlers:
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         update = wire.read_session_update(await json_object(request))
-        return json_answer(wire.write_expiry(await self._relay.update_session(session_id, update)))
+        with self._payloads.bill(request, update.size_bytes) as bill:
+            expires_at_ms = await self._relay.update_session(session_id, update)
+        return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
 
     async def end_session(self, request: web.Request) -> web.Response:
         with suppress(*self._dialect.forgiven):
@@ -56,7 +70,9 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
-        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call)))
+        with self._payloads.bill(request, len(call.payload)) as bill:
+            call_id = await self._relay.request_call(session_id, call, bill.afford)
+        return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
@@ -70,8 +86,10 @@ class RelayHandlers:
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        await self._relay.answer_call(call_id, wire.read_status(await json_object(request)))
-        return json_answer(wire.SUCCESS)
+        payload = wire.read_status(await json_object(request))
+        with self._payloads.bill(request, len(payload)) as bill:
+            await self._relay.answer_call(call_id, payload)
+        return bill.declared_on(json_answer(wire.SUCCESS))
 
     async def status(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
@@ -80,8 +98,9 @@ class RelayHandlers:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(await json_object(request))
-        await self._relay.subscribe(topic, webhook)
-        return json_answer(wire.SUCCESS)
+        with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:
+            await self._relay.subscribe(topic, webhook)
+        return bill.declared_on(json_answer(wire.SUCCESS))
 
     def _polled(self, found: Found | None, wait: Wait) -> web.Response:
         return polled(None if found is None else self._dialect.payload(found), wait)

@@ -19,6 +19,11 @@ class Push:
     token: str
     webhook: str
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes to store."""
+        return sum(len(text.encode()) for text in (self.type, self.token, self.webhook))
+
 
 class Keep(Enum):
     """The wallet said nothing of its push details: they stay as they are."""
@@ -43,6 +48,11 @@ class SessionUpdate:
 
     payload: Payload
     push: PushChange
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes to store."""
+        return len(self.payload) + (self.push.size_bytes if isinstance(self.push, Push) else 0)
 
 
 @dataclass(frozen=True, slots=True)

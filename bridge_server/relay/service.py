@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # those of inner functions would be evaluated at every call
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
@@ -56,8 +56,14 @@ class Relay:
         """Delete the session and its calls."""
         await self._store.delete_session(session_id, self._clock.now_ms())
 
-    async def request_call(self, session_id: SessionId, request: NewCall) -> CallId:
-        """Store a call for the wallet and queue the webhooks that tell of it; returns its id."""
+    async def request_call(
+        self, session_id: SessionId, request: NewCall, afford: Callable[[int], None]
+    ) -> CallId:
+        """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
+
+        Before webhooks are queued, `afford` is called in another thread with the bytes that this takes; what
+        it raises is raised, and nothing is stored.
+        """
         now_ms = self._clock.now_ms()
         call_id = CallId(self._ids.ordered_uuid(now_ms))
         call = StoredCall(
@@ -69,7 +75,10 @@ class Relay:
         )
 
         def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
-            return self._messages(call, request.dapp_name, audience)
+            messages = self._messages(call, request.dapp_name, audience)
+            if messages:
+                afford(sum(message.size_bytes for message in messages))
+            return messages
 
         await self._store.add_call(call, now_ms, self._caps.pending_calls, messages_to)
         return call_id

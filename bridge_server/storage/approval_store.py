@@ -47,7 +47,7 @@ class SqlApprovalStore:
         def work() -> Transaction[None]:
             yield Statement(_INSERT, _row(approval))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def get(self, approval_id: ApprovalId) -> Approval | None:
         rows = await self._database.read(_GET, (approval_id,))

@@ -1,53 +1,111 @@
 """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
 
-Often and a little at a time: a commit that meets the flush of a long log waits for all of it.
+Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
+connection has no patience: whatever needs a lock that others have is left for later, so that a reader in
+another process, such as one that makes a backup, is never waited for with the writer's lock held.
 """
 
 import asyncio
 import sqlite3
-from pathlib import Path
+from typing import NamedTuple
 
 import aiosqlite
 import structlog
 
 from bridge_server.storage.connection import run
+from bridge_server.storage.log_file import LogFile, LogState
+from bridge_server.storage.room import Room
 
 _INTERVAL_SECONDS = 0.25
 _WORTHWHILE_BYTES = 2**20
+_QUIET_SECONDS = 5.0
+_TICK_SECONDS = 0.02  # two writes that are closer leave the file with one time: the later is not noticed
+
+# A log that grows for so long is written faster than it is copied, or somebody reads an old state.
 _ALARMING_BYTES = 256 * 2**20
+_HURRIED_INTERVAL_SECONDS = 0.02
+_HURRIED_TRIES = 20
+_FEW_PAGES = 256
 
 log = structlog.get_logger()
 
 
-class Checkpointer:
-    """Watches the size of the log and copies it back before it grows long."""
+class _Progress(NamedTuple):
+    """What a checkpoint says: whether it was kept from something, the log's pages, those copied so far."""
 
-    def __init__(self, database: Path) -> None:
-        self._log_file = database.with_name(database.name + "-wal")
+    is_blocked: int
+    pages: int
+    copied: int
 
     @property
-    def log_bytes(self) -> int:
-        """The size of the write-ahead log file."""
-        try:
-            return self._log_file.stat().st_size
-        except FileNotFoundError:
-            return 0
+    def is_complete(self) -> bool:
+        return not self.is_blocked and self.pages == self.copied
+
+    @property
+    def pages_left(self) -> int:
+        return self.pages - self.copied
+
+    def is_unlike(self, before: "_Progress") -> bool:
+        """Whether there is more to do, and something was done: else a reader is in the way."""
+        return not self.is_complete and self.copied != before.copied
+
+
+class Checkpointer:
+    """Watches the log, copies it back before it grows long, and cuts it off when nobody writes."""
+
+    def __init__(self, log_file: LogFile, room: Room) -> None:
+        self._log_file = log_file
+        self._room = room
+        self._copied: LogState | None = None
+        self._seen = LogState(0, 0)
+        self._seen_at = 0.0
+        self._progress = _Progress(0, 0, 0)
+        self._is_behind = False
 
     async def run_forever(self, connection: aiosqlite.Connection) -> None:
         """Checkpoint whenever it is worthwhile; a failure is logged and tried again."""
         while True:
-            await asyncio.sleep(_INTERVAL_SECONDS)
-            size = self.log_bytes
-            if size >= _WORTHWHILE_BYTES:
-                # TRUNCATE waits for readers and writers: only when the log never came to rest by itself.
-                await _checkpoint(connection, "TRUNCATE" if size > _ALARMING_BYTES else "PASSIVE")
+            await asyncio.sleep(_HURRIED_INTERVAL_SECONDS if self._is_behind else _INTERVAL_SECONDS)
+            try:
+                await self._tend(connection)
+            except Exception as error:  # the next time may go better
+                log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
+
+    async def _tend(self, connection: aiosqlite.Connection) -> None:
+        self._is_behind = False
+        if self._room.is_limited:
+            await run(connection, self._room.measure)
+        state, now = self._log_file.state, asyncio.get_running_loop().time()
+        if state != self._seen:
+            self._seen, self._seen_at = state, now
+        is_quiet = self._room.is_full or now - self._seen_at >= _QUIET_SECONDS
+        if not state.size_bytes or not (is_quiet or state.size_bytes >= _WORTHWHILE_BYTES):
+            return
+        if state != self._copied:
+            tries = _HURRIED_TRIES if state.size_bytes > _ALARMING_BYTES else 0
+            progress = await run(connection, lambda raw: _copy(raw, tries))
+            self._is_behind = tries > 0 and progress.is_unlike(self._progress)
+            self._progress = progress
+            if progress.is_complete and now - self._seen_at > _TICK_SECONDS:
+                self._copied = state
+        if is_quiet and state == self._copied:
+            self._seen_at = now  # if a reader is in the way, it has as long again
+            await run(connection, lambda raw: _checkpoint(raw, "TRUNCATE"))
 
 
-async def _checkpoint(connection: aiosqlite.Connection, mode: str) -> None:
-    def work(raw: sqlite3.Connection) -> None:
-        raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
+def _copy(connection: sqlite3.Connection, tries: int) -> _Progress:
+    """Copy what can be copied.
 
-    try:
-        await run(connection, work)
-    except Exception as error:  # the next time may go better
-        log.warning("checkpoint_failed", error=str(error), next_try_seconds=_INTERVAL_SECONDS)
+    While more comes than is copied, the log is tried to be ended so often: once little is left, between two
+    commits, so that the next begins at its start.
+    """
+    before, progress = _Progress(0, 0, 0), _checkpoint(connection, "PASSIVE")
+    while tries and progress.is_unlike(before):
+        before = progress
+        progress = _checkpoint(connection, "RESTART" if progress.pages_left <= _FEW_PAGES else "PASSIVE")
+        tries -= 1
+    return progress
+
+
+def _checkpoint(connection: sqlite3.Connection, mode: str) -> _Progress:
+    return _Progress(*connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone())

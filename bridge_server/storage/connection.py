@@ -9,6 +9,8 @@ import aiosqlite
 
 BUSY_TIMEOUT_SECONDS = 2.0
 PAGE_CACHE_KIBIBYTES = 16_384
+LOG_LIMIT_BYTES = 64 * 2**20
+"""What a longer log is cut down to when it is begun anew."""
 _CACHED_STATEMENTS = 256
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
@@ -21,17 +23,22 @@ Result = TypeVar("Result")
 
 
 async def open_connection(
-    path: Path, page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES
+    path: Path, page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES, *, is_patient: bool = True
 ) -> aiosqlite.Connection:
     """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere.
 
-    The caller must close the connection on every path: its thread would keep the interpreter alive.
+    One that `is_patient` waits a while for a lock that others have. The caller must close the connection on
+    every path: its thread would keep the interpreter alive.
     """
     connection = await aiosqlite.connect(
-        path, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS, cached_statements=_CACHED_STATEMENTS
+        path,
+        isolation_level=None,
+        timeout=BUSY_TIMEOUT_SECONDS if is_patient else 0.0,
+        cached_statements=_CACHED_STATEMENTS,
     )
     try:
         await connection.executescript(_PRAGMAS)
+        await connection.execute(f"PRAGMA journal_size_limit = {LOG_LIMIT_BYTES}")
         await connection.execute(f"PRAGMA cache_size = -{page_cache_kibibytes}")
     except BaseException:
         await connection.close()

@@ -6,6 +6,10 @@ import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from stat import S_IMODE, S_ISVTX
+
+_PRIVATE = 0o700
+_OF_OTHERS = 0o077
 
 
 class DataDirectoryError(Exception):
@@ -17,15 +21,15 @@ class DataDirectoryInUseError(DataDirectoryError):
 
 
 @contextmanager
-def held(directory: Path) -> Iterator[None]:
+def held(directory: Path) -> Iterator[int | None]:
     """Make the directory if need be (mode 0700) and keep other servers out while in use.
 
+    One that was there and that others could enter is made private: its mode before is yielded, else None.
     Raises DataDirectoryError, of which DataDirectoryInUseError is one.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if (directory / "lock").exists():  # it is ours, and not somebody's directory named by mistake
-            directory.chmod(0o700)
+        mode_before = _made_private(directory)
         lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DataDirectoryError(
@@ -34,7 +38,7 @@ def held(directory: Path) -> Iterator[None]:
         ) from error
     try:
         _take(lock, directory)
-        yield
+        yield mode_before
     finally:
         os.close(lock)
 
@@ -67,6 +71,18 @@ def is_held(directory: Path) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def _made_private(directory: Path) -> int | None:
+    mode = S_IMODE(directory.stat().st_mode)
+    if not mode & _OF_OTHERS:
+        return None
+    if mode & S_ISVTX or directory == Path(directory.root):
+        raise DataDirectoryError(
+            f"the data directory {directory} is for everybody: name one of the server's own with --data-dir"
+        )
+    directory.chmod(_PRIVATE)
+    return mode
 
 
 def _name_of(user: int) -> str:

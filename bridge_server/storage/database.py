@@ -47,12 +47,23 @@ class Database(Protocol):
         """Whether a read or a transaction is under way."""
         ...
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it has reached its limit: transactions that add to it are refused."""
+        ...
+
+    def require_room(self) -> None:
+        """Raise UnavailableError when it is full."""
+        ...
+
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
         ...
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]]) -> Result:
+    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         """Run the transaction that `begin` makes; return its result once it is on disk.
+
+        One that `adds` to what is stored, on somebody's demand, is refused while the database is full.
 
         Its announcements are made then, even when the caller no longer waits. What it raises is raised,
         and it then has changed nothing.

@@ -48,7 +48,7 @@ class SqlDeviceStore:
             yield Statement(_INSERT, row)
             return Device(device_id, device.channel, device.url, now_ms)
 
-        return await self._database.transaction(work)
+        return await self._database.transaction(work, adds=True)
 
     async def remove(self, account: int, device_id: DeviceId) -> None:
         def work() -> Transaction[None]:

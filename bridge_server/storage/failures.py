@@ -5,6 +5,7 @@ import sqlite3
 from bridge_server.kernel.errors import UnavailableError
 
 _RETRY_AFTER_SECONDS = 2
+_RETRY_WHEN_FULL_SECONDS = 60
 
 _PASSING = {
     sqlite3.SQLITE_BUSY: "the database is locked by another process",
@@ -15,6 +16,21 @@ _PASSING = {
     sqlite3.SQLITE_CANTOPEN: "a database file cannot be opened",
     sqlite3.SQLITE_NOMEM: "the server is short of memory",
 }
+
+
+class DatabaseFullError(UnavailableError):
+    """The database holds as much as the operator lets it."""
+
+    code = "database-full"
+    title = "The database is full"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"Nothing was stored: the database holds {limit_bytes} bytes or more, which is its limit. Its "
+            "operator can raise database_limit or lower lifetimes such as call_ttl; else wait until "
+            "something expires.",
+            _RETRY_WHEN_FULL_SECONDS,
+        )
 
 
 def passing_failure(error: BaseException) -> str | None:

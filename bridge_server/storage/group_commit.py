@@ -19,6 +19,8 @@ from bridge_server.kernel.signals import Key, Signals
 from bridge_server.storage.connection import run
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
+from bridge_server.storage.presence import Presence
+from bridge_server.storage.room import Room
 
 log = structlog.get_logger()
 
@@ -51,10 +53,12 @@ class _UncleanError(Exception):
 class GroupCommit:
     """Runs transactions on the one connection that writes."""
 
-    def __init__(self, signals: Signals, waiting_limit: int) -> None:
+    def __init__(self, signals: Signals, waiting_limit: int, room: Room, presence: Presence) -> None:
         self._connection: aiosqlite.Connection | None = None
         self._signals = signals
         self._waiting_limit = waiting_limit
+        self._room = room
+        self._presence = presence
         self._waiting: list[Job] = []
         self._riders: list[Rider] = []
         self._drain: asyncio.Task[None] | None = None
@@ -130,7 +134,8 @@ class GroupCommit:
     async def _commit(self, batch: list[Job]) -> None:
         assert self._connection is not None
         try:
-            await run(self._connection, lambda connection: commit_batch(connection, batch))
+            await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
+            self._presence.require()  # a commit into a file that is gone is none
         except BaseException as error:  # whatever happened, nobody may be left waiting
             self.last_commit_failed = True
             _fail(batch, error)
@@ -171,21 +176,28 @@ def _fail(batch: list[Job], error: BaseException) -> None:
             job.done.exception()
 
 
-def commit_batch(connection: sqlite3.Connection, batch: list[Job]) -> None:
-    """Run the batch in one commit; outcomes are left in the jobs. Raises when the whole batch failed."""
+def commit_batch(connection: sqlite3.Connection, batch: list[Job], room: Room) -> None:
+    """Run the batch in one commit, and look what room it leaves; outcomes are left in the jobs.
+
+    Raises when the whole batch failed.
+    """
     try:
-        _run_batch(connection, batch, _run_bare)
+        _run_batch(connection, batch, room, _run_bare)
     except _UncleanError:
-        _run_batch(connection, batch, _run_in_savepoint)
+        _run_batch(connection, batch, room, _run_in_savepoint)
 
 
 def _run_batch(
-    connection: sqlite3.Connection, batch: list[Job], run_job: Callable[[sqlite3.Connection, Job], None]
+    connection: sqlite3.Connection,
+    batch: list[Job],
+    room: Room,
+    run_job: Callable[[sqlite3.Connection, Job], None],
 ) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         for job in batch:
             run_job(connection, job)
+        room.measure(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

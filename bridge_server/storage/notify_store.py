@@ -68,7 +68,7 @@ class SqlNotifyStore:
                 yield Announcement((DELIVERIES, accounts))
             return failures
 
-        return await self._database.transaction(work)
+        return await self._database.transaction(work, adds=True)
 
     async def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> int:
         def work() -> Transaction[int]:

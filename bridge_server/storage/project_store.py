@@ -56,7 +56,7 @@ class SqlProjectStore:
             ((number,),) = yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))
             return project, cast(int, number)
 
-        return await self._database.transaction(work)
+        return await self._database.transaction(work, adds=True)
 
     async def projects(self) -> list[Project]:
         return [_project(row) for row in await self._database.read(sql.PROJECTS)]

@@ -54,7 +54,7 @@ class SqlPushStore:
                 yield from remove_webhook(topic, own_webhook)
             yield Statement(_UPSERT, (*_row(registration), expires_at_ms))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def registration(self, topic: Topic, now_ms: int) -> Registration | None:
         rows = await self._database.read(_REGISTRATION, (topic, now_ms))

@@ -57,7 +57,7 @@ class SqlRelayStore:
         def work() -> Transaction[None]:
             yield Statement(sql.INSERT_SESSION, (session_id, expires_at_ms))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def update_session(
         self, session_id: SessionId, update: SessionUpdate, now_ms: int, expires_at_ms: int
@@ -68,7 +68,7 @@ class SqlRelayStore:
                 raise SessionNotFoundError
             yield Announcement(("session", session_id))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
         def work() -> Transaction[None]:
@@ -119,7 +119,7 @@ class SqlRelayStore:
             for message in messages_to(_audience(push, webhooks)):
                 yield from enqueue(message, now_ms)
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def pending_calls(self, session_id: SessionId, now_ms: int) -> PendingCalls:
         rows = await self._database.read(sql.PENDING_CALLS, (now_ms, session_id, now_ms))
@@ -147,7 +147,7 @@ class SqlRelayStore:
             yield Announcement(("status", call_id))
             yield Announcement(("calls", cast(str, session_id)))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def status(self, call_id: CallId, now_ms: int) -> Slot:
         rows = await self._database.read(sql.STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
@@ -159,7 +159,7 @@ class SqlRelayStore:
         self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
     ) -> None:
         await self._database.transaction(
-            lambda: subscribe_webhook(topic, webhook, now_ms, expires_at_ms, webhook_limit)
+            lambda: subscribe_webhook(topic, webhook, now_ms, expires_at_ms, webhook_limit), adds=True
         )
 
     async def forget_webhook(self, session_id: SessionId, webhook: str) -> None:

@@ -45,7 +45,7 @@ class SqlSignInStore:
         def work() -> Transaction[None]:
             yield Statement(_INSERT_NONCE, (nonce.text, nonce.expires_at_ms))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def sign_in(
         self, nonce: str, account: Account, digest: bytes, expires_at_ms: int, now_ms: int
@@ -57,7 +57,7 @@ class SqlSignInStore:
             number = yield from account_number(account.key)
             yield Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
 
-        await self._database.transaction(work)
+        await self._database.transaction(work, adds=True)
 
     async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
         rows = await self._database.read(_READER, (digest, now_ms))

@@ -12,7 +12,10 @@ from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
 from bridge_server.storage.group_commit import GroupCommit, Rider
+from bridge_server.storage.log_file import LogFile
+from bridge_server.storage.presence import Presence
 from bridge_server.storage.readers import Readers
+from bridge_server.storage.room import Room
 
 _READER_COUNT = 2
 _READER_CACHE_KIBIBYTES = 6_144  # listing every subscriber fills it, and stays below 16 MiB with two
@@ -22,11 +25,14 @@ _WAITING_WRITES_LIMIT = 20_000
 class SqliteDatabase:
     """A migrated file in WAL mode with `synchronous = FULL`: what was answered survives a power cut."""
 
-    def __init__(self, path: Path, signals: Signals) -> None:
+    def __init__(self, path: Path, signals: Signals, limit_bytes: int | None = None) -> None:
         self.path = path
-        self._writer = GroupCommit(signals, _WAITING_WRITES_LIMIT)
+        self._log_file = LogFile(path)
+        self._room = Room(limit_bytes, self._log_file)
+        self._presence = Presence(path)
+        self._writer = GroupCommit(signals, _WAITING_WRITES_LIMIT, self._room, self._presence)
         self._readers = Readers()
-        self._checkpointer = Checkpointer(path)
+        self._checkpointer = Checkpointer(self._log_file, self._room)
         self._writer_connection: aiosqlite.Connection | None = None
         self._data_version = 0
 
@@ -35,8 +41,10 @@ class SqliteDatabase:
         """Hold the file open; on leaving, commit what is queued and close every connection."""
         async with AsyncExitStack() as stack:
 
-            async def connect(page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES) -> aiosqlite.Connection:
-                connection = await open_connection(self.path, page_cache_kibibytes)
+            async def connect(
+                page_cache_kibibytes: int = PAGE_CACHE_KIBIBYTES, *, is_patient: bool = True
+            ) -> aiosqlite.Connection:
+                connection = await open_connection(self.path, page_cache_kibibytes, is_patient=is_patient)
                 stack.push_async_callback(connection.close)
                 return connection
 
@@ -44,8 +52,10 @@ class SqliteDatabase:
             self._data_version = await self._read_data_version()
             self._writer.use(self._writer_connection)
             self._readers.use([await connect(_READER_CACHE_KIBIBYTES) for _ in range(_READER_COUNT)])
+            self._presence.remember()
+            await run(self._writer_connection, self._room.measure)
             try:
-                async with running(self._checkpointer.run_forever(await connect())):
+                async with running(self._checkpointer.run_forever(await connect(is_patient=False))):
                     yield
             finally:
                 await self._writer.finish()
@@ -54,7 +64,10 @@ class SqliteDatabase:
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._readers.read(sql, parameters)
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]]) -> Result:
+    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+        if adds and self._room.is_limited:
+            self._room.require()
+            begin = self._room.guarding(begin)
         result: Result = await self._writer.submit(begin)
         return result
 
@@ -76,6 +89,17 @@ class SqliteDatabase:
         version: int = rows[0][0]
         return version
 
+    def require_presence(self) -> None:
+        """Raise UnavailableError when the file that is open is not the one at its path any more."""
+        self._presence.require()
+
+    @property
+    def is_full(self) -> bool:
+        return self._room.is_full
+
+    def require_room(self) -> None:
+        self._room.require()
+
     @property
     def is_busy(self) -> bool:
         return self._writer.is_busy or self._readers.are_busy
@@ -86,9 +110,12 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches: commits, transactions in them, bytes in the write-ahead log."""
+        """What an operator watches: commits, transactions in them, bytes in the write-ahead log; and with a
+        limit, bytes that are used of it.
+        """
         return {
             "commits": self._writer.commits,
             "transactions": self._writer.transactions,
-            "log_bytes": self._checkpointer.log_bytes,
+            "log_bytes": self._log_file.size_bytes,
+            **self._room.figures(),
         }

@@ -55,7 +55,7 @@ class SqlSubscriptionStore:
             yield from _count(moved)
             return outcomes
 
-        return await self._database.transaction(work)
+        return await self._database.transaction(work, adds=True)
 
     async def unsubscribe(
         self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf

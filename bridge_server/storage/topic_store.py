@@ -51,9 +51,11 @@ class SqlTopicStore:
         notice: Callable[[Topic, str], OutgoingMessage],
     ) -> Mapping[int, QueueFullError]:
         def work() -> Transaction[Mapping[int, QueueFullError]]:
-            refused: dict[int, QueueFullError] = {}
+            refused = self._refusals(changes)
             counted: _Counted = {}
             for message in changes.kept:
+                if message.number in refused:
+                    continue
                 full = yield from _keep(message, now_ms, limits, counted)
                 if full is not None:
                     refused[message.number] = full
@@ -65,6 +67,14 @@ class SqlTopicStore:
             return refused
 
         return await self._database.transaction(work)
+
+    def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
+        """A full database takes nothing; what has arrived is deleted from it all the same."""
+        if not self._database.is_full:
+            return {}
+        return {
+            message.number: QueueFullError("the server") for message in (*changes.kept, *changes.announced)
+        }
 
     async def sweep(self, now_ms: int, limit: int) -> int:
         def work() -> Transaction[int]:

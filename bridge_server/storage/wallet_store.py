@@ -40,6 +40,8 @@ class SqlTransactionStore:
         due_at_ms: int,
     ) -> StoredTransaction:
         def work() -> Transaction[StoredTransaction]:
+            if self._database.is_full and not (yield Statement(sql.GET, (request.transaction_id,))):
+                self._database.require_room()
             chosen = nonce
             if chosen is None:
                 rows = yield Statement(sql.LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
@@ -65,7 +67,7 @@ class SqlTransactionStore:
             yield _due(due_at_ms)
             return stored
 
-        return await self._database.transaction(work)
+        return await self._database.transaction(work, adds=True)
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
         rows = await self._database.read(sql.LIVE_NONCES, (chain_id, sender, lowest_nonce))

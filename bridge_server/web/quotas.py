@@ -3,9 +3,9 @@
 A bucket that is full again within a second is not worth a row: it would be by the time that it is saved.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from multidict import CIMultiDict
 
@@ -17,6 +17,7 @@ BucketId: TypeAlias = tuple[str, str]
 """The limit's name and the caller's key."""
 
 WORTH_SAVING_US = 1_000_000
+_SAVED_SHARE = 100
 _BUCKETS_BEFORE_PRUNING = 100_000
 
 
@@ -39,6 +40,14 @@ class Charged:
 NOTHING_CHARGED = Charged([])
 
 
+class Cost(NamedTuple):
+    """What a bucket is to be charged."""
+
+    key: str
+    limit: Limit
+    tokens: int
+
+
 class QuotaError(LimitError):
     """A caller has used up one of its limits."""
 
@@ -59,6 +68,7 @@ class Quotas:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._full_at_us: dict[BucketId, int] = {}
+        self._saved_at_us: dict[BucketId, int] = {}
         self._unsaved: set[BucketId] = set()
         self._being_saved: set[BucketId] = set()
         self._prune_above = _BUCKETS_BEFORE_PRUNING
@@ -90,6 +100,70 @@ class Quotas:
         self._charged += 1
         is_worth_saving = any(charge.spending.reset_us > WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
+
+    def charge_costs(self, costs: Sequence[Cost]) -> list[Charge]:
+        """Charge several buckets, and say what each was charged. Raises QuotaError, and then has charged
+        none.
+
+        Such a bucket is saved each time that it has lost a hundredth more: saving it with every commit would
+        cost the commits dear.
+        """
+        now_us = self._clock.now_us()
+        charges = [self._spend(cost, now_us) for cost in costs]
+        is_allowed = all(charge.spending.allowed for charge in charges)
+        if not is_allowed:
+            unspent = [Cost(key, limit, 0) for key, limit, _ in costs]
+            charges = [
+                self._spend(cost, now_us) if charge.spending.allowed else charge
+                for cost, charge in zip(unspent, charges, strict=True)
+            ]
+        for (key, limit, _), charge in zip(costs, charges, strict=True):
+            self._keep_roughly((limit.name, key), charge, now_us)
+        if not is_allowed:
+            raise QuotaError(charges)
+        if len(self._full_at_us) > self._prune_above:
+            self._prune(now_us)
+        return charges
+
+    def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
+        """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
+        nothing was charged.
+        """
+        now_us = self._clock.now_us()
+        full_at_us = max(self._full_at_us.get(bucket, 0), now_us) + tokens * limit.interval_us
+        window_us = limit.burst * limit.interval_us
+        if full_at_us - now_us > window_us or len(self._full_at_us) > self._prune_above:
+            return False
+        self._full_at_us[bucket] = full_at_us
+        if (full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)) * _SAVED_SHARE >= window_us:
+            self._mark(bucket, full_at_us)
+        return True
+
+    def standing(self, bucket: BucketId, limit: Limit) -> Charge:
+        """What is left of a bucket."""
+        return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
+
+    def require_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge nothing, and raise QuotaError if that could not be charged now. Any thread may ask."""
+        now_us = self._clock.now_us()
+        charges = [self._spend(cost, now_us) for cost in costs]
+        if not all(charge.spending.allowed for charge in charges):
+            raise QuotaError(charges)
+
+    def give_back(self, costs: Sequence[Cost]) -> None:
+        """What was charged was not done."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            charge = self._spend(Cost(key, limit, -tokens), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
+
+    def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
+        """Charge buckets for what has been done: one that has too little is empty then."""
+        now_us = self._clock.now_us()
+        for key, limit, tokens in costs:
+            left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
+            charge = self._spend(Cost(key, limit, min(tokens, left)), now_us)
+            self._keep_roughly((limit.name, key), charge, now_us)
 
     @property
     def has_unsaved(self) -> bool:
@@ -125,6 +199,20 @@ class Quotas:
         full_at_us = self._full_at_us.get((charge.limit.name, key), 0)
         return Charge(charge.limit, spend(charge.limit, full_at_us, self._clock.now_us(), cost=0))
 
+    def _spend(self, cost: Cost, now_us: int) -> Charge:
+        key, limit, tokens = cost
+        return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, tokens))
+
+    def _keep_roughly(self, bucket: BucketId, charge: Charge, now_us: int) -> None:
+        self._full_at_us[bucket] = full_at_us = charge.spending.full_at_us
+        lost_us = full_at_us - max(self._saved_at_us.get(bucket, 0), now_us)
+        if lost_us * _SAVED_SHARE >= charge.limit.window_us:
+            self._mark(bucket, full_at_us)
+
+    def _mark(self, bucket: BucketId, full_at_us: int) -> None:
+        self._saved_at_us[bucket] = full_at_us
+        self._unsaved.add(bucket)
+
     def _keep(self, bucket: BucketId, spending: Spending) -> None:
         self._full_at_us[bucket] = spending.full_at_us
         if spending.reset_us > WORTH_SAVING_US:
@@ -132,19 +220,25 @@ class Quotas:
 
     def _prune(self, now_us: int) -> None:
         self._full_at_us = {bucket: full for bucket, full in self._full_at_us.items() if full > now_us}
+        self._saved_at_us = {bucket: at for bucket, at in self._saved_at_us.items() if at > now_us}
         self._being_saved &= self._full_at_us.keys()
         self._prune_above = max(_BUCKETS_BEFORE_PRUNING, 2 * len(self._full_at_us))
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
-    """Tell a client that has limits where it stands (the RateLimit and RateLimit-Policy header fields)."""
+    """Tell a client that has limits where it stands (the RateLimit and RateLimit-Policy header fields).
+
+    What it was told of other limits already stays.
+    """
     if not charges:
         return
-    headers["RateLimit-Policy"] = ", ".join(
+    policy = ", ".join(
         f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
         for charge in charges
     )
-    headers["RateLimit"] = ", ".join(
+    standing = ", ".join(
         f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
         for charge in charges
     )
+    for name, value in (("RateLimit-Policy", policy), ("RateLimit", standing)):
+        headers[name] = f"{value}, {headers[name]}" if name in headers else value

@@ -75,7 +75,7 @@ def test_an_unwritable_directory(data_dir: Path) -> None:
 
 
 def test_a_database_of_a_newer_version(data_dir: Path) -> None:
-    data_dir.mkdir()
+    data_dir.mkdir(mode=0o700)
     with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection:
         connection.execute("PRAGMA user_version = 9999")
 
@@ -86,14 +86,15 @@ def test_a_database_of_a_newer_version(data_dir: Path) -> None:
 
 
 def test_something_else_in_the_place_of_the_database(data_dir: Path) -> None:
-    data_dir.mkdir()
+    data_dir.mkdir(mode=0o700)
     (data_dir / "bridge.sqlite3").write_text("this is not a database " * 100)
 
     assert "bridge.sqlite3 cannot be opened" in only_line(serve(data_dir))
 
 
 def test_a_database_file_that_may_not_be_opened(data_dir: Path) -> None:
-    (data_dir / "bridge.sqlite3").mkdir(parents=True)
+    data_dir.mkdir(mode=0o700)
+    (data_dir / "bridge.sqlite3").mkdir()
 
     assert "bridge.sqlite3" in only_line(serve(data_dir))
 

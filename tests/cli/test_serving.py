@@ -93,7 +93,8 @@ def test_commands_find_the_server_until_it_stops(tmp_path: Path) -> None:
 
 
 def test_a_server_that_cannot_tell_commands_where_it_is_serves_all_the_same(tmp_path: Path) -> None:
-    (tmp_path / "data" / "server.json").mkdir(parents=True)
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "server.json").mkdir()
 
     with watched_server(tmp_path) as server:
         assert get(f"{server.url}/readyz")[0] == 200

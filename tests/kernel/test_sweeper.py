@@ -1,13 +1,19 @@
 """The sweeper: slice after slice until nothing is left, and again later whatever happened."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.sweeper import Sweep, Sweeper
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+
+HOUR = 3_600
 
 
 class Rubbish:
@@ -83,3 +89,72 @@ async def test_it_sweeps_again_what_expires_later() -> None:
         await eventually(rubbish.is_gone)
 
     assert rubbish.rows == 0
+
+
+def jumps_in(events: list[MutableMapping[str, Any]]) -> list[int]:
+    return [event["seconds"] for event in events if event["event"] == "clock_jumped"]
+
+
+async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> None:
+    async def is_told() -> bool:
+        return len(jumps_in(events)) == jumps
+
+    await eventually(is_told)
+
+
+@pytest.mark.parametrize("jump", [HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
+async def test_a_clock_that_jumped_is_told_of_and_nothing_is_swept_for_an_hour_that_elapses(
+    jump: int,
+) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(jump)
+
+    with capture_logs() as events:
+        async with running(sweeping.run_forever()):
+            await until_told_of(events, 1)
+            clock.advance(HOUR - 1)
+            await asyncio.sleep(0.02)
+            assert rubbish.slices == []
+            clock.advance(1)
+            await eventually(rubbish.is_gone)
+
+    assert jumps_in(events) == [jump]
+
+
+async def test_a_second_jump_begins_another_hour() -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(2 * HOUR)
+
+    with capture_logs() as events:
+        async with running(sweeping.run_forever()):
+            await until_told_of(events, 1)
+            clock.advance(HOUR - 1)
+            clock.set_by(-2 * HOUR)
+            await until_told_of(events, 2)
+            clock.advance(HOUR - 1)
+            await asyncio.sleep(0.02)
+            assert rubbish.slices == []
+            clock.advance(1)
+            await eventually(rubbish.is_gone)
+
+
+@pytest.mark.parametrize("correction", [HOUR, -HOUR, 60, -1])
+async def test_a_clock_that_is_set_a_little_changes_nothing(correction: int) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.set_by(correction)
+
+    async with running(sweeping.run_forever()):
+        await eventually(rubbish.is_gone)
+
+
+@pytest.mark.parametrize("asleep", [2 * HOUR, 365 * 24 * HOUR])
+async def test_a_machine_that_slept_has_no_jump(asleep: int) -> None:
+    clock, rubbish = ManualClock(), Rubbish(5)
+    sweeping = sweeper(rubbish.sweep, clock=clock)
+    clock.advance(asleep)
+
+    async with running(sweeping.run_forever()):
+        await eventually(rubbish.is_gone)

@@ -1,17 +1,21 @@
 """The write-ahead log: copied back before it grows long, whoever is reading or writing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.signals import Signals
-from bridge_server.storage import checkpoint
+from bridge_server.storage import checkpoint, connection
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import open_connection
 from bridge_server.storage.database import Statement, Transaction
+from bridge_server.storage.log_file import LogFile
+from bridge_server.storage.room import Room
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.drivers import make_notes_file
 from tests.support.eventually import eventually
@@ -30,7 +34,7 @@ def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
 def eager(frequent: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut the log off whenever it is looked at."""
     monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
-    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", 0)
+    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -77,19 +81,103 @@ async def test_what_was_written_moves_into_the_database_file_by_itself(
     await eventually(moved)
 
 
-async def test_a_log_that_grew_alarmingly_is_cut_off(
-    frequent: None, tmp_path: Path, signals: Signals, monkeypatch: pytest.MonkeyPatch
+def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
+    async def is_empty() -> bool:
+        return database.figures()["log_bytes"] == 0
+
+    return is_empty
+
+
+async def test_the_log_is_cut_off_when_nobody_writes_for_a_while(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.05)
+    for _ in range(4):
+        await write_a_megabyte(database)
+
+    await eventually(becomes_empty(database))
+    assert database.path.stat().st_size >= MEGABYTE
+
+
+async def test_a_log_is_left_alone_between_two_writes(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 3600.0)
+    await write_a_megabyte(database)
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+
+    assert database.figures()["log_bytes"] >= MEGABYTE
+
+
+@contextmanager
+def snapshot(file: Path) -> Iterator[None]:
+    """Another program reads the state of one moment, as a backup does, inside the block."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT * FROM notes").fetchall()
+        yield
+
+
+async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
+    monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, signals: Signals
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # whoever waits for a lock is noticed
     monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", MEGABYTE)
     database = SqliteDatabase(make_notes_file(tmp_path), signals)
     async with database.opened():
-        for _ in range(4):
+        with snapshot(database.path):
+            async with asyncio.timeout(20):
+                for _ in range(40):
+                    await write_a_megabyte(database)
+                    await asyncio.sleep(0.002)
+            assert database.figures()["log_bytes"] > 20 * MEGABYTE
+
+        await eventually(becomes_empty(database))
+
+
+async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew(
+    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, signals: Signals
+) -> None:
+    monkeypatch.setattr(connection, "LOG_LIMIT_BYTES", 2 * MEGABYTE)
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    async with database.opened():
+        with snapshot(database.path):
+            for _ in range(10):
+                await write_a_megabyte(database)
+        assert database.figures()["log_bytes"] > 8 * MEGABYTE
+
+        async def is_cut_down() -> bool:
             await write_a_megabyte(database)
+            return database.figures()["log_bytes"] <= 2 * MEGABYTE
 
-        async def cut_off() -> bool:
-            return database.figures()["log_bytes"] == 0
+        await eventually(is_cut_down)
 
-        await eventually(cut_off)
+
+async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, signals: Signals
+) -> None:
+    monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", 2 * MEGABYTE)
+    monkeypatch.setattr(checkpoint, "_HURRIED_INTERVAL_SECONDS", 0.002)
+    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+
+    def work() -> Transaction[None]:
+        yield Statement("INSERT INTO notes (name, data) VALUES ('a', ?)", (bytes(MEGABYTE // 8),))
+        yield Statement("DELETE FROM notes")
+
+    async def write_forever() -> None:
+        while True:
+            await database.transaction(work)
+
+    async with database.opened(), running(write_forever()):
+
+        async def stops_growing() -> bool:
+            before = database.figures()["log_bytes"]
+            for _ in range(3):
+                await database.transaction(work)
+            return database.figures()["log_bytes"] == before > 0
+
+        await eventually(stops_growing, 30)
 
 
 async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointing(
@@ -108,27 +196,27 @@ async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointin
 
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
     file = make_notes_file(tmp_path)
-    checkpointer = Checkpointer(file)
-    connection = await open_connection(file)
+    checkpointer = Checkpointer(LogFile(file), Room(None, LogFile(file)))
+    own = await open_connection(file, is_patient=False)
     try:
-        await connection.execute("INSERT INTO notes (name) VALUES ('a')")
-        await connection.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
-        async with running(checkpointer.run_forever(connection)):
+        await own.execute("INSERT INTO notes (name) VALUES ('a')")
+        await own.executescript("BEGIN; SELECT * FROM notes;")  # a checkpoint is an error now
+        async with running(checkpointer.run_forever(own)):
             for _ in range(20):
                 await asyncio.sleep(0.005)
-            assert checkpointer.log_bytes > 0
-            await connection.execute("ROLLBACK")
+            assert LogFile(file).size_bytes > 0
+            await own.execute("ROLLBACK")
 
             async def cut_off() -> bool:
-                return checkpointer.log_bytes == 0
+                return LogFile(file).size_bytes == 0
 
             await eventually(cut_off)
     finally:
-        await connection.close()
+        await own.close()
 
 
 def test_a_log_that_is_not_there_has_no_size(tmp_path: Path) -> None:
-    assert Checkpointer(tmp_path / "bridge.sqlite3").log_bytes == 0
+    assert LogFile(tmp_path / "bridge.sqlite3").size_bytes == 0
 
 
 async def test_closing_leaves_no_log_behind(frequent: None, tmp_path: Path, signals: Signals) -> None:

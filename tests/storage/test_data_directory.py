@@ -5,9 +5,10 @@ from pathlib import Path
 from stat import S_IMODE
 
 import pytest
+from structlog.testing import capture_logs
 
 from bridge_server.storage.data_directory import DataDirectoryError, held
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, running_server
 
 
 def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: Path) -> None:
@@ -16,6 +17,49 @@ def test_a_directory_is_made_with_its_parents_and_for_its_owner_only(tmp_path: P
     with held(directory):
         assert S_IMODE(directory.stat().st_mode) == 0o700
         assert [S_IMODE(path.stat().st_mode) for path in directory.iterdir()] == [0o600]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o750, 0o704, 0o2770])
+def test_a_directory_that_was_there_is_made_private_at_once(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+
+    with held(tmp_path) as mode_before:
+        assert mode_before == mode
+        assert S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_a_directory_that_is_private_is_left_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+
+    with held(tmp_path) as mode_before:
+        assert mode_before is None
+
+
+def test_a_directory_that_belongs_to_everybody_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+
+    with pytest.raises(DataDirectoryError, match="is for everybody"), held(tmp_path):
+        pass
+
+    assert S_IMODE(tmp_path.stat().st_mode) == 0o1777
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def open_directory(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o755)
+    return tmp_path
+
+
+async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_now(
+    open_directory: Path,
+) -> None:
+    with capture_logs() as events:
+        async with running_server(open_directory):
+            pass
+
+    told = [event for event in events if event["event"] == "data_directory_made_private"]
+    assert [(event["directory"], event["mode_before"]) for event in told] == [(str(open_directory), "0755")]
 
 
 def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:

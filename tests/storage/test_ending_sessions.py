@@ -100,14 +100,21 @@ class RefusingOnce:
     def is_busy(self) -> bool:
         return self._database.is_busy
 
+    @property
+    def is_full(self) -> bool:
+        return self._database.is_full
+
+    def require_room(self) -> None:
+        self._database.require_room()
+
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._database.read(sql, parameters)
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]]) -> Result:
+    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         self._asked += 1
         if self._asked == 2:
             raise UnavailableError("Nothing was stored: the disk is full.")
-        return await self._database.transaction(begin)
+        return await self._database.transaction(begin, adds=adds)
 
 
 async def test_who_waits_for_a_status_hears_of_it_though_the_database_fails_on_the_way(

@@ -1,0 +1,23 @@
+"""A clock on the wall that was set: time of day and time that elapsed no longer agree."""
+
+from bridge_server.kernel.clock import Clock
+
+TOLERANCE_US = 3_600_000_000
+"""So much either way is the business of whoever keeps the clock right."""
+
+
+class ClockJumps:
+    """Compares the clock with itself at each look. A machine that slept has no jump: both went on."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._difference_us = self._difference()
+
+    def since_last_look_us(self) -> int:
+        """How far the clock was set forward (or back, below 0) since the last look; 0 if within tolerance."""
+        before, self._difference_us = self._difference_us, self._difference()
+        moved_us = self._difference_us - before
+        return moved_us if abs(moved_us) > TOLERANCE_US else 0
+
+    def _difference(self) -> int:
+        return self._clock.now_us() - self._clock.elapsed_us()

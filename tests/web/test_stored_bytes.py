@@ -1,0 +1,344 @@
+"""Quotas of bytes that clients store over HTTP: per address and in all, and how they come back."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.web.quotas import Cost, QuotaError, Quotas
+from bridge_server.web.stored_bytes import storage_limit
+from tests.support.asking import Answer, ask
+from tests.support.bridge_client import BridgeClient
+from tests.support.clock import ManualClock
+from tests.support.server import RunningServer, running_server
+
+ADDRESS, OTHER = "192.0.2.1", "192.0.2.2"
+HOUR, MONTH = 3_600, 30 * 86_400
+FAR = "https://example.org/hook"
+
+
+def limited(
+    data_dir: Path, clock: ManualClock | None = None, **settings: Any
+) -> AbstractAsyncContextManager[RunningServer]:
+    """A thousand bytes per address; addresses are told by a proxy."""
+    usual = {"quota_exempt": (), "trusted_proxies": "127.0.0.1", "payload_bytes_per_address": 1_000}
+    return running_server(data_dir, clock, **{**usual, **settings})
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    async with limited(tmp_path / "data") as server:
+        yield server
+
+
+async def send(
+    server: RunningServer, method: str, path: str, body: bytes | None = None, address: str = ADDRESS
+) -> Answer:
+    return await ask(server, method, path, body, headers={"X-Forwarded-For": address})
+
+
+def payload(size_bytes: int) -> bytes:
+    """A JSON string of so many bytes, its quotes among them."""
+    return b'"%b"' % (b"x" * (size_bytes - 2))
+
+
+async def call(server: RunningServer, session_id: str, size_bytes: int, address: str = ADDRESS) -> Answer:
+    body = b'{"encryptionPayload":%b,"dappName":"Dapp"}' % payload(size_bytes)
+    return await send(server, "POST", f"/session/{session_id}/call/new", body, address)
+
+
+async def put(server: RunningServer, session_id: str, size_bytes: int, address: str = ADDRESS) -> Answer:
+    body = b'{"encryptionPayload":%b}' % payload(size_bytes)
+    return await send(server, "PUT", f"/session/{session_id}", body, address)
+
+
+def left(answer: Answer) -> str:
+    """What the client is told to have left of payload bytes."""
+    (told,) = (part for part in answer.headers["RateLimit"].split(", ") if part.startswith('"payload-bytes"'))
+    return told.split(";")[1]
+
+
+async def test_every_payload_is_charged_with_its_size(server: RunningServer) -> None:
+    session_id = await server.open_session()
+
+    put_answer = await put(server, session_id, 100)
+    call_answer = await call(server, session_id, 200)
+    path = f"/call-status/{call_answer.json['callId']}/new"
+    status_answer = await send(server, "POST", path, b'{"encryptionPayload":{"data":"x"}}')
+    hook = b'{"type":"fcm","token":"abc","webhook":"https://example.org/hook"}'
+    push_answer = await send(
+        server, "PUT", f"/session/{session_id}", b'{"encryptionPayload":"","push":%b}' % hook
+    )
+
+    answers = (put_answer, call_answer, status_answer, push_answer)
+    assert [answer.status for answer in answers] == [200] * 4
+    sizes = [100, 200, len(b'{"data":"x"}'), 2 + len("fcm" + "abc" + FAR)]
+    assert [left(answer) for answer in answers] == [
+        f"r={1_000 - sum(sizes[: number + 1])}" for number in range(4)
+    ]
+    policy = call_answer.headers["RateLimit-Policy"]
+    assert '"requests";' in policy
+    assert '"payload-bytes";q=1000;w=3600' in policy
+
+
+async def test_a_payload_too_many_is_429_stores_nothing_and_spends_nothing(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    assert (await call(server, session_id, 900)).status == 200
+
+    refused = [await call(server, session_id, 200) for _ in range(3)]
+
+    for answer in refused:
+        assert "1000 payload-bytes" in answer.problem(429)["detail"]
+        assert (left(answer), answer.headers["Retry-After"]) == ("r=100", "360")
+    assert len((await send(server, "GET", f"/session/{session_id}/calls")).json) == 1
+    assert (await call(server, session_id, 100)).status == 200
+
+
+async def test_bytes_come_back_over_the_lifetime_of_a_call(tmp_path: Path) -> None:
+    async with limited(tmp_path / "data", call_ttl=100) as server:
+        session_id = await server.open_session()
+        assert (await call(server, session_id, 1_000)).status == 200
+        assert (await call(server, session_id, 500)).headers["Retry-After"] == "50"
+
+        server.clock.advance(49.9)
+        early = await call(server, session_id, 500)
+        server.clock.advance(0.1)
+        later = await call(server, session_id, 500)
+
+        assert (early.status, later.status) == (429, 200)
+
+
+async def test_another_address_has_its_own(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    assert (await put(server, session_id, 1_000)).status == 200
+
+    refused, taken = await put(server, session_id, 10), await put(server, session_id, 10, OTHER)
+
+    assert (refused.status, taken.status) == (429, 200)
+
+
+async def test_what_is_larger_than_the_bucket_takes_all_of_it(server: RunningServer) -> None:
+    session_id = await server.open_session()
+
+    first, second = await put(server, session_id, 5_000), await put(server, session_id, 10)
+
+    assert (first.status, left(first), second.status) == (200, "r=0", 429)
+
+
+async def test_what_is_not_valid_costs_no_bytes(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    path = f"/session/{session_id}/call/new"
+
+    invalid = await send(server, "POST", path, b'{"encryptionPayload":%b}' % payload(900))
+    valid = await call(server, session_id, 1_000)
+
+    assert (invalid.status, valid.status) == (400, 200)
+
+
+async def test_clients_of_generation_0_7_share_the_buckets(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    body = b'{"encryptionPayload":%b}' % payload(1_000)
+
+    first = await send(server, "PUT", f"/compat/v0.7/session/{session_id}", body)
+    second = await put(server, session_id, 10)
+
+    assert (first.status, second.status) == (200, 429)
+
+
+async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(tmp_path: Path) -> None:
+    async with running_server(
+        tmp_path / "data", payload_bytes_per_address=100, payload_bytes_in_all=1_000
+    ) as server:
+        bridge = BridgeClient(server)
+        session_id = await server.open_session()
+        assert (await bridge.update(session_id, "x" * 898)).status == 200
+
+        refused = await bridge.update(session_id, "x" * 198)
+
+        assert "1000 all-payload-bytes" in refused.problem(429)["detail"]
+        assert refused.headers["Retry-After"] == "360"
+        assert (await bridge.update(session_id, "x" * 98)).status == 200
+
+
+async def test_the_webhooks_that_a_call_causes_are_charged_to_whoever_calls(server: RunningServer) -> None:
+    session_id = await server.open_session()
+    bridge = BridgeClient(server)
+    for number in range(3):
+        assert (await bridge.subscribe(session_id, f"{FAR}/{number}")).status == 200
+
+    answers = [await call(server, session_id, 10) for _ in range(5)]
+
+    each = 10 + 3 * (len(f"{FAR}/0") + len(f'{{"topic":"{session_id}"}}'))
+    assert [answer.status for answer in answers] == [200] * 4 + [429]
+    assert len((await send(server, "GET", f"/session/{session_id}/calls")).json) == 4
+    assert left(await put(server, session_id, 2)) == f"r={1_000 - 4 * each - 2}"
+
+
+async def test_what_is_not_stored_in_the_end_costs_nothing(tmp_path: Path) -> None:
+    async with limited(tmp_path / "data", max_pending_calls=1, max_topic_webhooks=1) as server:
+        session_id = await server.open_session()
+        hook = b'{"topic":"a","webhook":"https://example.org/%d"}'
+        await send(server, "POST", "/subscribe", hook % 1)
+
+        statuses = [
+            (await put(server, "nothing", 900)).status,
+            (await call(server, "nothing", 900)).status,
+            (
+                await send(server, "POST", "/call-status/a/new", b'{"encryptionPayload":%b}' % payload(900))
+            ).status,
+            (await call(server, session_id, 100)).status,
+            (await call(server, session_id, 500)).status,
+            (await send(server, "POST", "/subscribe", hook % 2)).status,
+        ]
+
+        assert statuses == [404, 404, 404, 200, 429, 409]
+        assert left(await put(server, session_id, 2)) == "r=898"
+        renewed = await send(server, "POST", "/subscribe", hook % 1)
+        size = len("a" + "https://example.org/1")
+        assert f'"subscription-bytes";r={64 * 2**20 - 2 * size};' in renewed.headers["RateLimit"]
+
+
+async def test_a_refusal_for_all_spends_nothing_of_the_address(tmp_path: Path) -> None:
+    async with limited(tmp_path / "data", payload_bytes_in_all=500) as server:
+        session_id = await server.open_session()
+        assert (await put(server, session_id, 400)).status == 200
+
+        refused = await put(server, session_id, 200)
+        last = await put(server, session_id, 100)
+
+        assert (refused.status, left(refused)) == (429, "r=600")
+        assert (last.status, left(last)) == (200, "r=500")
+
+
+async def test_subscriptions_have_a_bucket_of_their_own_for_as_long_as_they_live(tmp_path: Path) -> None:
+    async with limited(
+        tmp_path / "data", subscription_bytes_per_address=100, public_url="https://bridge.example.org"
+    ) as server:
+        session_id = await server.open_session()
+        hook = b'{"topic":"a","webhook":"https://example.org/%b"}'
+        client = (
+            b'{"bridge":"https://bridge.example.org","topic":"a","type":"log","token":"device",'
+            b'"peerName":"Dapp","language":"en"}'
+        )
+        registered = await send(server, "POST", "/new", client)
+        subscribed = await send(server, "POST", "/subscribe", hook % (b"x" * 25))
+        refused = [
+            await send(server, "POST", "/subscribe", hook % b"y"),
+            await send(server, "POST", "/new", client),
+        ]
+        free = await put(server, session_id, 100)
+        server.clock.advance(MONTH)
+        renewed = await send(server, "POST", "/subscribe", hook % b"y")
+
+    size = len("https://bridge.example.org" + "a" + "log" + "device" + "Dapp" + "en")
+    assert f'"subscription-bytes";r={100 - size};' in registered.headers["RateLimit"]
+    assert '"subscription-bytes";q=100;w=2592000' in registered.headers["RateLimit-Policy"]
+    assert [answer.status for answer in (registered, subscribed, *refused, free, renewed)] == [
+        200, 200, 429, 429, 200, 200
+    ]  # fmt: skip
+
+
+async def test_a_restart_does_not_refill(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with limited(tmp_path / "data", clock) as server:
+        session_id = await server.open_session()
+        before = await put(server, session_id, 995)
+    async with limited(tmp_path / "data", clock) as server:
+        after = await put(server, session_id, 10)
+
+    assert (before.status, after.status, left(after)) == (200, 429, "r=5")
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "window_seconds", "name", "burst", "interval_us"),
+    [
+        (1_000, HOUR, "a-bytes", 1_000, 3_600_000),
+        (32 * 2**20, HOUR, "a-bytes", 32 * 2**20, 107),
+        (360_000_000, HOUR, "a-bytes", 360_000_000, 10),
+        (360_000_001, HOUR, "a-kibibytes", 351_562, 10_240),
+        (4 * 2**30, HOUR, "a-kibibytes", 4 * 2**20, 858),
+        (64 * 2**40, HOUR, "a-kibibytes", 64 * 2**30, 1),
+        (1, 1, "a-bytes", 1, 1_000_000),
+    ],
+)
+def test_a_limit_counts_in_bytes_unless_they_come_back_too_fast(
+    size_bytes: int, window_seconds: int, name: str, burst: int, interval_us: int
+) -> None:
+    limit = storage_limit("a", size_bytes, window_seconds).limit
+
+    assert (limit.name, limit.burst, limit.interval_us) == (name, burst, interval_us)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "tokens"), [(0, 0), (1, 1), (1_024, 1), (1_025, 2), (2**50, 4 * 2**20)]
+)
+def test_parts_of_a_unit_count_whole_and_nothing_costs_more_than_there_is(
+    size_bytes: int, tokens: int
+) -> None:
+    assert storage_limit("a", 4 * 2**30, HOUR).tokens(size_bytes) == tokens
+
+
+BUCKET = ("a-bytes", "key")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def quotas(clock: ManualClock) -> Quotas:
+    return Quotas(clock)
+
+
+def spend(quotas: Quotas, size_bytes: int) -> None:
+    limit = storage_limit("a", 1_000, HOUR).limit
+    if not quotas.take(BUCKET, limit, size_bytes):
+        quotas.charge_costs((Cost("key", limit, size_bytes),))
+
+
+def saved(quotas: Quotas) -> list[tuple[str, str]]:
+    """The buckets that the next commit saves."""
+    buckets = [bucket for bucket, _ in quotas.take_unsaved()]
+    quotas.saved()
+    return buckets
+
+
+def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
+    quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR).limit, size_bytes),))
+
+
+@pytest.mark.parametrize("spend", [spend, spend_slowly])
+def test_a_bucket_is_saved_each_time_that_a_hundredth_of_it_was_spent(
+    quotas: Quotas, spend: Callable[[Quotas, int], None]
+) -> None:
+    outcomes = []
+    for size_bytes in (9, 1, 9, 1, 100, 5):
+        spend(quotas, size_bytes)
+        outcomes.append(saved(quotas))
+
+    assert outcomes == [[], [BUCKET], [], [BUCKET], [BUCKET], []]
+
+
+def test_the_last_commit_saves_all_that_is_not_full(quotas: Quotas, clock: ManualClock) -> None:
+    spend(quotas, 9)
+    quotas.forget_nothing()
+    assert saved(quotas) == [BUCKET]
+
+    clock.advance(HOUR)
+    quotas.forget_nothing()
+    assert saved(quotas) == []
+
+
+def test_a_clock_that_is_set_back_locks_nobody_out(quotas: Quotas, clock: ManualClock) -> None:
+    spend(quotas, 1_000)
+    clock.set_by(-10 * HOUR)
+    with pytest.raises(QuotaError) as caught:
+        spend(quotas, 500)
+    assert caught.value.retry_after_seconds == HOUR // 2
+
+    clock.advance(HOUR // 2)
+
+    spend(quotas, 500)
