@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -11,6 +12,8 @@ from bridge_server.web.whole_answer import WholeAnswer
 
 _WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
+# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
+_USUAL = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class Wait:
 
 
 _AT_ONCE = Wait()
+_granted = lru_cache(maxsize=1_024)(Wait)
 _NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
 _SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
 
@@ -34,11 +38,16 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     if "Prefer" in request.headers:
         found = _WAIT.search(",".join(request.headers.getall("Prefer")))
         if found:
-            return Wait(min(int(found[1]), longest_seconds), preferred=True)
-    if "?" in request.raw_path and (wait := request.query.get("wait")) is not None:
+            return _granted(min(int(found[1]), longest_seconds), preferred=True)
+    query = request.rel_url.raw_query_string
+    if not query:
+        return _AT_ONCE
+    if usual := _USUAL.fullmatch(query):
+        return _granted(min(int(usual[1]), longest_seconds))
+    if (wait := request.query.get("wait")) is not None:
         if not _SECONDS.fullmatch(wait):
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
-        return Wait(min(int(wait), longest_seconds))
+        return _granted(min(int(wait), longest_seconds))
     return _AT_ONCE
 
 
