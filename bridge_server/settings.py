@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -25,13 +26,7 @@ from pydantic_settings import (
 
 from bridge_server.ethereum.mnemonic import checked_mnemonic
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.push.keys import read_private_key
-from bridge_server.push.providers.apns_settings import ApnsSettings
-from bridge_server.push.providers.fcm import ENDPOINT as FCM_ENDPOINT
-from bridge_server.push.providers.fcm import FcmSettings
-from bridge_server.push.providers.service_account import ServiceAccount
-from bridge_server.push.providers.webpush import WebPushSettings
-from bridge_server.push.webpush.vapid import checked_subject
+from bridge_server.push.providers.provider import ProviderOf
 from bridge_server.setting_types import (
     DAY,
     DEVELOPMENT_MNEMONIC,
@@ -96,6 +91,11 @@ def _keys_in(setting: SecretStr | None) -> list[SigningKey]:
 
 def _keys_of(file: Path | None) -> list[SigningKey]:
     return [] if file is None else read_private_keys(_text_of(file))
+
+
+def _push_services() -> Any:
+    """What makes providers of settings: a room that is imported only when a setting turns it on."""
+    return import_module("bridge_server.push.configured")
 
 
 _PARTS_OF_A_KEY = {
@@ -300,8 +300,9 @@ class Settings(BaseSettings):
         ]
         if self.vapid_private_key is not None:
             key = self.vapid_private_key.get_secret_value()
-            credentials.append(("vapid_private_key", lambda: read_private_key(key)))
-            credentials.append(("vapid_subject", lambda: checked_subject(self.vapid_subject)))
+            credentials.append(("vapid_private_key", lambda: _push_services().check_vapid_key(key)))
+            subject = self.vapid_subject
+            credentials.append(("vapid_subject", lambda: _push_services().check_vapid_subject(subject)))
         faults = [fault for name, read in credentials if (fault := _fault_of(name, read)) is not None]
         for key, others in _PARTS_OF_A_KEY.items():
             if getattr(self, key) is None:
@@ -314,7 +315,7 @@ class Settings(BaseSettings):
     def _wallet_keys_are_well_formed(self) -> Self:
         mnemonic = self.dev_mnemonic.get_secret_value()
         faults = (
-            _fault_of("dev_mnemonic", lambda: checked_mnemonic(mnemonic)),
+            _fault_of("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
             _fault_of("private_keys", lambda: _keys_in(self.private_keys)),
             _fault_of("private_keys_file", lambda: _keys_of(self.private_keys_file)),
         )
@@ -363,19 +364,20 @@ class Settings(BaseSettings):
         """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
         return (init_settings,)
 
-    def fcm(self) -> FcmSettings | None:
-        """How FCM is reached; None when it is not configured. Raises ValueError."""
+    def fcm(self) -> ProviderOf | None:
+        """FCM; None when it is not configured. Raises ValueError."""
         if self.fcm_credentials is None:
             return None
-        account = ServiceAccount.parse(_text_of(self.fcm_credentials))
-        endpoint = self.fcm_endpoint or FCM_ENDPOINT
-        return FcmSettings(account, endpoint, self.fcm_token_endpoint, self.push_timeout)
+        fcm: ProviderOf = _push_services().fcm(
+            _text_of(self.fcm_credentials), self.fcm_endpoint, self.fcm_token_endpoint, self.push_timeout
+        )
+        return fcm
 
-    def apns(self) -> ApnsSettings | None:
-        """How APNs is reached; None when it is not configured. Raises ValueError."""
+    def apns(self) -> ProviderOf | None:
+        """APNs; None when it is not configured. Raises ValueError."""
         if self.apns_key is None:
             return None
-        return ApnsSettings(
+        apns: ProviderOf = _push_services().apns(
             key=_text_of(self.apns_key),
             key_id=self.apns_key_id,
             team_id=self.apns_team_id,
@@ -385,18 +387,20 @@ class Settings(BaseSettings):
             ca_file=None if self.apns_ca_file is None else str(self.apns_ca_file),
             timeout_seconds=self.push_timeout,
         )
+        return apns
 
-    def webpush(self) -> WebPushSettings | None:
-        """How browsers are reached; None when that is not configured."""
+    def webpush(self) -> ProviderOf | None:
+        """Web Push; None when it is not configured."""
         if self.vapid_private_key is None:
             return None
-        return WebPushSettings(
+        webpush: ProviderOf = _push_services().webpush(
             self.vapid_private_key.get_secret_value(),
             self.vapid_subject,
             self.push_timeout,
             self.allow_private_webhooks,
             USER_AGENT,
         )
+        return webpush
 
     def development_keys(self) -> list[SigningKey]:
         """The keys of the accounts for development; none when there are none. Raises ValueError."""

@@ -27,45 +27,40 @@ class Polling:
         self._cache = cache
         self._signals = signals
         self._clock = clock
-        self._reads: dict[str, Read] = {
-            "session": self._read_session,
-            "calls": self._read_calls,
-            "status": self._read_status,
-        }
 
     def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
         """The session's payload. Raises SessionNotFoundError."""
-        return self._poll(("session", session_id), wait_seconds)
+        return self._poll(("session", session_id), self._read_session, wait_seconds)
 
     def calls(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
         """The session's calls that have no status. Raises SessionNotFoundError."""
-        return self._poll(("calls", session_id), wait_seconds)
+        return self._poll(("calls", session_id), self._read_calls, wait_seconds)
 
     def status(self, call_id: CallId, wait_seconds: int) -> Awaitable[Found | None]:
         """The call's status. Raises CallNotFoundError."""
-        return self._poll(("status", call_id), wait_seconds)
+        return self._poll(("status", call_id), self._read_status, wait_seconds)
 
     async def call(self, session_id: SessionId, call_id: CallId) -> Found:
         """One call, answered or not. Raises CallNotFoundError."""
         call = await self._store.call(session_id, call_id, self._clock.now_ms())
         return Found(wire.write_payload(call.payload), call.expires_at_ms)
 
-    def _poll(self, key: Key, wait_seconds: int) -> Awaitable[Found | None]:
+    def _poll(self, key: Key, read: Read, wait_seconds: int) -> Awaitable[Found | None]:
         remembered = self._cache.get(key, self._clock.now_ms())
         if remembered is not None and (remembered.value is not None or not wait_seconds):
             return _at_once(remembered)
         if not wait_seconds:
-            return self._look(key)
-        return self._signals.wait_for(key, partial(self._glance, key), wait_seconds)
+            return self._look(key, read)
+        return self._signals.wait_for(key, partial(self._glance, key, read), wait_seconds)
 
-    async def _look(self, key: Key) -> Found | None:
+    async def _look(self, key: Key, read: Read) -> Found | None:
         now_ms = self._clock.now_ms()
-        return _found(await self._cache.load(key, partial(self._reads[key[0]], key, now_ms)))
+        return _found(await self._cache.load(key, partial(read, key, now_ms)))
 
-    async def _glance(self, key: Key) -> Found | None:
+    async def _glance(self, key: Key, read: Read) -> Found | None:
         """Look without remembering: whoever waits is told of changes, and thousands may wait."""
         now_ms = self._clock.now_ms()
-        return _found(self._cache.get(key, now_ms) or await self._reads[key[0]](key, now_ms))
+        return _found(self._cache.get(key, now_ms) or await read(key, now_ms))
 
     async def _read_session(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.session(SessionId(key[1]), now_ms))

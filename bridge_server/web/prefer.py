@@ -12,8 +12,6 @@ from bridge_server.web.whole_answer import WholeAnswer
 
 _WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
-# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
-_USUAL = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,9 @@ _granted = lru_cache(maxsize=1_024)(Wait)
 _NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
 _SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
 
+# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
+_USUAL_QUERY = re.compile(r"wait=(\d{1,4})", re.ASCII)
+
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     """The wait that a request asks for, capped. Raises InvalidInputError for a malformed `?wait=`.
@@ -42,7 +43,7 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     query = request.rel_url.raw_query_string
     if not query:
         return _AT_ONCE
-    if usual := _USUAL.fullmatch(query):
+    if usual := _USUAL_QUERY.fullmatch(query):
         return _granted(min(int(usual[1]), longest_seconds))
     if (wait := request.query.get("wait")) is not None:
         if not _SECONDS.fullmatch(wait):
