@@ -12,10 +12,7 @@ from bridge_server.push.addresses import (
     webhook_address,
     webpush_address,
 )
-from bridge_server.push.providers.apns import ApnsProvider
-from bridge_server.push.providers.fcm import FcmProvider
 from bridge_server.push.providers.provider import Provider
-from bridge_server.push.providers.webpush import WebPushProvider
 from bridge_server.push.senders import NoProvider, ProviderSender
 from bridge_server.settings import Settings
 
@@ -35,7 +32,7 @@ class PushChannels:
             of_channel[name] = service_address(name, provider.checked_token)
         webpush = settings.webpush()
         if webpush is not None:
-            browsers = WebPushProvider(webpush, clock)
+            browsers = webpush(clock)
             self.providers["webpush"] = browsers
             of_channel["webpush"] = webpush_address(browsers.checked_token)
         self.addresses = Addresses(of_channel)
@@ -61,7 +58,7 @@ def _services(settings: Settings, clock: Clock) -> dict[str, Provider]:
     services: dict[str, Provider] = {}
     fcm, apns = settings.fcm(), settings.apns()
     if fcm is not None:
-        services["fcm"] = FcmProvider(fcm, clock)
+        services["fcm"] = fcm(clock)
     if apns is not None:
-        services["apns"] = ApnsProvider(apns, clock)
+        services["apns"] = apns(clock)
     return services

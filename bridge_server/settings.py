@@ -5,34 +5,25 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
     PositiveInt,
     SecretStr,
     ValidationError,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
 
 from bridge_server.ethereum.mnemonic import checked_mnemonic
 from bridge_server.ethereum.signing_key import SigningKey
-from bridge_server.push.keys import read_private_key
-from bridge_server.push.providers.apns_settings import ApnsSettings
-from bridge_server.push.providers.fcm import ENDPOINT as FCM_ENDPOINT
-from bridge_server.push.providers.fcm import FcmSettings
-from bridge_server.push.providers.service_account import ServiceAccount
-from bridge_server.push.providers.webpush import WebPushSettings
-from bridge_server.push.webpush.vapid import checked_subject
+from bridge_server.push.providers.provider import ProviderOf
 from bridge_server.setting_types import (
     DAY,
     DEVELOPMENT_MNEMONIC,
@@ -111,16 +102,21 @@ def _read_none(name: str, value: Any) -> Any:
     return field.default if field.default in (None, "") else value
 
 
+def _push_services() -> Any:
+    """What makes providers of settings: a room that is imported only when a setting turns it on."""
+    return import_module("bridge_server.push.configured")
+
+
 _PARTS_OF_A_KEY = {
     "apns_key": ("apns_key_id", "apns_team_id", "apns_topic"),
     "vapid_private_key": ("vapid_subject",),
 }
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one server. Times are in seconds, sizes in bytes."""
 
-    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
     port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
@@ -352,8 +348,9 @@ class Settings(BaseSettings):
         ]
         if self.vapid_private_key is not None:
             key = self.vapid_private_key.get_secret_value()
-            credentials.append(("vapid_private_key", lambda: read_private_key(key)))
-            credentials.append(("vapid_subject", lambda: checked_subject(self.vapid_subject)))
+            credentials.append(("vapid_private_key", lambda: _push_services().check_vapid_key(key)))
+            subject = self.vapid_subject
+            credentials.append(("vapid_subject", lambda: _push_services().check_vapid_subject(subject)))
         faults = [fault for name, read in credentials if (fault := _fault_of(name, read)) is not None]
         for key, others in _PARTS_OF_A_KEY.items():
             if getattr(self, key) is None:
@@ -366,7 +363,7 @@ class Settings(BaseSettings):
     def _wallet_keys_are_well_formed(self) -> Self:
         mnemonic = self.dev_mnemonic.get_secret_value()
         faults = (
-            _fault_of("dev_mnemonic", lambda: checked_mnemonic(mnemonic)),
+            _fault_of("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
             _fault_of("private_keys", lambda: _keys_in(self.private_keys)),
             _fault_of("private_keys_file", lambda: _keys_of(self.private_keys_file)),
         )
@@ -403,31 +400,20 @@ class Settings(BaseSettings):
             raise ValueError("session_ttl must be at least call_ttl + status_ttl: raise it or lower those")
         return self
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
-        return (init_settings,)
-
-    def fcm(self) -> FcmSettings | None:
-        """How FCM is reached; None when it is not configured. Raises ValueError."""
+    def fcm(self) -> ProviderOf | None:
+        """FCM; None when it is not configured. Raises ValueError."""
         if self.fcm_credentials is None:
             return None
-        account = ServiceAccount.parse(_text_of(self.fcm_credentials))
-        endpoint = self.fcm_endpoint or FCM_ENDPOINT
-        return FcmSettings(account, endpoint, self.fcm_token_endpoint, self.push_timeout)
+        fcm: ProviderOf = _push_services().fcm(
+            _text_of(self.fcm_credentials), self.fcm_endpoint, self.fcm_token_endpoint, self.push_timeout
+        )
+        return fcm
 
-    def apns(self) -> ApnsSettings | None:
-        """How APNs is reached; None when it is not configured. Raises ValueError."""
+    def apns(self) -> ProviderOf | None:
+        """APNs; None when it is not configured. Raises ValueError."""
         if self.apns_key is None:
             return None
-        return ApnsSettings(
+        apns: ProviderOf = _push_services().apns(
             key=_text_of(self.apns_key),
             key_id=self.apns_key_id,
             team_id=self.apns_team_id,
@@ -437,18 +423,20 @@ class Settings(BaseSettings):
             ca_file=None if self.apns_ca_file is None else str(self.apns_ca_file),
             timeout_seconds=self.push_timeout,
         )
+        return apns
 
-    def webpush(self) -> WebPushSettings | None:
-        """How browsers are reached; None when that is not configured."""
+    def webpush(self) -> ProviderOf | None:
+        """Web Push; None when it is not configured."""
         if self.vapid_private_key is None:
             return None
-        return WebPushSettings(
+        webpush: ProviderOf = _push_services().webpush(
             self.vapid_private_key.get_secret_value(),
             self.vapid_subject,
             self.push_timeout,
             self.allow_private_webhooks,
             USER_AGENT,
         )
+        return webpush
 
     def development_keys(self) -> list[SigningKey]:
         """The keys of the accounts for development; none when there are none. Raises ValueError."""
@@ -527,7 +515,7 @@ def load_settings(
     """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
     _check_assigned(assigned, flags)
     file_values = _read_file(config_file) if config_file else {}
-    environment_values = EnvSettingsSource(Settings)()
+    environment_values = _read_environment()
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(file_values, f"file {config_file}")
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
@@ -545,6 +533,13 @@ def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> No
     faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
     if faults:
         raise SettingsError("\n".join(faults))
+
+
+def _read_environment() -> dict[str, str]:
+    """What variables say, whose names may be in any case."""
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    named = {name: f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields}
+    return {name: variables[variable] for name, variable in named.items() if variable in variables}
 
 
 def _read_file(path: Path) -> dict[str, Any]:

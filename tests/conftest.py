@@ -23,6 +23,14 @@ def short_ticks() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def bytecode_is_kept() -> Iterator[None]:
+    """A process that a test starts finds compiled modules, as an installed program does, or leaves them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def loggers_that_can_be_captured() -> Iterator[None]:
     """A command that a test runs configures the log. What it keeps must not escape a later test's capture."""
     with pytest.MonkeyPatch.context() as patch:

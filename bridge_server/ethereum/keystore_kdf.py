@@ -5,9 +5,8 @@ Both functions run beside other threads. What a file may ask for is bounded: it 
 
 import hashlib
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TypeAlias
-
-from Crypto.Protocol.KDF import scrypt
 
 KEY_BYTES = 32
 
@@ -74,6 +73,8 @@ class Scrypt:
             limit = self.cost.memory_bytes + 128 * r * (p + 2)
             return hashlib.scrypt(passphrase, salt=self.salt, n=n, r=r, p=p, maxmem=limit, dklen=KEY_BYTES)
         # RFC 7914 forbids these, and OpenSSL refuses them. The keystore's own test vector is one of them.
+        # Such files are rare: the module that reads them, 0.7 MiB, is imported when there is one.
+        scrypt = import_module("Crypto.Protocol.KDF").scrypt
         return bytes(scrypt(passphrase, self.salt, KEY_BYTES, N=n, r=r, p=p))
 
 

@@ -2,15 +2,10 @@
 
 import hashlib
 from difflib import get_close_matches
+from functools import cache
 from importlib import resources
 from unicodedata import normalize
 
-_LIST = resources.files("bridge_server.ethereum").joinpath("bip39_english.txt")
-
-WORDS = tuple(_LIST.read_text("ascii").split())
-"""The 2048 words of the list, in its order, which is the alphabet's."""
-
-_NUMBERS = {word: number for number, word in enumerate(WORDS)}
 _WORD_BITS = 11
 _COUNTS = (12, 15, 18, 21, 24)
 _ENTROPY_SIZES = tuple(count * 4 // 3 for count in _COUNTS)
@@ -21,6 +16,18 @@ class MnemonicError(ValueError):
     """The words are no mnemonic; the text says which of them, or what about them, is wrong."""
 
 
+@cache
+def listed_words() -> tuple[str, ...]:
+    """The 2048 words of the list, in its order, which is the alphabet's. Most servers never need them."""
+    words = resources.files("bridge_server.ethereum").joinpath("bip39_english.txt")
+    return tuple(words.read_text("ascii").split())
+
+
+@cache
+def _numbers() -> dict[str, int]:
+    return {word: number for number, word in enumerate(listed_words())}
+
+
 def new_mnemonic(entropy: bytes) -> str:
     """The 12 to 24 words of 16, 20, 24, 28 or 32 random bytes. Raises MnemonicError for other sizes."""
     if len(entropy) not in _ENTROPY_SIZES:
@@ -29,7 +36,7 @@ def new_mnemonic(entropy: bytes) -> str:
     bits = int.from_bytes(entropy) << checksum_bits | _checksum(entropy)
     count = (len(entropy) * 8 + checksum_bits) // _WORD_BITS
     numbers = [bits >> _WORD_BITS * place & 2**_WORD_BITS - 1 for place in reversed(range(count))]
-    return " ".join(WORDS[number] for number in numbers)
+    return " ".join(listed_words()[number] for number in numbers)
 
 
 def checked_mnemonic(text: str) -> str:
@@ -61,9 +68,9 @@ def _checksum(entropy: bytes) -> int:
 
 
 def _number(word: str, place: int) -> int:
-    number = _NUMBERS.get(word)
+    number = _numbers().get(word)
     if number is None:
-        near = get_close_matches(word, WORDS, n=3)
+        near = get_close_matches(word, listed_words(), n=3)
         hint = f": did you mean {' or '.join(near)}?" if near else ""
         raise MnemonicError(f"word {place}, {word!r}, is not in the list of BIP-39{hint}")
     return number

@@ -5,6 +5,7 @@ A waiter joins *before* it reads and sleeps *after*, so that a change between th
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from math import ceil
 from typing import TypeVar
 
@@ -18,10 +19,14 @@ _TICK_SECONDS = 0.05
 
 
 class Signals:
-    """Carries changes from whoever committed them to whoever waits for them, within one event loop."""
+    """Carries changes from whoever committed them to whoever waits for them, within one event loop.
+
+    Thousands wait, nearly each for a key of its own: the first waiter of a key needs no collection.
+    """
 
     def __init__(self) -> None:
-        self._waiters: dict[Key, dict[asyncio.Future[bool], None]] = {}
+        self._first: dict[Key, asyncio.Future[bool]] = {}
+        self._further: dict[Key, dict[asyncio.Future[bool], None]] = {}
         self._sleepers: dict[int, set[asyncio.Future[bool]]] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._closed = False
@@ -29,12 +34,12 @@ class Signals:
     @property
     def waiting(self) -> int:
         """How many waiters there are at this moment."""
-        return sum(map(len, self._waiters.values()))
+        return len(self._first) + sum(map(len, self._further.values()))
 
     @property
     def has_waiters(self) -> bool:
         """Whether anybody waits at this moment."""
-        return bool(self._waiters)
+        return bool(self._first or self._further)
 
     def listen(self, listener: Callable[[Key], None]) -> None:
         """Call `listener` with every key that is touched, before any waiter wakes."""
@@ -44,16 +49,19 @@ class Signals:
         """Say that what the key names has changed."""
         for listener in self._listeners:
             listener(key)
-        for waiter in self._waiters.pop(key, ()):
+        first = self._first.pop(key, None)
+        if first is not None:
+            _wake(first, True)
+        for waiter in self._further.pop(key, ()):
             _wake(waiter, True)
 
     def close(self) -> None:
         """Wake every waiter with nothing, now and from now on: the server stops."""
         self._closed = True
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                _wake(waiter, False)
-        self._waiters.clear()
+        for waiter in chain(self._first.values(), *self._further.values()):
+            _wake(waiter, False)
+        self._first.clear()
+        self._further.clear()
 
     async def wait_for(
         self, key: Key, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
@@ -67,7 +75,7 @@ class Signals:
         tick = ceil((loop.time() + wait_seconds) / _TICK_SECONDS)
         while True:
             waiter = loop.create_future()
-            self._waiters.setdefault(key, {})[waiter] = None
+            self._join(key, waiter)
             try:
                 value = await read()
                 if value is not None or self._closed:
@@ -77,6 +85,12 @@ class Signals:
                     return None
             finally:
                 self._leave(key, tick, waiter)
+
+    def _join(self, key: Key, waiter: asyncio.Future[bool]) -> None:
+        if key in self._first:
+            self._further.setdefault(key, {})[waiter] = None
+        else:
+            self._first[key] = waiter
 
     def _give_up_at(self, tick: int, waiter: asyncio.Future[bool]) -> None:
         sleepers = self._sleepers.get(tick)
@@ -93,11 +107,14 @@ class Signals:
         sleepers = self._sleepers.get(tick)
         if sleepers is not None:
             sleepers.discard(waiter)
-        waiters = self._waiters.get(key)
-        if waiters is not None:
-            waiters.pop(waiter, None)
-            if not waiters:
-                del self._waiters[key]
+        if self._first.get(key) is waiter:
+            del self._first[key]
+            return
+        others = self._further.get(key)
+        if others is not None:
+            others.pop(waiter, None)
+            if not others:
+                del self._further[key]
 
 
 def _wake(waiter: asyncio.Future[bool], changed: bool) -> None:

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+import orjson
+from yarl import URL
+
 from bridge_server.kernel.fields import http_url
 from bridge_server.push.models import Address
-from bridge_server.push.webpush.subscription import read_subscription
 
 AddressOf = Callable[[str], Address]
 """Reads a channel's token. Raises ValueError that says what a token looks like there."""
@@ -28,11 +30,14 @@ def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
 
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
-    """A browser's subscription: it names its own push service, and each of those has a lane."""
+    """A browser's subscription: it names its own push service, and each of those has a lane.
+
+    What is checked is JSON with an endpoint.
+    """
 
     def read(token: str) -> Address:
         subscription = checked(token)
-        origin = read_subscription(subscription, allow_http=True).origin
+        origin = URL(orjson.loads(subscription)["endpoint"]).origin()
         return Address(f"webpush:{subscription}", f"webpush {origin}")
 
     return read

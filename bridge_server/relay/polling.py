@@ -4,6 +4,7 @@ Everything here is in the encoding that is sent to plain clients, so that a repe
 other dialects wrap it. None means that there is nothing yet.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias
@@ -14,6 +15,9 @@ from bridge_server.kernel.signals import Key, Signals
 from bridge_server.relay import wire
 from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, Slot
 from bridge_server.relay.store import RelayStore
+
+_LOOKING_AT_ONCE = 128
+"""Two batches of the readers: more would only stand in line there."""
 
 Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
 """Reads what a key names, as of a time in milliseconds."""
@@ -27,6 +31,7 @@ class Polling:
         self._cache = cache
         self._signals = signals
         self._clock = clock
+        self._looking = asyncio.Semaphore(_LOOKING_AT_ONCE)
 
     def session(self, session_id: SessionId, wait_seconds: int) -> Awaitable[Found | None]:
         """The session's payload. Raises SessionNotFoundError."""
@@ -51,7 +56,12 @@ class Polling:
             return _at_once(remembered)
         if not wait_seconds:
             return self._look(key, read)
-        return self._signals.wait_for(key, partial(self._glance, key, read), wait_seconds)
+        return self._signals.wait_for(key, partial(self._glance_in_turn, key, read), wait_seconds)
+
+    async def _glance_in_turn(self, key: Key, read: Read) -> Found | None:
+        """Look when there is a place: thousands may come at once, and each look that is begun takes 2 KiB."""
+        async with self._looking:
+            return await self._glance(key, read)
 
     async def _look(self, key: Key, read: Read) -> Found | None:
         now_ms = self._clock.now_ms()

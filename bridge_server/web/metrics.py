@@ -1,13 +1,10 @@
 """`GET /metrics`: what is counted, in the Prometheus text format."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import TypeAlias
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
 
 from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.web.bearer import require_bearer
@@ -17,19 +14,6 @@ from bridge_server.web.routes import Handler
 
 Gauges: TypeAlias = Callable[[], Mapping[str, float]]
 """Reads some figures at this moment, by name."""
-
-
-class _Figures(Collector):
-    def __init__(self, requests: RequestFigures, gauges: Gauges) -> None:
-        self._requests = requests
-        self._gauges = gauges
-
-    def collect(self) -> Iterable[Metric]:
-        yield from self._requests.collect()
-        for name, value in self._gauges().items():
-            gauge = GaugeMetricFamily(f"bridge_{name}", name.replace("_", " ").capitalize() + ".")
-            gauge.add_metric([], value)
-            yield gauge
 
 
 def for_bearer(handler: Handler, may_pass: Callable[[str], bool]) -> Handler:
@@ -47,10 +31,10 @@ def for_bearer(handler: Handler, may_pass: Callable[[str], bool]) -> Handler:
 
 def metrics_handler(requests: RequestFigures, gauges: Gauges) -> Handler:
     """A handler that answers with every figure."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(requests, gauges))
 
     async def metrics(_: web.Request) -> web.StreamResponse:
-        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        text = import_module("bridge_server.web.exposition")  # the first time; see there
+        body = text.exposition(requests, gauges())
+        return web.Response(body=body, headers={"Content-Type": text.CONTENT_TYPE})
 
     return metrics

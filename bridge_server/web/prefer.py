@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -22,8 +23,12 @@ class Wait:
 
 
 _AT_ONCE = Wait()
+_granted = lru_cache(maxsize=1_024)(Wait)
 _NOTHING_YET = ready_made({"Vary": "Prefer", "Cache-Control": "no-store"})
 _SOMETHING = ready_made({"Vary": "Prefer", "Cache-Control": "no-store", "Content-Type": "application/json"})
+
+# The usual query is read where it stands: what parsing makes of it is kept as long as the client waits.
+_USUAL_QUERY = re.compile(r"wait=(\d{1,4})", re.ASCII)
 
 
 def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
@@ -34,11 +39,16 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     if "Prefer" in request.headers:
         found = _WAIT.search(",".join(request.headers.getall("Prefer")))
         if found:
-            return Wait(min(int(found[1]), longest_seconds), preferred=True)
-    if "?" in request.raw_path and (wait := request.query.get("wait")) is not None:
+            return _granted(min(int(found[1]), longest_seconds), preferred=True)
+    query = request.rel_url.raw_query_string
+    if not query:
+        return _AT_ONCE
+    if usual := _USUAL_QUERY.fullmatch(query):
+        return _granted(min(int(usual[1]), longest_seconds))
+    if (wait := request.query.get("wait")) is not None:
         if not _SECONDS.fullmatch(wait):
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
-        return Wait(min(int(wait), longest_seconds))
+        return _granted(min(int(wait), longest_seconds))
     return _AT_ONCE
 
 

@@ -105,8 +105,15 @@ def started(
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment without settings of the server: what is measured is its defaults."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")}
+    """The caller's environment without settings of the server: what is measured is its defaults.
+
+    Bytecode is kept, as in an installation: else each start would compile the package.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("BRIDGE_") and name != "PYTHONDONTWRITEBYTECODE"
+    }
     return {**inherited, "PYTHONPATH": str(_REPOSITORY), **(extra or {})}
 
 

@@ -26,6 +26,6 @@ def measure_start(plan: Plan) -> list[Result]:
     start = {"median": median(seconds), "least": min(seconds), "greatest": max(seconds)}
     memory = {"median": median(mebibytes), "least": min(mebibytes), "greatest": max(mebibytes)}
     return [
-        Result("seconds to the first answer", {**start}, Target("median", 1)),
-        Result("MiB while idle", {**memory}, Target("median", 80)),
+        Result("seconds to the first answer", {**start}, Target("median", 0.4)),
+        Result("MiB while idle", {**memory}, Target("median", 60)),
     ]

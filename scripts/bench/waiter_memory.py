@@ -25,7 +25,7 @@ def measure_waiter_memory(plan: Plan) -> list[Result]:
                 served.append(run(_kib_per_waiter(server, calls)))
     ratios = spread([server / ceiling for ceiling, server in zip(bare, served, strict=True)])
     figures = {"ceiling_kib": median(bare), "server_kib": median(served), **ratios}
-    return [Result(f"a client among {_WAITERS:,}", figures, Target("ratio", 1.3))]
+    return [Result(f"a client among {_WAITERS:,}", figures, Target("ratio", 1.25))]
 
 
 async def _kib_per_waiter(process: Running, calls: list[str]) -> float:

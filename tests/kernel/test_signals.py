@@ -163,7 +163,7 @@ async def test_nothing_within_the_wait_is_none_and_leaves_nobody_behind(
     assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
 
     assert signals.waiting == 0
-    assert not signals._waiters
+    assert not signals.has_waiters
 
 
 async def test_a_cancelled_waiter_leaves(signals: Signals) -> None:
@@ -179,7 +179,24 @@ async def test_a_cancelled_waiter_leaves(signals: Signals) -> None:
     cell.value = "new"
     signals.touch(KEY)
     assert await staying == "new"
-    assert not signals._waiters
+    assert not signals.has_waiters
+
+
+async def test_who_comes_after_the_first_has_left_wakes_with_the_others(signals: Signals) -> None:
+    cell = Cell()
+    leaving, *staying = [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG)) for _ in range(3)]
+    await turn()
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    staying += [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG)) for _ in range(2)]
+    await turn()
+    assert signals.waiting == 4
+
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert await asyncio.gather(*staying) == ["new"] * 4
+    assert not signals.has_waiters
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
@@ -196,7 +213,7 @@ async def test_what_the_read_raises_is_raised_and_the_waiter_leaves(signals: Sig
     with pytest.raises(LookupError, match="gone"):
         await signals.wait_for(KEY, read, LONG)
 
-    assert not signals._waiters
+    assert not signals.has_waiters
 
 
 async def test_closing_wakes_every_waiter_with_nothing(signals: Signals) -> None:
@@ -219,7 +236,7 @@ async def test_after_closing_nobody_waits_but_what_is_there_is_still_found(signa
 
     assert await signals.wait_for(KEY, Cell().read, LONG) is None
     assert await signals.wait_for(KEY, filled.read, LONG) == "there"
-    assert not signals._waiters
+    assert not signals.has_waiters
 
 
 async def test_closing_while_a_waiter_reads_does_not_leave_it_asleep(signals: Signals) -> None:

@@ -12,11 +12,11 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.storage.database import Database, Row, Transaction
-from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.schema import place_schema
 
 OPEN = SenderSettings(
     timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"
@@ -72,7 +72,7 @@ async def running_outbox(
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
-    migrate(file, packaged_migrations())
+    place_schema(file)
     signals = Signals()
     database = SqliteDatabase(file, signals)
     async with database.opened(), WebhookSender(settings) as sender:

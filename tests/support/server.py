@@ -20,6 +20,7 @@ from bridge_server.app import build_app
 from bridge_server.settings import Settings
 from bridge_server.web.application import runner_of
 from tests.support.clock import ManualClock
+from tests.support.schema import place_schema
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
@@ -56,6 +57,7 @@ async def running_server(
     """Start a server over `data_dir`; settings by name. Stops it as a SIGTERM would."""
     chosen = Settings(**{"port": 0, "data_dir": data_dir, **settings})
     clock = clock or ManualClock()
+    place_schema(chosen.database_file)
     built = build_app(chosen, clock)
     runner = runner_of(built.application)
     try:

@@ -17,12 +17,12 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.settings import Settings
 from bridge_server.storage.approval_store import SqlApprovalStore
-from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import Caller, StoredTransaction
 from bridge_server.wallet_parts import WalletParts
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.schema import place_schema
 
 ZERO_HASH = "0x" + "00" * 32
 ALICE = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"
@@ -122,7 +122,7 @@ async def open_rig(
     clock, signals, stopping = clock or ManualClock(), Signals(), Stopping(0.1)
     chosen = Settings(**{"data_dir": directory, "dev_accounts": True, "node_url": node_url, **settings})
     database = SqliteDatabase(chosen.database_file, signals)
-    migrate(database.path, packaged_migrations())
+    place_schema(database.path)
     wallet = WalletParts(chosen, database, signals, stopping, clock, IdMaker())
     async with AsyncExitStack() as stack:
         for resource in (database.opened(), wallet.audit.opened(), wallet.node):

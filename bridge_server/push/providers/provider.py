@@ -1,8 +1,10 @@
 """What every provider can do, and what it says of an attempt."""
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
+from bridge_server.kernel.clock import Clock
 from bridge_server.outbox.models import Outcome
 from bridge_server.push.models import PushNotice
 
@@ -31,3 +33,7 @@ class Provider(Protocol):
         BLOCKED when the provider refuses this server's credentials, so that nothing else will get through.
         """
         ...
+
+
+ProviderOf: TypeAlias = Callable[[Clock], Provider]
+"""Makes a provider that goes by this clock."""

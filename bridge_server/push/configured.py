@@ -1,0 +1,58 @@
+"""The push services that settings turn on, each ready to be made into a provider.
+
+This module is imported when one of them is on, and only then: what is under them (elliptic curves, RSA,
+HTTP/2) takes 4 MiB of memory and a tenth of the server's start.
+"""
+
+from functools import partial
+
+from bridge_server.push.keys import read_private_key
+from bridge_server.push.providers.apns import ApnsProvider
+from bridge_server.push.providers.apns_settings import ApnsSettings
+from bridge_server.push.providers.fcm import ENDPOINT, FcmProvider, FcmSettings
+from bridge_server.push.providers.provider import ProviderOf
+from bridge_server.push.providers.service_account import ServiceAccount
+from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
+from bridge_server.push.webpush.vapid import checked_subject
+
+
+def fcm(
+    credentials: str, endpoint: str | None, token_endpoint: str | None, timeout_seconds: float
+) -> ProviderOf:
+    """FCM, for the service account in the text of its file. Raises ValueError."""
+    account = ServiceAccount.parse(credentials)
+    return partial(FcmProvider, FcmSettings(account, endpoint or ENDPOINT, token_endpoint, timeout_seconds))
+
+
+def apns(
+    *,
+    key: str,
+    key_id: str,
+    team_id: str,
+    topic: str,
+    environment: str,
+    endpoint: str | None,
+    ca_file: str | None,
+    timeout_seconds: float,
+) -> ProviderOf:
+    """APNs, for an app and the key that signs for it. Raises ValueError."""
+    settings = ApnsSettings(key, key_id, team_id, topic, environment, endpoint, ca_file, timeout_seconds)
+    return partial(ApnsProvider, settings)
+
+
+def webpush(
+    private_key: str, subject: str, timeout_seconds: float, allow_private: bool, user_agent: str
+) -> ProviderOf:
+    """Web Push, for a VAPID key pair. The provider raises ValueError when it is made."""
+    settings = WebPushSettings(private_key, subject, timeout_seconds, allow_private, user_agent)
+    return partial(WebPushProvider, settings)
+
+
+def check_vapid_key(private_key: str) -> None:
+    """Raise ValueError for what is no private key of Web Push."""
+    read_private_key(private_key)
+
+
+def check_vapid_subject(subject: str) -> None:
+    """Raise ValueError for whom push services could not write to."""
+    checked_subject(subject)

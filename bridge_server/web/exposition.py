@@ -1,0 +1,61 @@
+"""The figures in the Prometheus text format.
+
+This module is imported when somebody asks for them: prometheus-client takes 1 MiB, and most servers are
+never asked.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+from bridge_server.web.request_figures import BOUNDS_SECONDS, RequestFigures
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class _Figures(Collector):
+    def __init__(self, requests: RequestFigures, gauges: Mapping[str, float]) -> None:
+        self._requests = requests
+        self._gauges = gauges
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _families(self._requests)
+        for name, value in self._gauges.items():
+            gauge = GaugeMetricFamily(f"bridge_{name}", name.replace("_", " ").capitalize() + ".")
+            gauge.add_metric([], value)
+            yield gauge
+
+
+def exposition(requests: RequestFigures, gauges: Mapping[str, float]) -> bytes:
+    """Every figure of this moment."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Figures(requests, gauges))
+    return generate_latest(registry)
+
+
+def _families(figures: RequestFigures) -> Iterable[Metric]:
+    requests = CounterMetricFamily(
+        "bridge_http_requests",
+        "Requests answered; status 499 means that the client left.",
+        labels=["route", "status"],
+    )
+    durations = HistogramMetricFamily(
+        "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
+    )
+    for name, route in figures.routes.items():
+        for status, number in route.statuses.items():
+            requests.add_metric([name, str(status)], number)
+        durations.add_metric([name], _cumulative(route.durations), route.seconds)
+    return [requests, durations]
+
+
+def _cumulative(numbers: list[int]) -> list[tuple[str, float]]:
+    total = 0
+    buckets: list[tuple[str, float]] = []
+    for bound, number in zip([*map(str, BOUNDS_SECONDS), "+Inf"], numbers, strict=True):
+        total += number
+        buckets.append((bound, total))
+    return buckets

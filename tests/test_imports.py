@@ -1,0 +1,62 @@
+"""What a server that is not asked for it does not load."""
+
+import ast
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import bridge_server
+
+PACKAGE = Path(bridge_server.__file__).parent
+TEXTS = [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
+
+BUILDS_THE_SERVER = """
+import sys
+from pathlib import Path
+from bridge_server.app import build_app
+from bridge_server.settings import Settings
+build_app(Settings(data_dir=Path("unused")))
+print(*sys.modules, sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The modules of a server that has its default settings."""
+    command = [sys.executable, "-c", BUILDS_THE_SERVER]
+    folder = tmp_path_factory.mktemp("nowhere")
+    return set(subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "needed_by"),
+    [
+        ("h2", "APNs"),
+        ("Crypto.PublicKey.ECC", "APNs and Web Push"),
+        ("Crypto.PublicKey.RSA", "FCM"),
+        ("Crypto.Protocol.KDF", "key files that OpenSSL refuses"),
+        ("bridge_server.push.providers.fcm", "FCM"),
+        ("prometheus_client", "metrics"),
+    ],
+)
+def test_what_is_off_is_not_loaded(loaded: set[str], name: str, needed_by: str) -> None:
+    assert "bridge_server.push.service" in loaded
+    assert name not in loaded, f"only {needed_by} needs it"
+
+
+def test_what_is_imported_by_name_is_there() -> None:
+    names = [
+        call.args[0].value
+        for text in TEXTS
+        for call in ast.walk(ast.parse(text))
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Name)
+        and call.func.id == "import_module"
+        and isinstance(call.args[0], ast.Constant)
+    ]
+
+    assert "bridge_server.push.configured" in names
+    assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []
