@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
 
 from bridge_server.ethereum.rfc3986 import is_host_and_port
 from bridge_server.kernel.fields import http_url, web_origin
@@ -111,9 +112,9 @@ def _origins(value: Any) -> Any:
     return tuple(web_origin(part) for part in value)
 
 
-Origins = Annotated[tuple[str, ...], BeforeValidator(_origins)]
-Networks = Annotated[tuple[Network, ...], BeforeValidator(networks)]
-HostNames = Annotated[tuple[str, ...], BeforeValidator(_host_names)]
+Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
+HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]
 Url = Annotated[str, AfterValidator(_url)]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""

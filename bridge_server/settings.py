@@ -12,13 +12,17 @@ from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     PositiveInt,
     SecretStr,
     ValidationError,
     model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
 )
 
 from bridge_server.ethereum.mnemonic import checked_mnemonic
@@ -113,10 +117,10 @@ _PARTS_OF_A_KEY = {
 }
 
 
-class Settings(BaseModel):
+class Settings(BaseSettings):
     """The settings of one server. Times are in seconds, sizes in bytes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = SettingsConfigDict(env_prefix=ENVIRONMENT_PREFIX, extra="forbid", frozen=True)
 
     host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
     port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
@@ -400,6 +404,18 @@ class Settings(BaseModel):
             raise ValueError("session_ttl must be at least call_ttl + status_ttl: raise it or lower those")
         return self
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
+        return (init_settings,)
+
     def fcm(self) -> ProviderOf | None:
         """FCM; None when it is not configured. Raises ValueError."""
         if self.fcm_credentials is None:
@@ -515,7 +531,7 @@ def load_settings(
     """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
     _check_assigned(assigned, flags)
     file_values = _read_file(config_file) if config_file else {}
-    environment_values = _read_environment()
+    environment_values = EnvSettingsSource(Settings)()
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(file_values, f"file {config_file}")
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
@@ -533,13 +549,6 @@ def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> No
     faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
     if faults:
         raise SettingsError("\n".join(faults))
-
-
-def _read_environment() -> dict[str, str]:
-    """What variables say, whose names may be in any case."""
-    variables = {name.upper(): value for name, value in os.environ.items()}
-    named = {name: f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields}
-    return {name: variables[variable] for name, variable in named.items() if variable in variables}
 
 
 def _read_file(path: Path) -> dict[str, Any]:
