@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 from uuid import UUID
 
@@ -80,7 +81,7 @@ class ApnsService:
         self.port = 0
         self._clock = clock
         self._key = ECC.generate(curve="P-256")
-        self._known: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._verified = lru_cache(partial(verified, key=self._key.public_key()))  # a millisecond each
         self._updated_at: int | None = None
 
     @property
@@ -127,12 +128,6 @@ class ApnsService:
         if header.get("kid") != self.key_id or claims.get("iss") != self.team_id:
             return "InvalidProviderToken"
         return self._age_fault(token, claims.get("iat"))
-
-    def _verified(self, token: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Header and claims of a token, whose signature is looked at once: that takes a millisecond."""
-        if token not in self._known:
-            self._known[token] = verified(token, self._key.public_key())
-        return self._known[token]
 
     def _age_fault(self, token: str, issued_at: object) -> str | None:
         now = self._clock.now_ms() // 1_000
