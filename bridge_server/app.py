@@ -39,6 +39,7 @@ from bridge_server.wallet.handlers import WalletHandlers
 from bridge_server.wallet.routes import wallet_routes
 from bridge_server.web.application import build_application
 from bridge_server.web.bearer import one_token
+from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.gateway import Gateway, Reporting
 from bridge_server.web.health import health_routes
 from bridge_server.web.metrics import metrics_handler
@@ -60,15 +61,18 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     metrics = metrics_handler(parts.figures, parts.gauges)
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
     gateway = Gateway(
-        RequestIds(os.urandom), parts.addresses, parts.quotas, parts.save_quotas, parts.figures, reporting
+        RequestIds(os.urandom), parts.connections, parts.quotas, parts.save_quotas, parts.figures, reporting
     )
     application = build_application(_routes(parts, metrics), gateway)
+    application[CONNECTIONS] = parts.connections
     for resource in RESOURCES:
         application.cleanup_ctx.append(_held_by_application(resource, parts))
+    application.on_shutdown.append(_begin_to_end(parts.connections))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
     application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
+    application.on_shutdown.append(_receive_what_is_on_its_way(parts.connections))
     return BuiltApp(application, metrics)
 
 
@@ -136,6 +140,24 @@ def _held_by_application(
             yield
 
     return hold
+
+
+def _begin_to_end(connections: Connections) -> Callable[[web.Application], Awaitable[None]]:
+    async def begin(_: web.Application) -> None:
+        connections.stop()
+
+    return begin
+
+
+def _receive_what_is_on_its_way(
+    connections: Connections,
+) -> Callable[[web.Application], Awaitable[None]]:
+    """Last, so that nobody else waits for it."""
+
+    async def receive(_: web.Application) -> None:
+        await connections.bodies_received()
+
+    return receive
 
 
 def _answer_waiting_polls(signals: Signals) -> Callable[[web.Application], Awaitable[None]]:

@@ -10,6 +10,8 @@ from typing import NoReturn
 
 from aiohttp import web
 
+from bridge_server.web.connection import GuardedRunner
+from bridge_server.web.connections import CONNECTIONS
 from bridge_server.web.cors import preflight
 from bridge_server.web.gateway import Gateway
 from bridge_server.web.routes import Handler, Route, rows_by_path
@@ -32,13 +34,12 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
 
 def runner_of(application: web.Application) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
+    options = {"access_log": None, "auto_decompress": False, "keepalive_timeout": _KEEPALIVE_SECONDS}
+    connections = application.get(CONNECTIONS)
+    if connections is not None:
+        return GuardedRunner(application, connections, _SHUTDOWN_SECONDS, **options)
     return web.AppRunner(
-        application,
-        access_log=None,
-        auto_decompress=False,
-        handler_cancellation=True,
-        keepalive_timeout=_KEEPALIVE_SECONDS,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
+        application, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS, **options
     )
 
 

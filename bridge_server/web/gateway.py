@@ -17,6 +17,7 @@ from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.web.bearer import require_bearer, require_caller
 from bridge_server.web.body import receive_body
 from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connections import Connections
 from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
 from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
@@ -45,14 +46,15 @@ class Gateway:
     def __init__(
         self,
         request_ids: RequestIds,
-        addresses: ClientAddresses,
+        connections: Connections,
         quotas: Quotas,
         save_quotas: Callable[[], Awaitable[None]],
         figures: RequestFigures,
         reporting: Reporting,
     ) -> None:
         self._request_ids = request_ids
-        self._addresses = addresses
+        self._connections = connections
+        self._addresses = connections.addresses
         self._quotas = quotas
         self._save_quotas = save_quotas
         self._figures = figures
@@ -67,6 +69,7 @@ class Gateway:
         handler, body_limit_bytes = row.handler, row.body_limit_bytes
         share, patience = sharing(row.any_origin, row.origins), self._patience(row)
         name, count = self._request_ids.name, self._figures.of_route(row.name).count
+        connections = self._connections
 
         async def pass_through(request: web.Request) -> web.StreamResponse:
             started = perf_counter()
@@ -93,6 +96,8 @@ class Gateway:
             headers[HEADER] = request_id
             declare(charged.charges, headers)
             share(request, headers)
+            if connections.is_stopping:
+                response.force_close()
             if response.status == _SWITCHING_PROTOCOLS:
                 await _switch(request, response)
             seconds = perf_counter() - started
