@@ -189,7 +189,8 @@ class Parts:
         sockets = {"sockets": self.pubsub.sockets, "socket_topics": self.pubsub.topics}
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
-        return {**waiting, **self.connections.figures(), **sockets, **approvals, **blocked, **database, **outbox}
+        rooms = {**waiting, **sockets, **approvals, **blocked}
+        return {**self.connections.figures(), **rooms, **database, **outbox}
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:
@@ -197,9 +198,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
     return ConnectionLimits(
         settings.max_address_connections or max(1, descriptors // 4),
         settings.head_timeout,
-        UnreadLimits(
-            settings.max_address_unread_bytes, settings.max_unread_bytes, settings.unread_timeout
-        ),
+        UnreadLimits(settings.max_address_unread_bytes, settings.max_unread_bytes, settings.unread_timeout),
     )
 
 

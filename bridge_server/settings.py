@@ -143,7 +143,8 @@ class Settings(BaseSettings):
     sessions_burst: Burst = Field(120, description="New sessions per client address, at once.")
 
     max_address_connections: PositiveInt | None = Field(
-        None, description="Open connections per client address; by default a quarter of the open files allowed."
+        None,
+        description="Open connections per client address; by default a quarter of the open files.",
     )
     head_timeout: Duration = Field(
         10, description="A new connection on which no request has come after so long is closed."

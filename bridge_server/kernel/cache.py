@@ -27,7 +27,7 @@ class Cached:
 
 
 class _Load:
-    """One read that is under way. The task that began it reads; those that come meanwhile wait for the outcome."""
+    """One read that is under way. Who began it reads; those that come meanwhile wait for the outcome."""
 
     __slots__ = ("_outcome",)
 

@@ -57,11 +57,9 @@ class Polling:
         return _found(await self._load(key, read, self._clock.now_ms(), keeps_empty=True))
 
     async def _glance(self, key: Key, read: Read) -> Found | None:
-        """Look without remembering that there is nothing: a waiter is told of changes, and thousands may wait."""
+        """Look without remembering that there is nothing: waiters are told of changes, and are many."""
         now_ms = self._clock.now_ms()
-        return _found(
-            self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False)
-        )
+        return _found(self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False))
 
     async def _load(self, key: Key, read: Read, now_ms: int, *, keeps_empty: bool) -> Cached:
         entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=keeps_empty)

@@ -6,7 +6,7 @@ for a path.
 """
 
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from aiohttp import web
 
@@ -34,7 +34,11 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
 
 def runner_of(application: web.Application) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
-    options = {"access_log": None, "auto_decompress": False, "keepalive_timeout": _KEEPALIVE_SECONDS}
+    options: dict[str, Any] = {
+        "access_log": None,
+        "auto_decompress": False,
+        "keepalive_timeout": _KEEPALIVE_SECONDS,
+    }
     connections = application.get(CONNECTIONS)
     if connections is not None:
         return GuardedRunner(application, connections, _SHUTDOWN_SECONDS, **options)

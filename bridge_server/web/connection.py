@@ -1,11 +1,11 @@
 """aiohttp's connection, guarded: the only module that knows aiohttp's server from inside.
 
-Of its private attributes three are read, to tell whether a request has come and whether its body is still on
-its way. Without them connections are guarded all the same, but silent ones end only with aiohttp's keep-alive,
-and a body that arrives while the server stops is lost.
+Of its private attributes three are read, to tell whether a request has come and whether its body is still
+on its way. Without them connections are guarded all the same, but silent ones end only with aiohttp's
+keep-alive, and a body that arrives while the server stops is lost.
 
-A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's flow
-control says just that, and connections whose clients read cost nothing.
+A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
+flow control says just that, and connections whose clients read cost nothing.
 """
 
 import asyncio
@@ -141,9 +141,7 @@ class GuardedRunner(web.AppRunner):
     def __init__(
         self, application: web.Application, connections: Connections, shutdown_seconds: float, **options: Any
     ) -> None:
-        super().__init__(
-            application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options
-        )
+        super().__init__(application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options)
         self._connections = connections
         self._options = options
 

@@ -13,13 +13,16 @@ from aiohttp import web
 
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.tally import Tally
-from bridge_server.web.unread import LOOK_EVERY_SECONDS, Unread, UnreadLimits
+from bridge_server.web.unread import Unread, UnreadLimits
 
 BODY_GRACE_SECONDS = 2.0
 """How long the rest of a body may take to arrive once the server stops."""
 
 _LAST_CALL_SECONDS = 4.0
 """How long after that moment whatever is still open is cut off."""
+
+_LAST_PATIENCE_SECONDS = 1.0
+"""How long a client may read nothing meanwhile."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
 _RETRY_SECONDS = 10
@@ -69,18 +72,13 @@ class Guarded(Protocol):
 class Connections:
     """Those of one server."""
 
-    def __init__(
-        self,
-        addresses: ClientAddresses,
-        limits: ConnectionLimits,
-        look_every_seconds: float = LOOK_EVERY_SECONDS,
-    ) -> None:
+    def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
         self.addresses = addresses
         self.is_stopping = False
         self.refused = 0
         self.silent = 0
         self.cut = 0
-        self.unread = Unread(limits.unread, self._note_cut, look_every_seconds)
+        self.unread = Unread(limits.unread, self._note_cut)
         self._limits = limits
         self._open: dict[Guarded, None] = {}
         self._open_from: Counter[str] = Counter()
@@ -95,6 +93,10 @@ class Connections:
     def open(self) -> int:
         """How many there are."""
         return len(self._open)
+
+    def all(self) -> list[Guarded]:
+        """Those that are open."""
+        return list(self._open)
 
     def admit(self, connection: Guarded) -> bool:
         """Whether the address may have one more. One that is admitted must be forgotten."""
@@ -139,10 +141,11 @@ class Connections:
         """The server stops: each answer is its connection's last, and in the end all are cut off."""
         if not self.is_stopping:
             self.is_stopping = True
+            self.unread.hurry(_LAST_PATIENCE_SECONDS)
             asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
 
     async def bodies_received(self, grace_seconds: float = BODY_GRACE_SECONDS) -> None:
-        """Wait for bodies that are on their way; the requests of those that take too long are answered 503."""
+        """Wait for bodies that are on their way; in the end their requests are answered 503 without them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace_seconds
         while receiving := [connection for connection in self._open if connection.is_receiving]:
@@ -173,7 +176,7 @@ class Connections:
             self._next_look = loop.call_later(pause, self._end_silent)
 
     def _cut_all(self) -> None:
-        for connection in list(self._open):
+        for connection in self.all():
             connection.cut()
 
     def _note_cut(self, address: str | None) -> None:
@@ -192,7 +195,7 @@ def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:
             "type": "urn:bridge-server:problem:limit-exceeded",
             "title": "Too many requests",
             "status": 429,
-            "detail": "Your address has too many open connections. Close some, or use them for more requests.",
+            "detail": "Your address has too many open connections. Close some, or use them again.",
         }
     )
     head = (

@@ -16,7 +16,6 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.web.bearer import require_bearer, require_caller
 from bridge_server.web.body import receive_body
-from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import Connections
 from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
@@ -80,8 +79,7 @@ class Gateway:
                 if admit is not None:
                     request[REQUEST_ID] = request_id
                     caller = await admit(request)
-                if charge is not None:
-                    charged = charge(request, caller)
+                charged = charge(request, caller)
                 if body_limit_bytes:
                     await receive_body(request, body_limit_bytes)
                 response = await handler(request)
@@ -113,7 +111,7 @@ class Gateway:
         with suppress(UnavailableError):
             await self._save_quotas()
 
-    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged] | None:
+    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged]:
         """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
         limits, caller_limits = row.limits, row.caller_limits
         charge, bucket_key = self._quotas.charge, self._addresses.bucket_key
@@ -128,7 +126,7 @@ class Gateway:
         assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
         if caller_limits:
             return charge_caller
-        return charge_address if limits else None
+        return charge_address if limits else _charge_nothing
 
     def _patience(self, row: Route) -> float:
         if self._reporting.every_request:
@@ -148,6 +146,10 @@ class Gateway:
             client=self._addresses.client(request),
             request_id=request_id,
         )
+
+
+def _charge_nothing(_: web.Request, __: str | None) -> Charged:
+    return NOTHING_CHARGED
 
 
 def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:

@@ -6,6 +6,7 @@ from collections import Counter
 import structlog
 
 _MINUTE_SECONDS = 60.0
+_SOON_SECONDS = 1.0
 _MOST_ADDRESSES = 5
 _MOST_COUNTED = 1_000
 _OTHERS = "others"
@@ -14,12 +15,11 @@ log = structlog.get_logger()
 
 
 class Tally:
-    """Counts what happens to clients. The first of a kind is told at once, the others every minute."""
+    """Counts what happens to clients. The first second of it is told soon, the rest every minute."""
 
-    def __init__(self, event: str, advice: str, tell_every_seconds: float = _MINUTE_SECONDS) -> None:
+    def __init__(self, event: str, advice: str) -> None:
         self._event = event
         self._advice = advice
-        self._tell_every_seconds = tell_every_seconds
         self._counts: Counter[str] = Counter()
         self._next_line: asyncio.TimerHandle | None = None
 
@@ -28,7 +28,7 @@ class Tally:
         is_known = address in self._counts or len(self._counts) < _MOST_COUNTED
         self._counts[address if is_known else _OTHERS] += 1
         if self._next_line is None:
-            self._tell()
+            self._next_line = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._tell)
 
     def _tell(self) -> None:
         """Stay silent, and forget the time of the last line, after a minute without news."""
@@ -42,5 +42,4 @@ class Tally:
             advice=self._advice,
         )
         self._counts.clear()
-        loop = asyncio.get_running_loop()
-        self._next_line = loop.call_later(self._tell_every_seconds, self._tell)
+        self._next_line = asyncio.get_running_loop().call_later(_MINUTE_SECONDS, self._tell)

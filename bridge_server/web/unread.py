@@ -1,9 +1,9 @@
 """What clients have been sent and not read: how much it is, since when, and who is cut off for it.
 
-Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are counted per
-client address and in all, a body that many are sent once. Over a bound, connections end in the order of their
-rent, bytes times the seconds since the client last took any; so a client that reads stays, and one that has
-just come is served. The last unread connection of an address stays below the address's bound, whatever it holds.
+Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are counted
+per client address and in all, a body that many are sent once. Over a bound, connections end in the order of
+their rent, bytes times the seconds since the client last took any; so a client that reads stays, and one that
+has just come is served. One connection is left over either bound: a single answer may be larger than it.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-LOOK_EVERY_SECONDS = 1.0
+_LOOK_EVERY_SECONDS = 1.0
+_LOOKS_WITHIN_PATIENCE = 10
 
 _ENOUGH = 7 / 8
 """Down to this part of a bound, so that not every write above it begins a search."""
@@ -80,15 +81,11 @@ class _Account:
 class Unread:
     """The accounts of all connections. `on_cut` is told the address of each that is cut off."""
 
-    def __init__(
-        self,
-        limits: UnreadLimits,
-        on_cut: Callable[[str | None], None],
-        look_every_seconds: float = LOOK_EVERY_SECONDS,
-    ) -> None:
+    def __init__(self, limits: UnreadLimits, on_cut: Callable[[str | None], None]) -> None:
         self._limits = limits
         self._on_cut = on_cut
-        self._look_every_seconds = look_every_seconds
+        self._patience_seconds = limits.patience_seconds
+        self._look_every_seconds = min(_LOOK_EVERY_SECONDS, limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
         self._all = _Account()
         self._of_address: dict[str, _Account] = {}
         self._waiting: dict[Backlog, None] = {}
@@ -147,6 +144,10 @@ class Unread:
             for account in self._accounts(backlog.address):
                 account.leave(body)
             self._forget_if_empty(backlog.address)
+
+    def hurry(self, patience_seconds: float) -> None:
+        """From now on have less patience with clients that take nothing."""
+        self._patience_seconds = min(self._patience_seconds, patience_seconds)
 
     def move(self, backlog: Backlog, address: str | None) -> None:
         """The connection, a proxy's, serves the client at this address now. Nothing is on its way."""
@@ -228,7 +229,7 @@ class Unread:
             size_bytes = backlog.writer.get_write_buffer_size()
             if size_bytes < backlog.counted_bytes:
                 backlog.since = now
-            if now - backlog.since >= self._limits.patience_seconds:
+            if now - backlog.since >= self._patience_seconds:
                 self._cut(backlog)
             else:
                 self._count(backlog, size_bytes)
