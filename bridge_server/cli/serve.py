@@ -5,8 +5,9 @@ import gc
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,7 @@ import click
 import structlog
 from aiohttp import web
 
-from bridge_server.app import build_app
+from bridge_server.app import BuiltApp, build_app
 from bridge_server.cli.options import CommandError, config_option, data_dir_option, loaded_settings
 from bridge_server.cli.process import (
     notify_systemd,
@@ -31,10 +32,12 @@ from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import NAME, VERSION
 from bridge_server.web.application import runner_of
-from bridge_server.web.routes import Handler
+from bridge_server.web.connections import CONNECTIONS
 
 _BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
+_METRICS_SHUTDOWN_SECONDS = 0.2
+_LAST_MOMENT_SECONDS = 1.0
 
 log = structlog.get_logger()
 
@@ -65,7 +68,8 @@ def serve_command(config_file: Path | None, ready_file: Path | None, **flags: An
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     try:
         _mention_oddities(loaded)
-        _event_loop_runner()(_serve(loaded.settings, ready_file))
+        with _nobody_to_wait_for() as all_is_closed:
+            _event_loop_runner()(_serve(loaded.settings, ready_file, all_is_closed))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -117,15 +121,29 @@ def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return asyncio.run
 
 
-async def _serve(settings: Settings, ready_file: Path | None) -> None:
+@contextmanager
+def _nobody_to_wait_for() -> Iterator[Callable[[], None]]:
+    """Hands out what is to be called once everything is closed: threads have only a moment after that.
+
+    One may be in the middle of something long, such as the key of a passphrase.
+    """
+    timer = threading.Timer(_LAST_MOMENT_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    try:
+        yield timer.start
+    finally:
+        timer.cancel()
+
+
+async def _serve(settings: Settings, ready_file: Path | None, all_is_closed: Callable[[], None]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     built = build_app(settings)
     async with (
-        _listening(built.application, settings.host, settings.port) as url,
-        _metrics_listening(built.metrics, settings),
+        _listening(runner_of(built.application), settings.host, settings.port) as url,
+        _metrics_listening(built, settings),
     ):
         click.echo(_banner(url, settings))
         facts = _facts(url, settings)
@@ -134,24 +152,26 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
             _calm_collector()
             await stop.wait()
             notify_systemd("STOPPING=1")
+    all_is_closed()
 
 
 @asynccontextmanager
-async def _metrics_listening(metrics: Handler, settings: Settings) -> AsyncIterator[None]:
+async def _metrics_listening(built: BuiltApp, settings: Settings) -> AsyncIterator[None]:
     if settings.metrics_port is None:
         yield
         return
     application = web.Application()
-    application.router.add_get("/metrics", metrics)
-    async with _listening(application, settings.host, settings.metrics_port) as url:
+    application[CONNECTIONS] = built.application[CONNECTIONS]
+    application.router.add_get("/metrics", built.metrics)
+    runner = runner_of(application, _METRICS_SHUTDOWN_SECONDS)
+    async with _listening(runner, settings.host, settings.metrics_port) as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 
 
 @asynccontextmanager
-async def _listening(application: web.Application, host: str, port: int) -> AsyncIterator[str]:
+async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterator[str]:
     """Serve the application and yield its URL; on leaving, answer what is under way and close everything."""
-    runner = runner_of(application)
     try:
         await runner.setup()
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)

@@ -32,8 +32,11 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
     return application
 
 
-def runner_of(application: web.Application) -> web.AppRunner:
-    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
+def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
+    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
+
+    Stopping waits for requests under way, twice so long at most.
+    """
     options: dict[str, Any] = {
         "access_log": None,
         "auto_decompress": False,
@@ -41,10 +44,8 @@ def runner_of(application: web.Application) -> web.AppRunner:
     }
     connections = application.get(CONNECTIONS)
     if connections is not None:
-        return GuardedRunner(application, connections, _SHUTDOWN_SECONDS, **options)
-    return web.AppRunner(
-        application, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS, **options
-    )
+        return GuardedRunner(application, connections, shutdown_seconds, **options)
+    return web.AppRunner(application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options)
 
 
 def _add(application: web.Application, row: Route, gateway: Gateway) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
@@ -193,6 +194,52 @@ async def test_it_stops_in_time_whatever_clients_do(
         assert exit_code == 0
         assert monotonic() - started < 8
     assert "Traceback" not in server.err_file.read_text("utf-8")
+
+
+def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
+    program = tmp_path / "busy.py"
+    program.write_text(_BUSY_PROGRAM, "utf-8")
+    with watched_server(tmp_path, program=(sys.executable, program)) as server:
+        started = monotonic()
+
+        assert server.stop(signal.SIGTERM) == 0
+
+        assert monotonic() - started < 8
+    assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
+
+
+_BUSY_PROGRAM = """
+import asyncio, sys, time
+from bridge_server.cli.main import main
+from bridge_server.cli import serve
+
+serve_calmly = serve._serve
+
+async def serve_busily(*arguments):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 30)
+    await serve_calmly(*arguments)
+
+serve._serve = serve_busily
+main()
+"""
+
+
+def metrics_port(server: WatchedServer) -> int:
+    """Where it serves figures."""
+    (line,) = (line for line in server.log() if line["event"] == "metrics_listening")
+    return URL(line["url"]).port or 0
+
+
+def test_a_slow_reader_of_figures_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    with watched_server(tmp_path, environment={"BRIDGE_METRICS_PORT": "0"}) as server:
+        port = metrics_port(server)
+        with client_that_reads_nothing(port, "127.0.0.1", get("/metrics") * 200) as reader:
+            assert reader.recv(1) == b"H"
+            started = monotonic()
+
+            assert server.stop(signal.SIGTERM) == 0
+
+            assert monotonic() - started < 8
 
 
 async def stream_reader(
