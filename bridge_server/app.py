@@ -41,6 +41,7 @@ from bridge_server.wallet.routes import wallet_routes
 from bridge_server.wallet.turned_away import TurnedAway
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.application import build_application
+from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.gateway import Gateway, Reporting
 from bridge_server.web.health import health_routes
 from bridge_server.web.metrics import for_bearer, metrics_handler
@@ -65,7 +66,7 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     parts.live.follow(partial(_take_longest_wait, reporting))
     gateway = Gateway(
         RequestIds(os.urandom),
-        parts.addresses,
+        parts.connections,
         parts.quotas,
         parts.save_quotas,
         parts.figures,
@@ -73,12 +74,15 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
         reporting,
     )
     application = build_application(_routes(parts, metrics), gateway)
+    application[CONNECTIONS] = parts.connections
     for resource in RESOURCES:
         application.cleanup_ctx.append(_held_by_application(resource, parts))
+    application.on_shutdown.append(_begin_to_end(parts.connections))
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
     application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
+    application.on_shutdown.append(_receive_what_is_on_its_way(parts.connections))
     return BuiltApp(application, _metrics_alone(parts, metrics), parts.live)
 
 
@@ -194,6 +198,24 @@ def _held_by_application(
             yield
 
     return hold
+
+
+def _begin_to_end(connections: Connections) -> Callable[[web.Application], Awaitable[None]]:
+    async def begin(_: web.Application) -> None:
+        connections.stop()
+
+    return begin
+
+
+def _receive_what_is_on_its_way(
+    connections: Connections,
+) -> Callable[[web.Application], Awaitable[None]]:
+    """Last, so that nobody else waits for it."""
+
+    async def receive(_: web.Application) -> None:
+        await connections.bodies_received()
+
+    return receive
 
 
 def _answer_waiting_polls(signals: Signals) -> Callable[[web.Application], Awaitable[None]]:

@@ -1,6 +1,7 @@
 """What the server is made of: settings become stores and services. Nothing is opened here."""
 
 import os
+import resource
 
 from pydantic import SecretStr
 
@@ -53,10 +54,12 @@ from bridge_server.storage.topic_store import SqlTopicStore
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connections import ConnectionLimits, Connections
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusals import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.unread import UnreadLimits
 
 
 class Parts:
@@ -73,6 +76,7 @@ class Parts:
         self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
+        self.connections = Connections(self.addresses, _connection_limits(settings))
         self.quotas = Quotas(clock)
         self.payload_bytes = self._stored_bytes(
             "payload", settings.payload_bytes_per_address, settings.payload_bytes_in_all, settings.call_ttl
@@ -220,7 +224,18 @@ class Parts:
         sockets = {"sockets": self.pubsub.sockets, "socket_topics": self.pubsub.topics}
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
-        return {**waiting, **sockets, **approvals, **blocked, **database, **outbox}
+        rooms = {**waiting, **sockets, **approvals, **blocked}
+        return {**self.connections.figures(), **rooms, **database, **outbox}
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ConnectionLimits(
+        settings.max_address_connections or max(1, descriptors // 4),
+        descriptors - descriptors // 8,
+        settings.head_timeout,
+        UnreadLimits(settings.max_address_unread_bytes, settings.max_unread_bytes, settings.unread_timeout),
+    )
 
 
 def _lifetimes(settings: Settings) -> Lifetimes:

@@ -156,6 +156,23 @@ class Settings(BaseSettings):
     sessions_per_minute: Rate = Field(60, description="New sessions per client address, in the long run.")
     sessions_burst: Burst = Field(120, description="New sessions per client address, at once.")
 
+    max_address_connections: PositiveInt | None = Field(
+        None,
+        description="Open connections per client address; by default a quarter of the open files.",
+    )
+    head_timeout: Duration = Field(
+        10, description="A new connection on which no request has come after so long is closed."
+    )
+    unread_timeout: Duration = Field(
+        30, description="A client that takes nothing of what it is sent for so long is cut off."
+    )
+    max_address_unread_bytes: PositiveInt = Field(
+        32 * 2**20, description="Bytes that wait in memory for the clients at one address to read them."
+    )
+    max_unread_bytes: PositiveInt = Field(
+        64 * 2**20, description="Bytes that wait in memory for clients to read them."
+    )
+
     relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
     session_ttl: Seconds = Field(
         DAY, description="A session lives this long from the wallet's last update or the dapp's last call."

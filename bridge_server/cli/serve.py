@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -18,7 +19,7 @@ import click
 import structlog
 from aiohttp import web
 
-from bridge_server.app import build_app
+from bridge_server.app import BuiltApp, build_app
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import Rereading, hangup_stops
 from bridge_server.cli.options import (
@@ -43,10 +44,12 @@ from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION
 from bridge_server.web.application import runner_of
-from bridge_server.web.routes import Handler
+from bridge_server.web.connections import CONNECTIONS
 
 _BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
+_METRICS_SHUTDOWN_SECONDS = 0.2
+_LAST_MOMENT_SECONDS = 1.0
 
 log = structlog.get_logger()
 
@@ -86,7 +89,8 @@ def serve_command(
     try:
         _mention_oddities(loaded)
         read_again = partial(reread_settings, config_file, assignments, **flags)
-        _event_loop_runner()(_serve(loaded.settings, ready_file, read_again))
+        with _nobody_to_wait_for() as all_is_closed:
+            _event_loop_runner()(_serve(loaded.settings, ready_file, read_again, all_is_closed))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -139,8 +143,25 @@ def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return asyncio.run
 
 
+@contextmanager
+def _nobody_to_wait_for() -> Iterator[Callable[[], None]]:
+    """Hands out what is to be called once everything is closed: threads have only a moment after that.
+
+    One may be in the middle of something long, such as the key of a passphrase.
+    """
+    timer = threading.Timer(_LAST_MOMENT_SECONDS, os._exit, (0,))
+    timer.daemon = True
+    try:
+        yield timer.start
+    finally:
+        timer.cancel()
+
+
 async def _serve(
-    settings: Settings, ready_file: Path | None, read_again: Callable[[], LoadedSettings]
+    settings: Settings,
+    ready_file: Path | None,
+    read_again: Callable[[], LoadedSettings],
+    all_is_closed: Callable[[], None],
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -153,8 +174,8 @@ async def _serve(
     with _told_to_log() as started:
         async with (
             running(rereading.run_forever()),
-            _listening(built.application, settings.host, settings.port) as url,
-            _metrics_listening(built.metrics, settings),
+            _listening(runner_of(built.application), settings.host, settings.port) as url,
+            _metrics_listening(built, settings),
         ):
             facts = _facts(url, settings)
             if sys.stdout.isatty():
@@ -165,6 +186,7 @@ async def _serve(
                 _calm_collector()
                 await stop.wait()
                 notify_systemd("STOPPING=1")
+    all_is_closed()
 
 
 @contextmanager
@@ -184,21 +206,22 @@ def _told_to_log() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 
 @asynccontextmanager
-async def _metrics_listening(metrics: Handler, settings: Settings) -> AsyncIterator[None]:
+async def _metrics_listening(built: BuiltApp, settings: Settings) -> AsyncIterator[None]:
     if settings.metrics_port is None:
         yield
         return
     application = web.Application()
-    application.router.add_get("/metrics", metrics)
-    async with _listening(application, settings.host, settings.metrics_port) as url:
+    application[CONNECTIONS] = built.application[CONNECTIONS]
+    application.router.add_get("/metrics", built.metrics)
+    runner = runner_of(application, _METRICS_SHUTDOWN_SECONDS)
+    async with _listening(runner, settings.host, settings.metrics_port) as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 
 
 @asynccontextmanager
-async def _listening(application: web.Application, host: str, port: int) -> AsyncIterator[str]:
+async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterator[str]:
     """Serve the application and yield its URL; on leaving, answer what is under way and close everything."""
-    runner = runner_of(application)
     try:
         await runner.setup()
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)

@@ -1,5 +1,10 @@
-"""A bounded memory of what was read. The store stays the truth: a touched key is forgotten at once."""
+"""A bounded memory of what was read. The store stays the truth: a touched key is forgotten at once.
 
+Reads of one key that meet are one read, and all who ask are handed the same bytes: a large value is in memory
+once, however many clients it is on its way to.
+"""
+
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,6 +26,29 @@ class Cached:
         return _ENTRY_OVERHEAD_BYTES + len(self.value or b"")
 
 
+class _Load:
+    """One read that is under way. Who began it reads; those that come meanwhile wait for the outcome."""
+
+    __slots__ = ("_outcome",)
+
+    def __init__(self) -> None:
+        self._outcome: asyncio.Future[Cached | Exception | None] | None = None
+
+    async def outcome(self) -> Cached | None:
+        """What is read. None when the reader was cancelled; what the read raises is raised."""
+        if self._outcome is None:
+            self._outcome = asyncio.get_running_loop().create_future()
+        outcome = await asyncio.shield(self._outcome)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def end(self, outcome: Cached | Exception | None) -> None:
+        """Tell those that wait."""
+        if self._outcome is not None:
+            self._outcome.set_result(outcome)
+
+
 class ReadCache:
     """Keeps the values read most recently, up to `capacity_bytes` in all."""
 
@@ -28,7 +56,7 @@ class ReadCache:
         self._capacity_bytes = capacity_bytes
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
-        self._loads: dict[Key, object] = {}
+        self._loads: dict[Key, _Load] = {}
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """What is remembered and still holds."""
@@ -38,17 +66,32 @@ class ReadCache:
         self._entries.move_to_end(key)
         return entry
 
-    async def load(self, key: Key, read: Callable[[], Awaitable[Cached]]) -> Cached:
-        """Read, and remember the result unless the key was touched meanwhile: then it may be the past."""
-        ticket = self._loads.setdefault(key, object())  # one for all that read before the next touch
+    async def load(
+        self, key: Key, read: Callable[[], Awaitable[Cached]], *, keeps_empty: bool = True
+    ) -> Cached:
+        """Read, and remember the result unless the key was touched meanwhile: then it may be the past.
+
+        A read of the key that is under way already, and began after the last touch, is waited for instead.
+        Without `keeps_empty` a result that has no value is not remembered.
+        """
+        while (under_way := self._loads.get(key)) is not None:
+            shared = await under_way.outcome()
+            if shared is not None:
+                return shared
+        load = self._loads[key] = _Load()
+        outcome: Cached | Exception | None = None
         try:
-            entry = await read()
-            if self._loads.get(key) is ticket:
+            outcome = entry = await read()
+            if self._loads.get(key) is load and (keeps_empty or entry.value is not None):
                 self._remember(key, entry)
             return entry
+        except Exception as error:
+            outcome = error
+            raise
         finally:
-            if self._loads.get(key) is ticket:
+            if self._loads.get(key) is load:
                 del self._loads[key]
+            load.end(outcome)
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of the key, and distrust what is being read of it."""

@@ -20,8 +20,8 @@ class Dialect:
     """The answer to POST /session/new."""
     payload: Callable[[Found], bytes]
     """The answer to a read that found a payload."""
-    calls: Callable[[bytes], bytes]
-    """The answer to a read of calls, from the contract's own."""
+    calls_envelope: tuple[bytes, bytes] | None
+    """What stands before and after the contract's own answer to a read of calls."""
     forgiven: tuple[type[BridgeError], ...]
     """What is no error to read a session at, nor to end it: it reads as one that has nothing yet."""
 
@@ -31,7 +31,7 @@ PLAIN = Dialect(
     route_prefix="",
     opened=wire.write_opened,
     payload=lambda found: found.body,
-    calls=lambda body: body,
+    calls_envelope=None,
     forgiven=(),
 )
 """The contract's own (section 4, B)."""

@@ -78,7 +78,10 @@ class RelayHandlers:
         session_id = _session_id(request)
         wait = wanted_wait(request, self.longest_wait_seconds)
         found = await self._polling.calls(session_id, wait.seconds)
-        return polled(self._dialect.calls(wire.NO_CALLS if found is None else found.body), wait)
+        answer = polled(wire.NO_CALLS if found is None else found.body, wait)
+        if self._dialect.calls_envelope is not None:
+            answer.put_into(*self._dialect.calls_envelope)
+        return answer
 
     async def call(self, request: web.Request) -> web.Response:
         found = await self._polling.call(_session_id(request), _call_id(request))

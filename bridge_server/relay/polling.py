@@ -64,13 +64,18 @@ class Polling:
             return await self._glance(key, read)
 
     async def _look(self, key: Key, read: Read) -> Found | None:
-        now_ms = self._clock.now_ms()
-        return _found(await self._cache.load(key, partial(read, key, now_ms)))
+        return _found(await self._load(key, read, self._clock.now_ms(), keeps_empty=True))
 
     async def _glance(self, key: Key, read: Read) -> Found | None:
-        """Look without remembering: whoever waits is told of changes, and thousands may wait."""
+        """Look without remembering that there is nothing: waiters are told of changes, and are many."""
         now_ms = self._clock.now_ms()
-        return _found(self._cache.get(key, now_ms) or await read(key, now_ms))
+        return _found(self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False))
+
+    async def _load(self, key: Key, read: Read, now_ms: int, *, keeps_empty: bool) -> Cached:
+        entry = await self._cache.load(key, partial(read, key, now_ms), keeps_empty=keeps_empty)
+        if entry.expires_at_ms > now_ms:
+            return entry
+        return await read(key, now_ms)  # another's read, begun a moment before the expiry
 
     async def _read_session(self, key: Key, now_ms: int) -> Cached:
         return _slot(await self._store.session(SessionId(key[1]), now_ms))

@@ -31,15 +31,11 @@ def _payload(found: Found) -> bytes:
     return b'{"data":%b,"expires":%d}}' % (without_brace, found.expires_at_ms)
 
 
-def _calls(body: bytes) -> bytes:
-    return b'{"data":%b}' % body
-
-
 V07 = Dialect(
     path="/compat/v0.7",
     route_prefix="v0.7-",
     opened=_opened,
     payload=_payload,
-    calls=_calls,
+    calls_envelope=(b'{"data":', b"}"),
     forgiven=(SessionNotFoundError,),
 )

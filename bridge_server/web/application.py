@@ -6,11 +6,13 @@ for a path.
 """
 
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from aiohttp import web
 
 from bridge_server.web.allowed_origins import any_of
+from bridge_server.web.connection import GuardedRunner
+from bridge_server.web.connections import CONNECTIONS
 from bridge_server.web.cors import preflight
 from bridge_server.web.gateway import Gateway, note_refusals
 from bridge_server.web.routes import Handler, Route, rows_by_path
@@ -31,16 +33,20 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
     return application
 
 
-def runner_of(application: web.Application) -> web.AppRunner:
-    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
-    return web.AppRunner(
-        application,
-        access_log=None,
-        auto_decompress=False,
-        handler_cancellation=True,
-        keepalive_timeout=_KEEPALIVE_SECONDS,
-        shutdown_timeout=_SHUTDOWN_SECONDS,
-    )
+def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
+    """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
+
+    Stopping waits for requests under way, twice so long at most.
+    """
+    options: dict[str, Any] = {
+        "access_log": None,
+        "auto_decompress": False,
+        "keepalive_timeout": _KEEPALIVE_SECONDS,
+    }
+    connections = application.get(CONNECTIONS)
+    if connections is not None:
+        return GuardedRunner(application, connections, shutdown_seconds, **options)
+    return web.AppRunner(application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options)
 
 
 def _add(application: web.Application, row: Route, gateway: Gateway) -> None:

@@ -47,6 +47,10 @@ class ClientAddresses:
                 return address if _parse(address) else peer
         return peer
 
+    def key_of(self, address: str) -> str | None:
+        """The key of what an address is counted under, or None when it is exempt."""
+        return self._bucket_key(address)
+
     def trusts(self, peer: str) -> bool:
         """Whether the peer is a proxy that is believed."""
         return self._is_trusted(peer)

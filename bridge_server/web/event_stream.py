@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 
 from bridge_server.web.answers import ready_made
+from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 256 * 1024
 """What waits for a client that reads too slowly; with more, the connection ends and the client resumes."""
@@ -72,6 +73,7 @@ class EventStream(web.StreamResponse):
         super().__init__(headers=_HEADERS)
         self._source = source
         self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
         self._in_chunks = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
@@ -85,7 +87,7 @@ class EventStream(web.StreamResponse):
         request = self._req
         try:
             if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
-                self._transport = request.transport
+                self._transport, self._connection = request.transport, connection_of(request)
                 self._in_chunks = bool(getattr(self._payload_writer, "chunked", False))
                 await self.write(_OPENING)
                 await self._source.flow(self)
@@ -98,7 +100,10 @@ class EventStream(web.StreamResponse):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        transport.write(events.chunk if self._in_chunks else events.plain)
+        written = events.chunk if self._in_chunks else events.plain
+        transport.write(written)
+        if self._connection is not None:
+            self._connection.wrote(len(written))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
             transport.abort()
 

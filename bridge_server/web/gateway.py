@@ -16,7 +16,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.web.bearer import require_bearer, require_caller
 from bridge_server.web.body import receive_body
-from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connections import Connections
 from bridge_server.web.cors import sharing
 from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
 from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
@@ -54,7 +54,7 @@ class Gateway:
     def __init__(
         self,
         request_ids: RequestIds,
-        addresses: ClientAddresses,
+        connections: Connections,
         quotas: Quotas,
         save_quotas: Callable[[], Awaitable[None]],
         figures: RequestFigures,
@@ -62,7 +62,8 @@ class Gateway:
         reporting: Reporting,
     ) -> None:
         self._request_ids = request_ids
-        self._addresses = addresses
+        self._connections = connections
+        self._addresses = connections.addresses
         self._quotas = quotas
         self._save_quotas = save_quotas
         self._figures = figures
@@ -78,6 +79,7 @@ class Gateway:
         handler, body_limit_bytes = row.handler, row.body_limit_bytes
         share, noteworthy_seconds = sharing(row.any_origin, row.origins), self._noteworthy_seconds
         name, count = self._request_ids.name, self._figures.of_route(row.name).count
+        connections = self._connections
 
         async def pass_through(request: web.Request) -> web.StreamResponse:
             started = perf_counter()
@@ -88,8 +90,7 @@ class Gateway:
                 if admit is not None:
                     request[REQUEST_ID] = request_id
                     caller = await admit(request)
-                if charge is not None:
-                    charged = charge(request, caller)
+                charged = charge(request, caller)
                 if body_limit_bytes:
                     await receive_body(request, body_limit_bytes)
                 response = await handler(request)
@@ -104,6 +105,8 @@ class Gateway:
             headers[HEADER] = request_id
             declare(charged.charges, headers)
             share(request, headers)
+            if connections.is_stopping:
+                response.force_close()
             if response.status == _SWITCHING_PROTOCOLS:
                 await _switch(request, response)
             seconds = perf_counter() - started
@@ -119,7 +122,7 @@ class Gateway:
         with suppress(UnavailableError):
             await self._save_quotas()
 
-    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged] | None:
+    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged]:
         """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
         limits, caller_limits = row.limits, row.caller_limits
         charge, bucket_key = self._quotas.charge, self._addresses.bucket_key
@@ -134,7 +137,7 @@ class Gateway:
         assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
         if caller_limits:
             return charge_caller
-        return charge_address if limits else None
+        return charge_address if limits else _charge_nothing
 
     @property
     def _noteworthy_seconds(self) -> float:
@@ -160,6 +163,10 @@ class Gateway:
             client=self._addresses.client(request),
             request_id=request_id,
         )
+
+
+def _charge_nothing(_: web.Request, __: str | None) -> Charged:
+    return NOTHING_CHARGED
 
 
 def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:

@@ -52,7 +52,7 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     return _AT_ONCE
 
 
-def polled(body: bytes | None, wait: Wait) -> web.Response:
+def polled(body: bytes | None, wait: Wait) -> WholeAnswer:
     """The answer to a poll: JSON, or 204 when there is nothing yet; with the wait that was applied."""
     if body is None:
         response = WholeAnswer(status=204, headers=_NOTHING_YET)

@@ -23,6 +23,7 @@ from bridge_server.kernel.errors import (
     UnsupportedMediaError,
 )
 from bridge_server.web.answers import ready_made
+from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 1024 * 1024
 """What waits for a client that reads too slowly; with more, its socket is closed."""
@@ -130,6 +131,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         self._party = party
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
         self._transport: asyncio.Transport | None = None
+        self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
         self._is_ending = False
 
@@ -153,7 +155,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
     async def write_eof(self, data: bytes = b"") -> None:
         """Talk until one side has enough; then close, and do not wait for ever for what is not read."""
         assert self._req is not None
-        self._transport = self._req.transport
+        self._transport, self._connection = self._req.transport, connection_of(self._req)
         try:
             self._party.join(self)
             await self._talk()
@@ -175,6 +177,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         if self._is_ending or transport is None or transport.is_closing():
             return
         transport.write(frame)
+        if self._connection is not None:
+            self._connection.wrote(len(frame))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
             self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
 

@@ -8,6 +8,7 @@ from aiohttp import hdrs, web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.answers import ready_made
+from bridge_server.web.connection import connection_of
 
 _JSON = ready_made({"Content-Type": "application/json"})
 
@@ -26,6 +27,7 @@ class StreamedAnswer(web.StreamResponse):
     async def write_eof(self, data: bytes = b"") -> None:
         request = self._req
         if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
+            connection_of(request)  # what it does not read counts as its client's
             try:
                 async with aclosing(self._pieces) as pieces:
                     async for piece in pieces:

@@ -2,18 +2,29 @@
 
 import asyncio
 import signal
+import socket
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, closing
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.settings import Settings
+from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
 from tests.support.fake_node import hang, open_fake_node
+from tests.support.idle_clients import UPGRADE, get
+from tests.support.idle_clients import client as client_that_reads_nothing
+from tests.support.inbox_client import sign_in
+from tests.support.server import RunningServer
 from tests.wallet.rig import ZERO_HASH, transaction
 
 
@@ -42,26 +53,48 @@ async def poll(client: aiohttp.ClientSession, path: str) -> tuple[int, str]:
 
 async def waiting(client: aiohttp.ClientSession, count: int) -> None:
     """Return once so many long polls are waiting in the server."""
+    await counted(client, "waiting_clients", count)
+
+
+async def counted(client: aiohttp.ClientSession, name: str, count: int) -> None:
+    """Return once the server's figure of this name is this."""
 
     async def enough() -> bool:
         headers = {"Authorization": "Bearer open-sesame"}
         async with client.get("/metrics", headers=headers) as response:
-            return f"bridge_waiting_clients {float(count)}" in await response.text()
+            return f"bridge_{name} {float(count)}" in await response.text()
 
     await eventually(enough)
 
 
 @asynccontextmanager
-async def half_sent(server: WatchedServer, text: str) -> AsyncIterator[asyncio.StreamReader]:
+async def half_sent(
+    server: WatchedServer, text: str
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection on which somebody begins a request and then falls silent."""
     host, port = server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
         writer.write(text.encode())
         await writer.drain()
-        yield reader
+        yield reader, writer
     finally:
         writer.close()
+
+
+async def stops_listening(server: WatchedServer) -> None:
+    """Return once nobody can connect any more."""
+    host, port = server.url.removeprefix("http://").split(":")
+
+    async def refused() -> bool:
+        try:
+            _, writer = await asyncio.open_connection(host, int(port))
+        except ConnectionRefusedError:
+            return True
+        writer.close()
+        return False
+
+    await eventually(refused)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -91,7 +124,7 @@ async def test_half_sent_requests_do_not_keep_it_from_stopping(
     async with (
         half_sent(server, "GET /hello HT"),
         half_sent(server, head),
-        half_sent(server, f'{head}\r\n{{"encryptionPayload":'),
+        half_sent(server, f'{head}\r\n{{"encryptionPayload":') as (answer, _),
         half_sent(server, ""),
     ):
         polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
@@ -101,11 +134,124 @@ async def test_half_sent_requests_do_not_keep_it_from_stopping(
 
         assert exit_code == 0
         assert (await polling)[0] == 204
+        told = await answer.read()
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nRetry-After: 1\r\n" in told
+        assert b"\r\nConnection: close\r\n" in told
         assert "Traceback" not in server.err_file.read_text("utf-8")
     with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
         assert connection.execute("SELECT session_id, payload FROM sessions").fetchall() == [
             (session_id, None)
         ]
+
+
+async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
+    server: WatchedServer, client: aiohttp.ClientSession, tmp_path: Path
+) -> None:
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    body = b'{"encryptionPayload":"' + b"x" * 60_000 + b'"}'
+    head = f"PUT /session/{session_id} HTTP/1.1\r\nHost: bridge\r\nContent-Length: {len(body)}\r\n\r\n"
+    async with half_sent(server, head + "{") as (reader, writer):
+        polling = asyncio.create_task(poll(client, f"/session/{session_id}/calls"))
+        await waiting(client, 1)
+        stopping = asyncio.create_task(asyncio.to_thread(server.stop, signal.SIGTERM))
+        assert (await polling)[0] == 200  # it did not wait for the body
+        await stops_listening(server)
+
+        writer.write(body[1:])
+        answer = await reader.read()
+
+        assert await stopping == 0
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nConnection: close\r\n" in answer
+    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
+        assert connection.execute("SELECT length(payload) FROM sessions").fetchone() == (60_002,)
+
+
+async def test_it_stops_in_time_whatever_clients_do(
+    server: WatchedServer, client: aiohttp.ClientSession
+) -> None:
+    session_id = (await post(client, "/session/new"))["sessionId"]
+    for _ in range(40):
+        call = {"encryptionPayload": "x" * 60_000, "dappName": "Dapp"}
+        await post(client, f"/session/{session_id}/call/new", call)
+    path = f"/session/{session_id}/calls"
+    with ExitStack() as stack:
+        port = URL(server.url).port
+        assert port is not None
+        for said in (
+            get(path), get(path, "Connection: close"), get(f"{path}?wait=25") * 20, get("/", *UPGRADE),
+            get("/hello", "Content-Length: 100"), get(f"{path}?wait=25", "Content-Length: 100"), b"GET", b"",
+        ):  # fmt: skip
+            stack.enter_context(client_that_reads_nothing(port, "127.0.0.1", said))
+        stack.enter_context(await stream_reader(server, client))
+        for name, count in (("unread_connections", 4), ("inbox_streams", 1), ("sockets", 1)):
+            await counted(client, name, count)
+        started = monotonic()
+
+        exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
+
+        assert exit_code == 0
+        assert monotonic() - started < 8
+    assert "Traceback" not in server.err_file.read_text("utf-8")
+
+
+def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
+    program = tmp_path / "busy.py"
+    program.write_text(_BUSY_PROGRAM, "utf-8")
+    with watched_server(tmp_path, program=(sys.executable, program)) as server:
+        started = monotonic()
+
+        assert server.stop(signal.SIGTERM) == 0
+
+        assert monotonic() - started < 8
+    assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
+
+
+_BUSY_PROGRAM = """
+import asyncio, sys, time
+from bridge_server.cli.main import main
+from bridge_server.cli import serve
+
+serve_calmly = serve._serve
+
+async def serve_busily(*arguments):
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 30)
+    await serve_calmly(*arguments)
+
+serve._serve = serve_busily
+main()
+"""
+
+
+def metrics_port(server: WatchedServer) -> int:
+    """Where it serves figures."""
+    (line,) = (line for line in server.log() if line["event"] == "metrics_listening")
+    return URL(line["url"]).port or 0
+
+
+def test_a_slow_reader_of_figures_does_not_keep_it_from_stopping(tmp_path: Path) -> None:
+    with watched_server(tmp_path, environment={"BRIDGE_METRICS_PORT": "0"}) as server:
+        port = metrics_port(server)
+        with client_that_reads_nothing(port, "127.0.0.1", get("/metrics") * 200) as reader:
+            assert reader.recv(1) == b"H"
+            started = monotonic()
+
+            assert server.stop(signal.SIGTERM) == 0
+
+            assert monotonic() - started < 8
+
+
+async def stream_reader(
+    server: WatchedServer, client: aiohttp.ClientSession
+) -> AbstractContextManager[socket.socket]:
+    """Somebody who has an inbox's stream open, and does not read it."""
+    clock = ManualClock(SystemClock().now_ms())
+    inbox = await sign_in(RunningServer(server.url, Settings(), clock, client))
+    (authorization,) = (f"{name}: {value}" for name, value in inbox.headers.items())
+    return client_that_reads_nothing(
+        URL(server.url).port or 0, "127.0.0.1", get("/inbox/stream", authorization)
+    )
 
 
 async def test_writes_under_way_are_answered_and_stored(

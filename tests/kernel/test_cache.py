@@ -86,6 +86,67 @@ async def test_a_read_begun_after_the_touch_is_remembered_whatever_the_earlier_o
     assert remembered.value == b"new"
 
 
+async def test_reads_that_meet_are_one_read_and_share_its_bytes() -> None:
+    cache = ReadCache(10_000)
+    gate, reads = asyncio.Event(), 0
+
+    async def slow_read() -> Cached:
+        nonlocal reads
+        reads += 1
+        await gate.wait()
+        return Cached(b"x" * 1_000, FAR)
+
+    loads = [asyncio.create_task(cache.load(KEY, slow_read)) for _ in range(10)]
+    await asyncio.sleep(0)
+    gate.set()
+    entries = await asyncio.gather(*loads)
+
+    assert reads == 1
+    assert len({id(entry.value) for entry in entries}) == 1
+
+
+async def test_a_reader_who_leaves_hands_the_read_on() -> None:
+    cache = ReadCache(10_000)
+
+    async def endless_read() -> Cached:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    leaver = asyncio.create_task(cache.load(KEY, endless_read))
+    await asyncio.sleep(0)
+    stayers = [asyncio.create_task(cache.load(KEY, reading(b"body"))) for _ in range(3)]
+    await asyncio.sleep(0)
+    stayers.pop().cancel()
+    leaver.cancel()
+
+    assert [(await stayer).value for stayer in stayers] == [b"body"] * 2
+
+
+async def test_a_failure_reaches_everybody_who_waits_for_the_read() -> None:
+    cache = ReadCache(10_000)
+    gate = asyncio.Event()
+
+    async def failing() -> Cached:
+        await gate.wait()
+        raise LookupError("gone")
+
+    loads = [asyncio.create_task(cache.load(KEY, failing)) for _ in range(3)]
+    await asyncio.sleep(0)
+    gate.set()
+
+    outcomes = await asyncio.gather(*loads, return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["gone"] * 3
+
+
+@pytest.mark.parametrize(("value", "is_known"), [(b"body", True), (None, False)])
+async def test_a_glance_remembers_only_what_it_finds(value: bytes | None, is_known: bool) -> None:
+    cache = ReadCache(10_000)
+
+    await cache.load(KEY, reading(value), keeps_empty=False)
+
+    assert (cache.get(KEY, now_ms=0) is not None) is is_known
+
+
 async def test_a_read_that_fails_leaves_nothing_behind() -> None:
     cache = ReadCache(10_000)
 

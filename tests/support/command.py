@@ -82,18 +82,19 @@ def watched_server(
     limits: str = "",
     command: Sequence[str] = ("serve",),
     terminal: int | None = None,
+    program: Sequence[str | Path] = COMMAND,
 ) -> Iterator[WatchedServer]:
     """Run a server over `directory/data` on a free port until the end of the block.
 
     `limits` is shell that runs before it, such as `ulimit -n 100`; `terminal` is the descriptor of one that
-    it reads from and writes to.
+    it reads from and writes to. `program` may be another that runs it.
     """
     ready_file, out_file, err_file = directory / "ready.json", directory / "out", directory / "err"
     options = ["--port", "0", "--data-dir", str(directory / "data"), "--ready-file", str(ready_file)]
     shell = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
     with out_file.open("wb") as out, err_file.open("wb") as err:
         process = subprocess.Popen(
-            [*shell, *COMMAND, *command, *options, *arguments],
+            [*shell, *program, *command, *options, *arguments],
             env=_environment(environment),
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=out if terminal is None else terminal,

@@ -1,0 +1,181 @@
+"""aiohttp's connection, guarded: the only module that knows aiohttp's server from inside.
+
+Of its private attributes three are read, to tell whether a request has come and whether its body is still
+on its way. Without them connections are guarded all the same, but silent ones end only with aiohttp's
+keep-alive, and a body that arrives while the server stops is lost.
+
+A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
+flow control says just that, and connections whose clients read cost nothing.
+"""
+
+import asyncio
+import socket
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import structlog
+from aiohttp import web
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.web.connections import Connections, refusal
+from bridge_server.web.unread import Backlog
+
+_MOST_UNSENT_BYTES = 128 * 1024
+"""What the operating system may hold for a client that takes nothing; Linux would take megabytes."""
+
+_UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_INSIDE = ("_current_request", "_messages", "_request_count")
+_KNOWS_INSIDE = all(hasattr(web.RequestHandler, name) for name in _INSIDE)
+_REFUSAL = refusal()
+
+log = structlog.get_logger()
+
+
+class StoppedReceivingError(UnavailableError):
+    """The server stops before the rest of the body has come."""
+
+    def __init__(self) -> None:
+        super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
+
+
+class Connection(web.RequestHandler):
+    """One connection of a client."""
+
+    __slots__ = ("_connections", "_is_proxy", "backlog", "peer_key")
+
+    def __init__(self, connections: Connections, server: web.Server, **options: Any) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **options)
+        self._connections = connections
+        self._is_proxy = False
+        self.peer_key: str | None = None
+        self.backlog: Backlog | None = None
+
+    @property
+    def has_asked(self) -> bool:
+        return not _KNOWS_INSIDE or self._request_count > 0
+
+    @property
+    def is_receiving(self) -> bool:
+        if not _KNOWS_INSIDE:
+            return False
+        request = self._current_request
+        if request is not None and not request.content.is_eof():
+            return True
+        return any(not payload.is_eof() for _, payload in self._messages)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        writer = cast(asyncio.Transport, transport)
+        peer = _address_of(writer)
+        self._is_proxy = self._connections.addresses.trusts(peer)
+        self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
+        if not self._connections.admit(self):
+            writer.write(_REFUSAL)
+            writer.close()
+            return
+        self.backlog = Backlog(writer, self.peer_key)
+        writer.set_write_buffer_limits(high=0)
+        _bound_what_the_system_holds(writer)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self.backlog is not None:
+            self._connections.unread.settle(self.backlog)
+            self._connections.unread.release(self.backlog)
+            self._connections.forget(self)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.backlog is not None:
+            self._connections.unread.wait(self.backlog)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.backlog is not None:
+            self._connections.unread.settle(self.backlog)
+
+    def close(self) -> None:
+        """End after the request that is under way, and hear nothing more, unless its body is on its way."""
+        if not self.is_receiving:
+            super().close()
+
+    def hang_up(self) -> None:
+        self.force_close()
+
+    def cut(self) -> None:
+        if self.backlog is not None:
+            self.backlog.writer.abort()
+
+    def give_up_receiving(self) -> None:
+        if _KNOWS_INSIDE and self._current_request is not None:
+            self._current_request.content.set_exception(StoppedReceivingError())
+
+    def serve(self, request: web.BaseRequest) -> None:
+        """Count what is written next for the client that this is an answer to, if it is not the peer."""
+        if self._is_proxy and self.backlog is not None and isinstance(request, web.Request):
+            address = self._connections.addresses.bucket_key(request)
+            self._connections.unread.move(self.backlog, address)
+
+    def hold(self, body: bytes) -> None:
+        """A large body is on its way, until it is released."""
+        if self.backlog is not None:
+            self._connections.unread.hold(self.backlog, body)
+
+    def release(self) -> None:
+        """The body has been written, or never will be."""
+        if self.backlog is not None:
+            self._connections.unread.release(self.backlog)
+
+    def wrote(self, written_bytes: int) -> None:
+        """Something was pushed, without waiting for the client to keep up."""
+        if self.writing_paused and self.backlog is not None:
+            self._connections.unread.grow(self.backlog, written_bytes)
+
+
+class GuardedRunner(web.AppRunner):
+    """Runs an application, and guards its connections if aiohttp lets it."""
+
+    __slots__ = ("_connections", "_options")
+
+    def __init__(
+        self, application: web.Application, connections: Connections, shutdown_seconds: float, **options: Any
+    ) -> None:
+        super().__init__(application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options)
+        self._connections = connections
+        self._options = options
+
+    @property
+    def server(self) -> web.Server | None:
+        """What a site calls for each connection."""
+        server = super().server
+        if server is None:
+            return None
+        make = partial(Connection, self._connections, server, **self._options)
+        try:
+            make()
+        except Exception as error:  # another aiohttp than those that were tried
+            log.warning("connections_not_guarded", error=str(error))
+            return server
+        return cast(web.Server, make)
+
+
+def connection_of(request: web.BaseRequest) -> Connection | None:
+    """The connection that will be written to at length; None when it is not guarded."""
+    protocol = request.protocol
+    if not isinstance(protocol, Connection):
+        return None
+    protocol.serve(request)
+    return protocol
+
+
+def _address_of(transport: asyncio.Transport) -> str:
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""
+
+
+def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
+    raw = transport.get_extra_info("socket")
+    if raw is not None and _UNSENT_OPTION is not None:
+        with suppress(OSError):
+            raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)

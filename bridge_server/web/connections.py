@@ -1,0 +1,223 @@
+"""Every open connection: how many an address may have, how long one may be silent, and how all of them end.
+
+What a connection has to be told, it is told through `Guarded`; the one kind there is, is in `connection`.
+"""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+from aiohttp import web
+
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.tally import Tally
+from bridge_server.web.unread import Unread, UnreadLimits
+
+BODY_GRACE_SECONDS = 2.0
+"""How long the rest of a body may take to arrive once the server stops."""
+
+_LAST_CALL_SECONDS = 4.0
+"""How long after that moment whatever is still open is cut off."""
+
+_LAST_PATIENCE_SECONDS = 1.0
+"""How long a client may read nothing meanwhile."""
+
+_ARRIVAL_TICK_SECONDS = 0.02
+_RETRY_SECONDS = 10
+_EXEMPT = "exempt"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Open connections per client address and in all, seconds until the first request, what may be unread.
+
+    Over the number in all no connection is refused, but each new one ends the oldest that is still silent.
+    """
+
+    per_address: int
+    in_all: int
+    head_seconds: float
+    unread: UnreadLimits
+
+
+class Guarded(Protocol):
+    """A connection as it is seen from here."""
+
+    @property
+    def peer_key(self) -> str | None:
+        """The key of its address; None for one that no limit per address applies to."""
+        ...
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the head of a request has come."""
+        ...
+
+    @property
+    def is_receiving(self) -> bool:
+        """Whether the body of a request is on its way."""
+        ...
+
+    def hang_up(self) -> None:
+        """Close it in good order: there is nothing to say."""
+        ...
+
+    def give_up_receiving(self) -> None:
+        """Have the request whose body is on its way answered without the rest."""
+        ...
+
+    def cut(self) -> None:
+        """Break it off."""
+        ...
+
+
+class Connections:
+    """Those of one server."""
+
+    def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
+        self.addresses = addresses
+        self.is_stopping = False
+        self.refused = 0
+        self.silent = 0
+        self.cut = 0
+        self.unread = Unread(limits.unread, self._note_cut)
+        self._limits = limits
+        self._open: dict[Guarded, None] = {}
+        self._open_from: Counter[str] = Counter()
+        self._deadlines: dict[Guarded, float] = {}
+        self._next_look: asyncio.TimerHandle | None = None
+        self._refusals = Tally(
+            "connections_refused", f"max_address_connections is {limits.per_address}: see trusted_proxies too"
+        )
+        self._cuts = Tally("unread_connections_cut", "their clients do not read what they asked for")
+
+    @property
+    def open(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    def all(self) -> list[Guarded]:
+        """Those that are open."""
+        return list(self._open)
+
+    def admit(self, connection: Guarded) -> bool:
+        """Whether the address may have one more. One that is admitted must be forgotten."""
+        key = connection.peer_key
+        if key is not None:
+            if self._open_from[key] >= self._limits.per_address:
+                self.refused += 1
+                self._refusals.count(key)
+                return False
+            self._open_from[key] += 1
+        self._open[connection] = None
+        loop = asyncio.get_running_loop()
+        if len(self._open) > self._limits.in_all:
+            self._make_room()
+        self._deadlines[connection] = loop.time() + self._limits.head_seconds
+        if self._next_look is None:
+            self._next_look = loop.call_later(self._limits.head_seconds, self._end_silent)
+        return True
+
+    def forget(self, connection: Guarded) -> None:
+        """The connection is closed."""
+        if connection not in self._open:
+            return
+        del self._open[connection]
+        self._deadlines.pop(connection, None)
+        key = connection.peer_key
+        if key is not None:
+            self._open_from[key] -= 1
+            if not self._open_from[key]:
+                del self._open_from[key]
+
+    def figures(self) -> dict[str, float]:
+        """What an operator watches."""
+        return {
+            "connections": self.open,
+            "connections_refused": self.refused,
+            "connections_silent": self.silent,
+            "connections_cut": self.cut,
+            "unread_connections": self.unread.connections,
+            "unread_bytes": self.unread.total_bytes,
+        }
+
+    def stop(self) -> None:
+        """The server stops: each answer is its connection's last, and in the end all are cut off."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            self._refusals.tell()
+            self._cuts.tell()
+            self.unread.hurry(_LAST_PATIENCE_SECONDS)
+            asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
+
+    async def bodies_received(self, grace_seconds: float = BODY_GRACE_SECONDS) -> None:
+        """Wait for bodies that are on their way; in the end their requests are answered 503 without them."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace_seconds
+        while receiving := [connection for connection in self._open if connection.is_receiving]:
+            if loop.time() >= deadline:
+                for connection in receiving:
+                    connection.give_up_receiving()
+                return
+            await asyncio.sleep(_ARRIVAL_TICK_SECONDS)
+
+    def _end_silent(self) -> None:
+        """Close what has not asked for anything in its time; the oldest come first."""
+        self._next_look = None
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        due = []
+        for connection, deadline in self._deadlines.items():
+            if deadline > now:
+                break
+            due.append(connection)
+        for connection in due:
+            del self._deadlines[connection]
+            if not connection.has_asked:
+                self.silent += 1
+                connection.hang_up()
+        if self._deadlines:
+            earliest = next(iter(self._deadlines.values()))
+            pause = max(earliest - now, self._limits.head_seconds / 10)
+            self._next_look = loop.call_later(pause, self._end_silent)
+
+    def _make_room(self) -> None:
+        """Close the connection that has been silent for longest, if there is one."""
+        while self._deadlines:
+            oldest = next(iter(self._deadlines))
+            del self._deadlines[oldest]
+            if not oldest.has_asked:
+                self.silent += 1
+                oldest.hang_up()
+                return
+
+    def _cut_all(self) -> None:
+        for connection in self.all():
+            connection.cut()
+
+    def _note_cut(self, address: str | None) -> None:
+        self.cut += 1
+        self._cuts.count(address or _EXEMPT)
+
+
+CONNECTIONS = web.AppKey("connections", Connections)
+"""Where an application has them whose connections are guarded."""
+
+
+def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:
+    """The whole answer to a connection that is one too many, whatever it would have asked for."""
+    body = orjson.dumps(
+        {
+            "type": "urn:bridge-server:problem:limit-exceeded",
+            "title": "Too many requests",
+            "status": 429,
+            "detail": "Your address has too many open connections. Close some, or use them again.",
+        }
+    )
+    head = (
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
+        f"Content-Length: {len(body)}\r\nRetry-After: {retry_seconds}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,70 @@
+"""A small application with guarded connections."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bridge_server.setting_types import networks
+from bridge_server.web.application import runner_of
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connections import CONNECTIONS, ConnectionLimits, Connections
+from bridge_server.web.unread import UnreadLimits
+from tests.support.eventually import eventually
+
+_LONG_SECONDS = 60.0
+_MANY = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The server, and what it knows of its connections."""
+
+    port: int
+    connections: Connections
+
+    async def until(self, holds: Callable[[Connections], bool]) -> None:
+        """Return once this holds."""
+
+        async def look() -> bool:
+            return holds(self.connections)
+
+        await eventually(look)
+
+    async def until_known(self, connections: int) -> None:
+        """Return once so many connections have been opened; those that were cut off count."""
+        await self.until(lambda known: known.open + known.cut == connections)
+
+
+@asynccontextmanager
+async def guarded(
+    handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    *,
+    per_address: int = 1_000,
+    in_all: int = 1_000,
+    head_seconds: float = _LONG_SECONDS,
+    address_bytes: int = _MANY,
+    total_bytes: int = _MANY,
+    patience_seconds: float = _LONG_SECONDS,
+    trusted: str = "",
+    exempt: str = "127.0.0.1/32",
+) -> AsyncIterator[Guarded]:
+    """Answer every path of a server with this handler."""
+    limits = ConnectionLimits(
+        per_address, in_all, head_seconds, UnreadLimits(address_bytes, total_bytes, patience_seconds)
+    )
+    connections = Connections(ClientAddresses(networks(trusted), networks(exempt)), limits)
+    application = web.Application()
+    application[CONNECTIONS] = connections
+    application.router.add_route("*", "/{anything:.*}", handle)
+    runner = runner_of(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
+        yield Guarded(runner.addresses[0][1], connections)
+    finally:
+        connections.stop()
+        for connection in list(connections.all()):
+            connection.cut()
+        await runner.cleanup()

@@ -1,0 +1,187 @@
+"""How many connections an address may have, and how long one may say nothing."""
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+from structlog.testing import capture_logs
+
+from bridge_server.web import connection as connection_module
+from bridge_server.web import tally
+from bridge_server.web.answers import text_answer
+from tests.support.eventually import eventually
+from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
+from tests.web.guarded import Guarded, guarded
+
+EXEMPT, PROXY = "127.0.0.1", "127.0.0.4"
+
+
+async def greet(_: web.Request) -> web.StreamResponse:
+    return text_answer("hello")
+
+
+async def wait(_: web.Request) -> web.StreamResponse:
+    await asyncio.sleep(0.6)
+    return text_answer("waited")
+
+
+async def answer_to(server: Guarded, address: str) -> bytes:
+    with client(server.port, address, get("/", "Connection: close")) as connection:
+        return await everything_from(connection)
+
+
+def open_from(stack: ExitStack, server: Guarded, address: str, count: int) -> list[socket.socket]:
+    return [stack.enter_context(client(server.port, address)) for _ in range(count)]
+
+
+async def test_an_address_has_its_share_of_connections_and_others_have_theirs() -> None:
+    async with guarded(greet, per_address=5) as server:
+        with ExitStack() as stack:
+            own = open_from(stack, server, SOMEBODY, 5)
+            await server.until(lambda connections: connections.open == 5)
+
+            refused = await answer_to(server, SOMEBODY)
+            assert (await answer_to(server, ANOTHER)).endswith(b"hello")
+
+            own[0].close()
+            await server.until(lambda connections: connections.open == 4)
+            assert (await answer_to(server, SOMEBODY)).endswith(b"hello")
+
+        assert server.connections.refused == 1
+    head, _, body = refused.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 429 ")
+    assert b"\r\nRetry-After: " in head
+    assert b"\r\nContent-Type: application/problem+json" in head
+    assert orjson.loads(body)["status"] == 429
+
+
+@pytest.mark.parametrize("address", [EXEMPT, PROXY])
+async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
+    async with guarded(greet, per_address=2, trusted=PROXY) as server:
+        with ExitStack() as stack:
+            open_from(stack, server, address, 5)
+            await server.until(lambda connections: connections.open == 5)
+
+            assert (await answer_to(server, address)).endswith(b"hello")
+        await server.until(lambda connections: connections.open == 0)
+
+
+async def are_told(lines: Sequence[Mapping[str, Any]], refusals: int) -> bool:
+    return sum(int(line["connections"]) for line in lines) == refusals
+
+
+async def test_refusals_are_one_line_soon_and_one_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "_SOON_SECONDS", 0.05)
+    monkeypatch.setattr(tally, "_MINUTE_SECONDS", 0.3)
+    with capture_logs() as lines:
+        async with guarded(greet, per_address=1) as server:
+            with ExitStack() as stack:
+                open_from(stack, server, SOMEBODY, 1)
+                await server.until(lambda connections: connections.open == 1)
+                for refusals in (20, 40):
+                    open_from(stack, server, SOMEBODY, 20)
+                    await eventually(partial(are_told, lines, refusals))
+
+    assert {line["event"] for line in lines} == {"connections_refused"}
+    assert {tuple(line["addresses"]) for line in lines} == {(SOMEBODY,)}
+    assert len(lines) <= 10
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: bridge.example\r\n"])
+async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes) -> None:
+    async with guarded(greet, head_seconds=0.3) as server:
+        with client(server.port, SOMEBODY, said) as connection:
+            assert await everything_from(connection) == b""
+
+        assert server.connections.silent == 1
+
+
+async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
+    async with guarded(greet, head_seconds=0.3) as server:
+        with client(server.port) as connection:
+
+            def drip() -> None:
+                """Until somebody hangs up."""
+                connection.settimeout(0.01)
+                with suppress(ConnectionError):
+                    for byte in get("/", f"X: {'x' * 2_000}"):
+                        connection.sendall(bytes([byte]))
+                        with suppress(TimeoutError):
+                            if not connection.recv(1):
+                                return
+                    raise AssertionError("nobody hung up")
+
+            await asyncio.to_thread(drip)
+
+        assert server.connections.silent == 1
+
+
+async def test_who_has_asked_once_may_be_silent_for_longer() -> None:
+    async with guarded(greet, head_seconds=0.2) as server:
+        with client(server.port, SOMEBODY, get()) as idle, client(server.port) as silent:
+            assert await everything_from(silent) == b""
+            await asyncio.sleep(0.3)
+
+            idle.sendall(get("/", "Connection: close"))
+            assert (await everything_from(idle)).count(b"hello") == 2
+
+
+async def test_who_waits_for_an_answer_is_not_silent() -> None:
+    async with guarded(wait, head_seconds=0.2) as server:
+        with client(server.port, SOMEBODY, get("/", "Connection: close")) as connection:
+            assert (await everything_from(connection)).endswith(b"waited")
+
+        assert server.connections.silent == 0
+
+
+async def test_when_there_are_many_the_oldest_silent_one_makes_room() -> None:
+    async with guarded(greet, in_all=4) as server:
+        with ExitStack() as stack:
+            asker = stack.enter_context(client(server.port, SOMEBODY, get()))
+            assert await asyncio.to_thread(asker.recv, 1) == b"H"
+            silent = open_from(stack, server, ANOTHER, 3)
+            await server.until(lambda connections: connections.open == 4)
+
+            assert (await answer_to(server, EXEMPT)).endswith(b"hello")
+
+            assert await everything_from(silent[0]) == b""
+            assert server.connections.silent == 1
+            for connection in (asker, silent[1]):
+                connection.sendall(get("/", "Connection: close"))
+                assert (await everything_from(connection)).endswith(b"hello")
+
+
+async def test_an_aiohttp_that_is_made_otherwise_serves_without_guard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TypeError("other parameters")
+
+    monkeypatch.setattr(connection_module.Connection, "__init__", fail)
+    with capture_logs() as lines:
+        async with guarded(greet, per_address=1) as server:
+            with ExitStack() as stack:
+                open_from(stack, server, SOMEBODY, 3)
+                assert (await answer_to(server, SOMEBODY)).endswith(b"hello")
+
+    assert [(line["event"], line["error"]) for line in lines] == [
+        ("connections_not_guarded", "other parameters")
+    ] * len(lines)
+    assert lines
+
+
+async def test_without_a_look_inside_all_else_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "_KNOWS_INSIDE", False)
+    async with guarded(greet, per_address=1, head_seconds=0.05) as server:
+        with client(server.port) as silent:
+            await server.until(lambda connections: connections.open == 1)
+            assert b" 429 " in await answer_to(server, SOMEBODY)
+            await asyncio.sleep(0.1)
+            silent.sendall(get("/", "Connection: close"))
+            assert (await everything_from(silent)).endswith(b"hello")

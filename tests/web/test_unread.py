@@ -1,0 +1,295 @@
+"""What clients do not read is bounded in bytes and in time, whichever way it is written."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import ExitStack
+from typing import TypeAlias
+
+import pytest
+from aiohttp import web
+
+from bridge_server.web.answers import json_answer
+from bridge_server.web.event_stream import EventStream, piece
+from bridge_server.web.event_stream import Outlet as EventOutlet
+from bridge_server.web.socket import Outlet as SocketOutlet
+from bridge_server.web.socket import Socket, text_frame
+from bridge_server.web.streamed_answer import StreamedAnswer
+from bridge_server.web.unread import Backlog, Unread, UnreadLimits
+from bridge_server.web.whole_answer import WholeAnswer
+from tests.support.idle_clients import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get
+from tests.web.guarded import guarded
+
+Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+KIB = 1024
+MIB = 1024 * 1024
+BODIES = {f"/{number}": bytes([65 + number]) * MIB for number in range(8)}
+
+
+async def whole(request: web.Request) -> web.StreamResponse:
+    return json_answer(BODIES[request.path])
+
+
+async def enveloped(request: web.Request) -> web.StreamResponse:
+    answer = WholeAnswer(body=BODIES[request.path])
+    answer.put_into(b"<", b">")
+    return answer
+
+
+async def many_short(_: web.Request) -> web.StreamResponse:
+    return json_answer(b"x" * 60 * KIB)
+
+
+async def listing(_: web.Request) -> web.StreamResponse:
+    async def pieces() -> AsyncGenerator[bytes]:
+        for _ in range(64):
+            yield b"x" * 16 * KIB
+
+    return StreamedAnswer(pieces())
+
+
+class Events:
+    """A source of one event that is longer than a client takes unread, and shorter than ends the stream."""
+
+    async def flow(self, outlet: EventOutlet) -> None:
+        for _ in range(3):
+            outlet.push(piece(b":" + b"x" * 100 * KIB + b"\n\n"))
+        await asyncio.Event().wait()
+
+    def leave(self) -> None:
+        pass
+
+
+async def events(_: web.Request) -> web.StreamResponse:
+    return EventStream(Events())
+
+
+class Talker:
+    """A party that says a lot and hears nothing."""
+
+    def join(self, outlet: SocketOutlet) -> None:
+        for _ in range(8):
+            outlet.push(text_frame(b"x" * 64 * KIB))
+
+    def hear(self, text: bytes) -> None:
+        raise AssertionError(text)
+
+    async def settle(self) -> None:
+        pass
+
+    def recognise(self, pong: bytes) -> None:
+        pass
+
+    def leave(self) -> None:
+        pass
+
+
+async def talk(request: web.Request) -> web.StreamResponse:
+    response = Socket(Talker(), KIB).accept(request)
+    await response.prepare(request)
+    return response
+
+
+KINDS: dict[str, tuple[Handler, bytes]] = {
+    "a whole answer": (whole, get("/0")),
+    "a whole answer in an envelope": (enveloped, get("/0")),
+    "a whole answer to HTTP/1.0": (whole, get("/0", version="1.0")),
+    "a whole answer, the last": (whole, get("/0", "Connection: close")),
+    "many short answers": (many_short, get() * 20),
+    "a listing": (listing, get()),
+    "events": (events, get()),
+    "a WebSocket": (talk, get("/", *UPGRADE)),
+}
+
+
+@pytest.mark.parametrize(("handler", "request_"), KINDS.values(), ids=KINDS.keys())
+async def test_a_client_that_takes_nothing_is_cut_off(handler: Handler, request_: bytes) -> None:
+    async with guarded(handler, patience_seconds=0.3) as server:
+        with client(server.port, SOMEBODY, request_):
+            await server.until(lambda connections: connections.unread.bytes_of(SOMEBODY) > 0)
+            await server.until(lambda connections: connections.open == 0)
+
+        assert server.connections.cut == 1
+        assert server.connections.unread.total_bytes == 0
+        assert server.connections.unread.connections == 0
+
+
+LAST = get("/0", "Connection: close")
+PATIENT: dict[str, tuple[Handler, bytes, int]] = {
+    "a whole answer": (whole, get("/0") + LAST, 2),
+    "a whole answer in an envelope": (enveloped, get("/0") + LAST, 2),
+    "a whole answer to HTTP/1.0": (whole, get("/0", version="1.0"), 1),
+    "many short answers": (many_short, get() * 20 + LAST, 21),
+}
+
+
+@pytest.mark.parametrize(("handler", "request_", "answers"), PATIENT.values(), ids=PATIENT.keys())
+async def test_a_client_that_reads_after_a_while_has_everything(
+    handler: Handler, request_: bytes, answers: int
+) -> None:
+    async with guarded(handler) as server:
+        with client(server.port, SOMEBODY, request_) as reader:
+            await server.until(lambda connections: connections.unread.connections == 1)
+            said = await everything_from(reader)
+
+        assert server.connections.unread.total_bytes == 0
+    parts = said.split(b"HTTP/1.")[1:]
+    lengths = [int(part.split(b"Content-Length: ")[1].split(b"\r\n")[0]) for part in parts]
+    assert [len(part.partition(b"\r\n\r\n")[2]) for part in parts] == lengths
+    assert len(lengths) == answers
+
+
+async def test_one_body_for_many_clients_is_in_memory_once() -> None:
+    async with guarded(whole) as server:
+        with ExitStack() as stack:
+            for _ in range(20):
+                stack.enter_context(client(server.port, SOMEBODY, get("/0")))
+            await server.until(lambda connections: connections.unread.connections == 20)
+
+            held_bytes = server.connections.unread.total_bytes
+            assert MIB < held_bytes < MIB + 20 * 65 * KIB
+            assert server.connections.unread.bytes_of(SOMEBODY) == held_bytes
+
+
+async def test_an_address_that_holds_too_much_loses_its_oldest_and_no_other_does() -> None:
+    async with guarded(whole, address_bytes=3 * MIB) as server:
+        with ExitStack() as stack:
+            other = stack.enter_context(client(server.port, ANOTHER, get("/0", "Connection: close")))
+            await server.until(lambda connections: connections.unread.bytes_of(ANOTHER) > MIB)
+            own = []
+            for number in range(6):
+                said = get(f"/{number}", "Connection: close")
+                own.append(stack.enter_context(client(server.port, SOMEBODY, said)))
+                await server.until_known(number + 2)
+                await server.until(lambda connections: connections.unread.bytes_of(SOMEBODY) <= 3 * MIB)
+
+            assert server.connections.cut == 4
+            answers = [await everything_from(connection) for connection in [other, own[0], own[5]]]
+
+    assert [len(answer) > MIB for answer in answers] == [True, False, True]
+
+
+async def test_when_all_hold_too_much_the_oldest_go_and_a_newcomer_is_served() -> None:
+    addresses = [f"127.0.1.{number}" for number in range(1, 7)]
+    async with guarded(whole, total_bytes=3 * MIB) as server:
+        with ExitStack() as stack:
+            for number, address in enumerate(addresses):
+                stack.enter_context(client(server.port, address, get(f"/{number}")))
+                await server.until_known(number + 1)
+                await server.until(lambda connections: connections.unread.total_bytes <= 3 * MIB)
+            with client(server.port, ANOTHER, get("/7", "Connection: close"), small=False) as newcomer:
+                answer = await everything_from(newcomer)
+
+            left = [address for address in addresses if server.connections.unread.bytes_of(address)]
+            assert left == addresses[-len(left) :]
+            assert len(left) in (1, 2)
+    assert answer.endswith(BODIES["/7"])
+
+
+async def test_exempt_clients_are_spared_the_bound_of_their_address_alone() -> None:
+    async with guarded(whole, address_bytes=MIB, total_bytes=5 * MIB, exempt=f"{SOMEBODY}/32") as server:
+        with ExitStack() as stack:
+            for number in range(4):
+                stack.enter_context(client(server.port, SOMEBODY, get(f"/{number}")))
+            await server.until(lambda connections: connections.unread.connections == 4)
+            assert server.connections.cut == 0
+
+            stack.enter_context(client(server.port, SOMEBODY, get("/4")))
+            await server.until(lambda connections: connections.cut == 1)
+
+
+async def test_what_comes_through_a_proxy_counts_for_its_client() -> None:
+    async with guarded(whole, address_bytes=2 * MIB, trusted=SOMEBODY) as server:
+        with ExitStack() as stack:
+            for number in range(3):
+                forwarded = f"X-Forwarded-For: 192.0.2.{number}"
+                stack.enter_context(client(server.port, SOMEBODY, get(f"/{number}", forwarded)))
+            await server.until(lambda connections: connections.unread.connections == 3)
+            assert server.connections.unread.bytes_of("192.0.2.1") > MIB
+            assert server.connections.unread.bytes_of(SOMEBODY) == 0
+
+            stack.enter_context(client(server.port, SOMEBODY, get("/3", "X-Forwarded-For: 192.0.2.1")))
+            await server.until(lambda connections: connections.cut == 1)
+
+
+class Taker:
+    """The writing side of a connection whose client takes a little between two looks, or nothing."""
+
+    def __init__(self, size_bytes: int, takes_bytes: int = 0) -> None:
+        self.size_bytes = size_bytes
+        self.takes_bytes = takes_bytes
+        self.is_aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        self.size_bytes -= self.takes_bytes
+        return self.size_bytes
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Awaitable[None]]:
+    """Moves the event loop's time, and has everything happen that is due."""
+    passed = 0.0
+
+    async def move(seconds: float) -> None:
+        nonlocal passed
+        loop = asyncio.get_running_loop()
+        if not passed:
+            time = loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + passed)
+        passed += seconds
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    return move
+
+
+async def test_a_client_that_takes_a_little_is_never_cut_off(
+    looks: Callable[[float], Awaitable[None]],
+) -> None:
+    unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
+    reader, idler = Taker(1_000, takes_bytes=1), Taker(1_000)
+    for taker in (reader, idler):
+        unread.wait(Backlog(taker, "somebody"))
+
+    for _ in range(100):
+        await looks(1.0)
+
+    assert (reader.is_aborted, idler.is_aborted) == (False, True)
+    assert unread.bytes_of("somebody") == reader.size_bytes
+
+
+async def test_who_has_held_most_for_longest_goes_first(looks: Callable[[float], Awaitable[None]]) -> None:
+    unread = Unread(UnreadLimits(10_000, 10_000, 3_600.0), lambda _: None)
+    small, large, newcomer = Taker(1_000), Taker(4_000), Taker(9_000)
+    for taker in (small, large):
+        unread.wait(Backlog(taker, None))
+    await looks(10.0)
+
+    unread.wait(Backlog(newcomer, None))
+    await looks(0.0)
+
+    assert [taker.is_aborted for taker in (small, large, newcomer)] == [True, True, False]
+    assert unread.total_bytes == 9_000
+
+
+async def test_what_is_pushed_on_top_counts_and_shows_who_takes_something(
+    looks: Callable[[float], Awaitable[None]],
+) -> None:
+    unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
+    reader, idler = Taker(1_000), Taker(1_000)
+    backlogs = [Backlog(taker, None) for taker in (reader, idler)]
+    for backlog in backlogs:
+        unread.wait(backlog)
+
+    for _ in range(40):
+        await looks(1.0)
+        reader.size_bytes += 99
+        idler.size_bytes += 100
+        for backlog, taker in zip(backlogs, (reader, idler), strict=True):
+            if not taker.is_aborted:
+                unread.grow(backlog, 100)
+
+    assert (reader.is_aborted, idler.is_aborted) == (False, True)
