@@ -33,6 +33,7 @@ from bridge_server.push_channels import PushChannels
 from bridge_server.relay.models import Caps, Lifetimes
 from bridge_server.relay.polling import Polling
 from bridge_server.relay.service import Relay
+from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.settings import Settings
 from bridge_server.storage.bucket_store import SqlBucketStore, saving
 from bridge_server.storage.device_state_store import SqlDeviceStateStore
@@ -116,7 +117,7 @@ class Parts:
 
     def _sweeps(self) -> tuple[Sweep, ...]:
         return (
-            self.relay.sweep,
+            *relay_sweeps(SqlRelayStore(self.database)),
             self.pubsub.sweep,
             self.buckets.sweep,
             self.projects.sweep,

@@ -15,10 +15,13 @@ class Cached:
 
     value: bytes | None
     expires_at_ms: int
+    owner: Key | None = None
+    """Holds only until this key is touched, too."""
 
     @property
     def size_bytes(self) -> int:
-        return _ENTRY_OVERHEAD_BYTES + len(self.value or b"")
+        overhead = _ENTRY_OVERHEAD_BYTES if self.owner is None else 2 * _ENTRY_OVERHEAD_BYTES
+        return overhead + len(self.value or b"")
 
 
 class ReadCache:
@@ -29,6 +32,8 @@ class ReadCache:
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
         self._loads: dict[Key, object] = {}
+        self._owned: dict[Key, set[Key]] = {}
+        self._touches: dict[str, int] = {}  # by kind of key
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """What is remembered and still holds."""
@@ -39,11 +44,16 @@ class ReadCache:
         return entry
 
     async def load(self, key: Key, read: Callable[[], Awaitable[Cached]]) -> Cached:
-        """Read, and remember the result unless the key was touched meanwhile: then it may be the past."""
+        """Read, and remember the result unless the key was touched meanwhile: then it may be the past.
+
+        Who owns it is known only afterwards: a touch of any key of the owner's kind counts as the owner's.
+        """
         ticket = self._loads.setdefault(key, object())  # one for all that read before the next touch
+        touches = self._touches.copy()
         try:
             entry = await read()
-            if self._loads.get(key) is ticket:
+            kind = entry.owner[0] if entry.owner is not None else ""
+            if self._loads.get(key) is ticket and self._touches.get(kind) == touches.get(kind):
                 self._remember(key, entry)
             return entry
         finally:
@@ -52,17 +62,28 @@ class ReadCache:
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of the key, and distrust what is being read of it."""
+        self._touches[key[0]] = self._touches.get(key[0], 0) + 1
         self._loads.pop(key, None)
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._size_bytes -= entry.size_bytes
+        self._drop(key)
+        for owned in self._owned.pop(key, ()):
+            self._drop(owned)
 
     def _remember(self, key: Key, entry: Cached) -> None:
-        previous = self._entries.pop(key, None)
-        if previous is not None:
-            self._size_bytes -= previous.size_bytes
+        self._drop(key)
         self._entries[key] = entry
         self._size_bytes += entry.size_bytes
+        if entry.owner is not None:
+            self._owned.setdefault(entry.owner, set()).add(key)
         while self._size_bytes > self._capacity_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._size_bytes -= oldest.size_bytes
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: Key) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._size_bytes -= entry.size_bytes
+        siblings = self._owned.get(entry.owner) if entry.owner is not None else None
+        if siblings is not None and entry.owner is not None:
+            siblings.discard(key)
+            if not siblings:
+                del self._owned[entry.owner]

@@ -22,13 +22,14 @@ MOVES: dict[str, Move] = {
 every_move = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
 
 
-async def test_a_new_session_has_a_random_uuid(bridge: BridgeClient) -> None:
+async def test_a_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge: BridgeClient) -> None:
     answer = await ask(bridge.server, "POST", "/session/new")
 
     assert answer.headers["Content-Type"] == "application/json"
     session_id = answer.json["sessionId"]
     assert str(UUID(session_id)) == session_id
-    assert UUID(session_id).version == 4
+    assert UUID(session_id).version == 7
+    assert UUID(session_id).int >> 80 == bridge.clock.now_ms()
     assert answer.body == f'{{"sessionId":"{session_id}"}}'.encode()
 
 
