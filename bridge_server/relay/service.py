@@ -41,7 +41,7 @@ class Relay:
         self._kept_ms = _kept_ms(lifetimes)
 
     async def open_session(self) -> OpenedSession:
-        """Open an empty session. Sessions of one moment have neighbouring ids: their rows and index stay local."""
+        """Open an empty session. Sessions of one moment have neighbouring ids, so that inserts stay local."""
         now_ms = self._clock.now_ms()
         session_id = SessionId(self._ids.ordered_uuid(now_ms))
         expires_at_ms = now_ms + self._lifetimes.session_ms

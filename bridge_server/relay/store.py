@@ -81,11 +81,11 @@ class RelayStore(Protocol):
         ...
 
     async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
-        """Look at the calls of the `span` numbers that follow; delete at most `limit` that have expired."""
+        """Look at the calls of the next `span` numbers; delete at most `limit` that have expired."""
         ...
 
     async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
-        """Look at the sessions of the `span` numbers that follow; delete at most `limit` that have expired."""
+        """Look at the sessions of the next `span` numbers; delete at most `limit` that have expired."""
         ...
 
     async def sweep_webhooks(self, now_ms: int, limit: int) -> int:

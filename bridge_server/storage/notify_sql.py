@@ -103,8 +103,8 @@ UPDATE projects SET marked_at_ms = ?, read_through =
 WHERE id = ?
 """
 
-# Who is subscribed, of those asked for, as it is sent; and the spellings that are not the stored ones. LEFT JOIN
-# keeps the order: who is asked for comes first, or every subscription would be walked through.
+# The subscribers among the accounts that were asked for, as they are sent; and the spellings that are not the
+# stored ones. LEFT JOIN keeps the order: what was asked for comes first, or SQLite may walk everything.
 LOOKUP = """
 SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB),
        json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)

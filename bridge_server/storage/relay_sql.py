@@ -100,7 +100,9 @@ SWEEP_CALL = """
 DELETE FROM calls WHERE id = ? AND expires_at_ms <= ?
     AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id AND call_statuses.expires_at_ms > ?)
 """
-EXPIRED_SESSIONS = "SELECT id FROM sessions WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
+EXPIRED_SESSIONS = (
+    "SELECT id FROM sessions WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
+)
 NEXT_SESSION = "SELECT min(id) FROM sessions WHERE id > ?"
 # The highest number is given again once its row is gone: no call may be left then that refers to it.
 SWEEP_SESSION = """

@@ -33,7 +33,6 @@ from bridge_server.storage import relay_sql as sql
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
 from bridge_server.storage.outbox_store import enqueue
 
-
 _MANY_ANSWERED = 32
 """With so many answered calls that are listed, a session's list is gone through at its next call."""
 

@@ -79,6 +79,24 @@ def fill(folder: Path, population: Population) -> Seeded:
     return seeded
 
 
+def put_living_before(folder: Path, count: int) -> None:
+    """Give what is there higher numbers, and put so many sessions before it that still live."""
+    ids, now_ms = IdMaker(), time.time_ns() // 1_000_000
+    connection = sqlite3.connect(database_file(folder), isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("BEGIN")
+        for statement in ("UPDATE sessions SET id = id + ?", "UPDATE calls SET session = session + ?"):
+            connection.execute(statement, (count,))
+        living = [ids.ordered_uuid(now_ms - _HOUR_MS + index // 1_000) for index in range(count)]
+        _insert_sessions(connection, living, None, now_ms + 24 * _HOUR_MS)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    sync(database_file(folder))
+
+
 def sync(file: Path) -> None:
     """Bring the file to the disk, or the server's first checkpoint would have to."""
     with file.open("rb+") as opened:
@@ -90,7 +108,9 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
     now_ms = time.time_ns() // 1_000_000
     expires_at_ms = now_ms + (-2 if population.expired else 1) * _HOUR_MS
     count = population.sessions + population.silent_sessions
-    sessions = [ids.ordered_uuid(now_ms - _HOUR_MS + _HOUR_MS // 2 * index // count) for index in range(count)]
+    sessions = [
+        ids.ordered_uuid(now_ms - _HOUR_MS + _HOUR_MS // 2 * index // count) for index in range(count)
+    ]
     _insert_sessions(connection, sessions, payloads if population.session_payload else None, expires_at_ms)
     seeded, turns = Seeded(sessions), population.calls_per_session
     for turn in range(turns):

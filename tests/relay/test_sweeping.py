@@ -8,6 +8,7 @@ import pytest
 from bridge_server.relay.models import SweptSlice
 from bridge_server.relay.sweeping import Walk
 
+
 @dataclass
 class Table:
     """Numbers of rows, and which of them live."""

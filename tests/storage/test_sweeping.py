@@ -1,4 +1,4 @@
-"""Sweeping deletes what has expired, a slice at a time, passes over what lives, and leaves nothing for ever."""
+"""Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
@@ -113,7 +113,7 @@ async def test_a_living_row_is_passed_over_wherever_it_stands(
 
     await sweep(store, 5_000)
 
-    assert await counts(database) == {**dict.fromkeys(TABLES, 0), "sessions": 5, "calls": 2, "call_statuses": 1}
+    assert list((await counts(database)).values()) == [5, 2, 1, 0]
     assert (await store.call(living[0], kept, 5_000)).payload == PAYLOAD
     assert [call.call_id for call in (await store.pending_calls(living[0], 5_000)).calls] == [kept]
     for session_id in living:
