@@ -132,6 +132,20 @@ async def test_the_calls_and_statuses_of_a_session_end_with_it(bridge: BridgeCli
         (await bridge.answer(call_id)).problem(404)
 
 
+async def test_statuses_of_long_ago_that_are_read_all_the_time_end_with_their_session(
+    bridge: BridgeClient, session_id: str
+) -> None:
+    calls = []
+    for _ in range(40):
+        calls.append(await bridge.request_call(session_id))
+        await bridge.answer(calls[-1])
+    assert {(await bridge.status(call_id)).status for call_id in calls} == {200}
+
+    await bridge.end(session_id)
+
+    assert {(await bridge.status(call_id)).status for call_id in calls} == {404}
+
+
 @every_move
 async def test_a_session_that_never_was_reads_as_one_that_was_ended(bridge: BridgeClient, move: Move) -> None:
     ended = await bridge.open_session()
