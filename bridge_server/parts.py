@@ -31,7 +31,7 @@ from bridge_server.push.senders import TopicSender
 from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push_channels import PushChannels
 from bridge_server.relay.models import Caps, Lifetimes
-from bridge_server.relay.polling import Polling
+from bridge_server.relay.polling import OWNER_KINDS, Polling
 from bridge_server.relay.service import Relay
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.settings import Settings
@@ -63,7 +63,7 @@ class Parts:
         self.clock = clock
         self.signals = Signals()
         self.stopping = Stopping()
-        self.cache = ReadCache(settings.cache_bytes)
+        self.cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
         self.signals.listen(self.cache.forget)
         self.database = SqliteDatabase(settings.database_file, self.signals)
         self.buckets = SqlBucketStore(self.database)

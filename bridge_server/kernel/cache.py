@@ -1,7 +1,7 @@
 """A bounded memory of what was read. The store stays the truth: a touched key is forgotten at once."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from bridge_server.kernel.signals import Key
@@ -25,15 +25,19 @@ class Cached:
 
 
 class ReadCache:
-    """Keeps the values read most recently, up to `capacity_bytes` in all."""
+    """Keeps the values read most recently, up to `capacity_bytes` in all.
 
-    def __init__(self, capacity_bytes: int) -> None:
+    Values may have owners, which are keys of the kinds `owner_kinds`.
+    """
+
+    def __init__(self, capacity_bytes: int, owner_kinds: Collection[str] = ()) -> None:
         self._capacity_bytes = capacity_bytes
+        self._owner_kinds = frozenset(owner_kinds)
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
         self._loads: dict[Key, object] = {}
         self._owned: dict[Key, set[Key]] = {}
-        self._touches: dict[str, int] = {}  # by kind of key
+        self._touched_owners = 0
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """What is remembered and still holds."""
@@ -46,14 +50,14 @@ class ReadCache:
     async def load(self, key: Key, read: Callable[[], Awaitable[Cached]]) -> Cached:
         """Read, and remember the result unless the key was touched meanwhile: then it may be the past.
 
-        Who owns it is known only afterwards: a touch of any key of the owner's kind counts as the owner's.
+        Who owns it is known only afterwards: a touch of any owner counts as the touch of this one.
         """
         ticket = self._loads.setdefault(key, object())  # one for all that read before the next touch
-        touches = self._touches.copy()
+        touched_owners = self._touched_owners
         try:
             entry = await read()
-            kind = entry.owner[0] if entry.owner is not None else ""
-            if self._loads.get(key) is ticket and self._touches.get(kind) == touches.get(kind):
+            is_past = entry.owner is not None and self._touched_owners != touched_owners
+            if self._loads.get(key) is ticket and not is_past:
                 self._remember(key, entry)
             return entry
         finally:
@@ -62,14 +66,17 @@ class ReadCache:
 
     def forget(self, key: Key) -> None:
         """Drop what is remembered of the key, and distrust what is being read of it."""
-        self._touches[key[0]] = self._touches.get(key[0], 0) + 1
         self._loads.pop(key, None)
-        self._drop(key)
-        for owned in self._owned.pop(key, ()):
-            self._drop(owned)
+        if key in self._entries:
+            self._drop(key)
+        if key[0] in self._owner_kinds:
+            self._touched_owners += 1
+            for owned in self._owned.pop(key, ()):
+                self._drop(owned)
 
     def _remember(self, key: Key, entry: Cached) -> None:
-        self._drop(key)
+        if key in self._entries:
+            self._drop(key)
         self._entries[key] = entry
         self._size_bytes += entry.size_bytes
         if entry.owner is not None:
@@ -78,9 +85,7 @@ class ReadCache:
             self._drop(next(iter(self._entries)))
 
     def _drop(self, key: Key) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is None:
-            return
+        entry = self._entries.pop(key)
         self._size_bytes -= entry.size_bytes
         siblings = self._owned.get(entry.owner) if entry.owner is not None else None
         if siblings is not None and entry.owner is not None:

@@ -15,6 +15,9 @@ from bridge_server.relay import wire
 from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, Slot, StatusSlot
 from bridge_server.relay.store import RelayStore
 
+OWNER_KINDS = ("statuses",)
+"""The kinds of key that own what is remembered: all statuses of a session are known by its id."""
+
 Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
 """Reads what a key names, as of a time in milliseconds."""
 
@@ -88,7 +91,7 @@ def _slot(slot: Slot) -> Cached:
 def _status(slot: StatusSlot) -> Cached:
     """As of any slot, but it goes when the session ends, which names only what is pending."""
     body = None if slot.payload is None else wire.write_payload(slot.payload)
-    return Cached(body, slot.expires_at_ms, owner=("statuses", slot.session_id))
+    return Cached(body, slot.expires_at_ms, owner=(OWNER_KINDS[0], slot.session_id))
 
 
 def _pending(pending: PendingCalls) -> Cached:

@@ -11,7 +11,7 @@ from bridge_server.kernel.sweeper import Sweep
 from bridge_server.relay.models import SweptSlice
 from bridge_server.relay.store import RelayStore
 
-_SLICE = 25
+_SLICE = 50
 _SPAN = 1_000
 _PATIENCE = 100_000
 

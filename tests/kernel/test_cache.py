@@ -143,7 +143,7 @@ def owned_reading(owner: Key = OWNER, value: bytes = b"body") -> Callable[[], Aw
 
 
 async def test_what_an_owner_has_is_forgotten_with_the_owner_and_nothing_else_is() -> None:
-    cache = ReadCache(10_000)
+    cache = ReadCache(10_000, ["statuses"])
     await cache.load(OWNED, owned_reading())
     await cache.load(("status", "2"), owned_reading())
     await cache.load(("status", "3"), owned_reading(("statuses", "b")))
@@ -158,7 +158,7 @@ async def test_what_an_owner_has_is_forgotten_with_the_owner_and_nothing_else_is
 
 @pytest.mark.parametrize(("touched", "remembered"), [(OWNER, False), (("calls", "a"), True)])
 async def test_what_was_read_while_its_owner_went_is_not_remembered(touched: Key, remembered: bool) -> None:
-    cache = ReadCache(10_000)
+    cache = ReadCache(10_000, ["statuses"])
     gate = asyncio.Event()
 
     async def slow_read() -> Cached:
@@ -175,7 +175,7 @@ async def test_what_was_read_while_its_owner_went_is_not_remembered(touched: Key
 
 
 async def test_what_was_forgotten_or_made_room_is_no_longer_its_owners() -> None:
-    cache = ReadCache(2 * Cached(b"body", FAR, OWNER).size_bytes)
+    cache = ReadCache(2 * Cached(b"body", FAR, OWNER).size_bytes, ["statuses"])
     for name in "123":
         await cache.load(("status", name), owned_reading())
     cache.forget(("status", "2"))
