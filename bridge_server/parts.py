@@ -35,8 +35,9 @@ from bridge_server.push.senders import TopicSender
 from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push_channels import PushChannels
 from bridge_server.relay.models import Caps, Lifetimes
-from bridge_server.relay.polling import Polling
+from bridge_server.relay.polling import OWNER_KINDS, Polling
 from bridge_server.relay.service import Relay
+from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.settings import Settings
 from bridge_server.storage.bucket_store import SqlBucketStore, saving
 from bridge_server.storage.device_state_store import SqlDeviceStateStore
@@ -71,7 +72,7 @@ class Parts:
         self.clock = clock
         self.signals = Signals()
         self.stopping = Stopping()
-        self.cache = ReadCache(settings.cache_bytes)
+        self.cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
         self.signals.listen(self.cache.forget)
         self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
         self.buckets = SqlBucketStore(self.database)
@@ -152,7 +153,7 @@ class Parts:
 
     def _sweeps(self) -> tuple[Sweep, ...]:
         return (
-            self.relay.sweep,
+            *relay_sweeps(SqlRelayStore(self.database)),
             self.pubsub.sweep,
             self.buckets.sweep,
             self.projects.sweep,

@@ -100,7 +100,7 @@ async def test_everything_that_was_answered_survives_a_kill(tmp_path: Path, seed
     assert exit_code == 0
     assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
     assert ask(data_dir, "PRAGMA foreign_key_check") == []
-    orphans = ask(data_dir, "SELECT count(*) FROM pending_calls WHERE call NOT IN (SELECT id FROM calls)")
+    orphans = ask(data_dir, "SELECT count(*) FROM calls WHERE session NOT IN (SELECT id FROM sessions)")
     assert orphans == [(0,)]
 
 

@@ -6,7 +6,7 @@ once, however many clients it is on its way to.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
 from bridge_server.kernel.signals import Key
@@ -20,10 +20,13 @@ class Cached:
 
     value: bytes | None
     expires_at_ms: int
+    owner: Key | None = None
+    """Holds only until this key is touched, too."""
 
     @property
     def size_bytes(self) -> int:
-        return _ENTRY_OVERHEAD_BYTES + len(self.value or b"")
+        overhead = _ENTRY_OVERHEAD_BYTES if self.owner is None else 2 * _ENTRY_OVERHEAD_BYTES
+        return overhead + len(self.value or b"")
 
 
 class _Load:
@@ -50,13 +53,18 @@ class _Load:
 
 
 class ReadCache:
-    """Keeps the values read most recently, up to `capacity_bytes` in all."""
+    """Keeps the values read most recently, up to `capacity_bytes` in all.
 
-    def __init__(self, capacity_bytes: int) -> None:
+    Values may have owners, which are keys of the kinds `owner_kinds`.
+    """
+
+    def __init__(self, capacity_bytes: int, owner_kinds: Collection[str] = ()) -> None:
         self._capacity_bytes = capacity_bytes
+        self._owner_kinds = frozenset(owner_kinds)
         self._size_bytes = 0
         self._entries: OrderedDict[Key, Cached] = OrderedDict()
         self._loads: dict[Key, _Load] = {}
+        self._owned: dict[Key, set[Key]] = {}
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """What is remembered and still holds."""
@@ -71,8 +79,9 @@ class ReadCache:
     ) -> Cached:
         """Read, and remember the result unless the key was touched meanwhile: then it may be the past.
 
-        A read of the key that is under way already, and began after the last touch, is waited for instead.
-        Without `keeps_empty` a result that has no value is not remembered.
+        A read of the key that is under way already, and began after the last touch, is waited for
+        instead. Who owns a value is known only afterwards: the touch of any owner counts as a touch of every
+        key that is being read. Without `keeps_empty` a result that has no value is not remembered.
         """
         while (under_way := self._loads.get(key)) is not None:
             shared = await under_way.outcome()
@@ -96,16 +105,28 @@ class ReadCache:
     def forget(self, key: Key) -> None:
         """Drop what is remembered of the key, and distrust what is being read of it."""
         self._loads.pop(key, None)
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._size_bytes -= entry.size_bytes
+        if key in self._entries:
+            self._drop(key)
+        if key[0] in self._owner_kinds:
+            self._loads.clear()
+            for owned in self._owned.pop(key, ()):
+                self._drop(owned)
 
     def _remember(self, key: Key, entry: Cached) -> None:
-        previous = self._entries.pop(key, None)
-        if previous is not None:
-            self._size_bytes -= previous.size_bytes
+        if key in self._entries:
+            self._drop(key)
         self._entries[key] = entry
         self._size_bytes += entry.size_bytes
+        if entry.owner is not None:
+            self._owned.setdefault(entry.owner, set()).add(key)
         while self._size_bytes > self._capacity_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._size_bytes -= oldest.size_bytes
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key: Key) -> None:
+        entry = self._entries.pop(key)
+        self._size_bytes -= entry.size_bytes
+        siblings = self._owned.get(entry.owner) if entry.owner is not None else None
+        if siblings is not None and entry.owner is not None:
+            siblings.discard(key)
+            if not siblings:
+                del self._owned[entry.owner]

@@ -11,6 +11,7 @@ from functools import lru_cache
 from bridge_server.ethereum.address import checksummed, is_valid_checksum
 
 _ETHEREUM = "eip155:"
+_ADDRESS_CHARACTERS = 42
 
 _ACCOUNT = re.compile(
     r"eip155:[0-9]{1,32}:(0x[0-9a-fA-F]{40})"
@@ -33,15 +34,22 @@ def account_key(text: str) -> str:
     Raises ValueError for a text that is no account id, and for a checksum (EIP-55) that is wrong. A request
     can name hundreds of accounts, and a checksum costs a hash: hence the memory.
     """
+    key = unproven_account_key(text)
+    if key.startswith(_ETHEREUM) and not is_valid_checksum(text[-_ADDRESS_CHARACTERS:]):
+        raise ValueError("has a wrong checksum in its address (EIP-55): it may be mistyped")
+    return key
+
+
+def unproven_account_key(text: str) -> str:
+    """The key of the account if its checksum is right, which the caller has yet to prove.
+
+    Raises ValueError for a text that is no account id.
+    """
     match = _ACCOUNT.fullmatch(text)
     if match is None:
         raise ValueError(_expectation(text))
     address = match[1]
-    if address is None:
-        return text
-    if not is_valid_checksum(address):
-        raise ValueError("has a wrong checksum in its address (EIP-55): it may be mistyped")
-    return _ETHEREUM + address.lower()
+    return text if address is None else _ETHEREUM + address.lower()
 
 
 def parse_account(text: str) -> Account:

@@ -37,8 +37,11 @@ class NotifyHandlers:
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
-        keys = wire.read_lookup(await json_object(request))
-        return json_answer(b"{%b}" % await self._publishing.lookup(request[_PUBLISHER].project, keys))
+        document = await json_object(request)
+        keys = wire.read_lookup(document)
+        found = await self._publishing.lookup(request[_PUBLISHER].project, keys)
+        wire.check_spellings(document, found.spelled_otherwise)
+        return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
         return StreamedAnswer(_array(self._publishing.listing(request[_PUBLISHER].project)))

@@ -67,6 +67,18 @@ class Sent:
     sent_at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Who is subscribed, as JSON members `"spelling":{"notification_types":[...]}`.
+
+    `spelled_otherwise` are the spellings that are not the stored one of a subscriber: only these may have a
+    wrong checksum.
+    """
+
+    members: bytes
+    spelled_otherwise: Sequence[str]
+
+
 Failures = Mapping[str, Failure]
 """Those that were not sent to, by account key."""
 

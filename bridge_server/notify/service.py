@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.device_notices import write_notice
-from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
+from bridge_server.notify.models import Devices, Failures, Lookup, NotifyRequest, Sent
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, Publisher
@@ -51,8 +51,8 @@ class Publishing:
         """
         return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
-    async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
-        """The subscribers among the accounts, as the members of a JSON object."""
+    async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
+        """The subscribers among the accounts, whose checksums need not have been checked."""
         return await self._store.lookup(project, keys)
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.models import Devices, Failures, NotifyRequest, Sent
+from bridge_server.notify.models import Devices, Failures, Lookup, NotifyRequest, Sent
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, Publisher
 
@@ -40,8 +40,8 @@ class NotifyStore(Protocol):
         """
         ...
 
-    async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
-        """The subscribers among the accounts, as JSON members `"spelling":{"notification_types":[...]}`."""
+    async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
+        """The subscribers among the accounts, whose keys are given by their spelling."""
         ...
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:

@@ -1,14 +1,14 @@
 """The contract's spelling (sections 2 and 4, A): JSON to models and back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Annotated, Any
 
 import orjson
 from pydantic import AfterValidator, Field
 
-from bridge_server.kernel.caip10 import account_key
-from bridge_server.kernel.errors import Fault
+from bridge_server.kernel.caip10 import account_key, unproven_account_key
+from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.notify.models import Failure, Failures, Notification, NotifyRequest, Obstacle
@@ -61,10 +61,24 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 
 
 def read_lookup(document: JsonObject) -> dict[str, str]:
-    """The accounts to look up: the key of each by its spelling."""
-    keys, faults = _account_keys(document.values.get("accounts"), LOOKUP_MAX_ACCOUNTS)
-    check(LookupShape, document.values, faults)
+    """The accounts to look up: the key of each by its spelling. Checksums are yet to be checked."""
+    accounts = document.values.get("accounts")
+    keys, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
+    try:
+        check(LookupShape, document.values, faults)
+    except InvalidInputError:  # then every fault is named at once
+        _, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
+        check(LookupShape, document.values, faults)
     return keys
+
+
+def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
+    """Check the checksums of these accounts of a look-up. Raises InvalidInputError."""
+    accounts = document.values["accounts"]
+    _, wrong = _account_keys(list(spellings), len(accounts))
+    if wrong:
+        _, faults = _account_keys(accounts, len(accounts))
+        check(LookupShape, document.values, faults)
 
 
 def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
@@ -95,7 +109,9 @@ def _failed(account: str, failure: Failure) -> dict[str, str | int]:
     return told
 
 
-def _account_keys(accounts: Any, most: int) -> tuple[dict[str, str], list[Fault]]:
+def _account_keys(
+    accounts: Any, most: int, key_of: Callable[[str], str] = account_key
+) -> tuple[dict[str, str], list[Fault]]:
     """The key of each account by its spelling, and what is wrong with accounts that have none.
 
     What is not a list of strings of the right length is left to the shape.
@@ -106,7 +122,7 @@ def _account_keys(accounts: Any, most: int) -> tuple[dict[str, str], list[Fault]
     faults = []
     for place, account in enumerate(accounts):
         try:
-            keys[account] = account_key(account)
+            keys[account] = key_of(account)
         except ValueError as error:
             faults.append(Fault(f"#/accounts/{place}", str(error)))
         except TypeError:  # the shape says that it is no string

@@ -72,6 +72,8 @@ class StoredCall:
     payload: Payload
     expires_at_ms: int
     session_expires_at_ms: int
+    """When the session expires from now on, if it is worth a write: if it expires before the next."""
+    prolonged_if_before_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,13 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusSlot(Slot):
+    """The status of a call, and the session that it ends with."""
+
+    session_id: SessionId
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """What the dapp asked, as the wallet reads it."""
 
@@ -105,6 +114,14 @@ class PendingCalls:
 
     calls: tuple[Call, ...]
     session_expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SweptSlice:
+    """A slice of a table: how many rows it lost, and the last number looked at; None: there are no more."""
+
+    deleted: int
+    last: int | None
 
 
 class Found(NamedTuple):

@@ -13,11 +13,14 @@ from bridge_server.kernel.cache import Cached, ReadCache
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.relay import wire
-from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, Slot
+from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, Slot, StatusSlot
 from bridge_server.relay.store import RelayStore
 
 _LOOKING_AT_ONCE = 128
 """Two batches of the readers: more would only stand in line there."""
+
+OWNER_KINDS = ("statuses",)
+"""The kinds of key that own what is remembered: all statuses of a session are known by its id."""
 
 Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
 """Reads what a key names, as of a time in milliseconds."""
@@ -84,7 +87,7 @@ class Polling:
         return _pending(await self._store.pending_calls(SessionId(key[1]), now_ms))
 
     async def _read_status(self, key: Key, now_ms: int) -> Cached:
-        return _slot(await self._store.status(CallId(key[1]), now_ms))
+        return _status(await self._store.status(CallId(key[1]), now_ms))
 
 
 async def _at_once(entry: Cached) -> Found | None:
@@ -98,6 +101,12 @@ def _found(entry: Cached) -> Found | None:
 def _slot(slot: Slot) -> Cached:
     body = None if slot.payload is None else wire.write_payload(slot.payload)
     return Cached(body, slot.expires_at_ms)
+
+
+def _status(slot: StatusSlot) -> Cached:
+    """As of any slot, but it goes when the session ends, which names only what is pending."""
+    body = None if slot.payload is None else wire.write_payload(slot.payload)
+    return Cached(body, slot.expires_at_ms, owner=(OWNER_KINDS[0], slot.session_id))
 
 
 def _pending(pending: PendingCalls) -> Cached:

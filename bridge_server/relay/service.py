@@ -23,7 +23,8 @@ from bridge_server.relay.models import (
 )
 from bridge_server.relay.store import RelayStore
 
-_SWEEP_SLICE = 25
+_MINUTE_MS = 60_000
+_SHARE_OF_SHORT_LIVES = 60
 
 
 class Relay:
@@ -37,11 +38,13 @@ class Relay:
         self._ids = ids
         self._lifetimes = lifetimes
         self._caps = caps
+        self._kept_ms = _kept_ms(lifetimes)
 
     async def open_session(self) -> OpenedSession:
-        """Open an empty session under a random UUID."""
-        session_id = SessionId(self._ids.random_uuid())
-        expires_at_ms = self._clock.now_ms() + self._lifetimes.session_ms
+        """Open an empty session. Sessions of one moment have neighbouring ids, so that inserts stay local."""
+        now_ms = self._clock.now_ms()
+        session_id = SessionId(self._ids.ordered_uuid(now_ms))
+        expires_at_ms = now_ms + self._lifetimes.session_ms
         await self._store.create_session(session_id, expires_at_ms)
         return OpenedSession(session_id, expires_at_ms)
 
@@ -53,7 +56,7 @@ class Relay:
         return expires_at_ms
 
     async def end_session(self, session_id: SessionId) -> None:
-        """Delete the session and its calls."""
+        """End the session and its calls."""
         await self._store.delete_session(session_id, self._clock.now_ms())
 
     async def request_call(
@@ -61,6 +64,7 @@ class Relay:
     ) -> CallId:
         """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
 
+        The session lives on from now, to the minute: most calls of a burst need not write its row.
         Before webhooks are queued, `afford` is called in another thread with the bytes that this takes; what
         it raises is raised, and nothing is stored.
         """
@@ -72,6 +76,7 @@ class Relay:
             request.payload,
             expires_at_ms=now_ms + self._lifetimes.call_ms,
             session_expires_at_ms=now_ms + self._lifetimes.session_ms,
+            prolonged_if_before_ms=now_ms + self._kept_ms,
         )
 
         def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
@@ -105,10 +110,6 @@ class Relay:
         if session_id is not None:
             await self._store.forget_webhook(session_id, notice.url)
 
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what has expired; returns how many rows."""
-        return await self._store.sweep(now_ms, _SWEEP_SLICE, self._lifetimes.status_ms)
-
     def _messages(self, call: StoredCall, dapp_name: str, audience: Audience) -> list[OutgoingMessage]:
         messages = [
             OutgoingMessage(self._ids.random_uuid(), webhook, wire.write_topic_notice(call.session_id))
@@ -118,3 +119,13 @@ class Relay:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
             messages.append(OutgoingMessage(self._ids.random_uuid(), audience.push.webhook, notice))
         return messages
+
+
+def _kept_ms(lifetimes: Lifetimes) -> int:
+    """How long a session must live on at a call for the call not to prolong it.
+
+    A prolongation is worth a write from a minute on, or from a sixtieth of a session that lives less than an
+    hour; and wherever the call and its status would otherwise outlive the session.
+    """
+    least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
+    return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)

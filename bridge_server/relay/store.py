@@ -13,7 +13,9 @@ from bridge_server.relay.models import (
     SessionId,
     SessionUpdate,
     Slot,
+    StatusSlot,
     StoredCall,
+    SweptSlice,
     Topic,
 )
 
@@ -32,7 +34,7 @@ class RelayStore(Protocol):
         ...
 
     async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
-        """Delete the session with all that belongs to it. Raises SessionNotFoundError."""
+        """End the session: nothing of it is known any more. Raises SessionNotFoundError."""
         ...
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
@@ -46,7 +48,7 @@ class RelayStore(Protocol):
         pending_limit: int,
         messages_to: Callable[[Audience], Sequence[OutgoingMessage]],
     ) -> None:
-        """Store a call, prolong its session, and queue the messages to its audience, all or nothing.
+        """Store a call, prolong its session if need be, queue the messages to its audience: all or nothing.
 
         Raises SessionNotFoundError, TooManyPendingCallsError.
         """
@@ -61,10 +63,10 @@ class RelayStore(Protocol):
         ...
 
     async def set_status(self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int) -> None:
-        """Store or replace the call's status. Raises CallNotFoundError."""
+        """Store the call's status, or replace one that can still be read. Raises CallNotFoundError."""
         ...
 
-    async def status(self, call_id: CallId, now_ms: int) -> Slot:
+    async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""
         ...
 
@@ -78,6 +80,14 @@ class RelayStore(Protocol):
         """Remove a webhook from the session, and from the topic of the same id."""
         ...
 
-    async def sweep(self, now_ms: int, limit: int, status_lifetime_ms: int) -> int:
-        """Delete at most `limit` of each kind of thing that has expired; returns how many."""
+    async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        """Look at the calls of the next `span` numbers; delete at most `limit` that have expired."""
+        ...
+
+    async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        """Look at the sessions of the next `span` numbers; delete at most `limit` that have expired."""
+        ...
+
+    async def sweep_webhooks(self, now_ms: int, limit: int) -> int:
+        """Delete at most `limit` webhooks that have expired; returns how many."""
         ...

@@ -103,12 +103,14 @@ UPDATE projects SET marked_at_ms = ?, read_through =
 WHERE id = ?
 """
 
-# CROSS JOIN keeps the order: who is asked for comes first, or every subscription would be walked through.
+# The subscribers among the accounts that were asked for, as they are sent; and the spellings that are not the
+# stored ones. LEFT JOIN keeps the order: what was asked for comes first, or SQLite may walk everything.
 LOOKUP = """
-SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB)
+SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB),
+       json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)
 FROM json_each(?) AS asked
-CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
-CROSS JOIN type_sets ON type_sets.id = subscriptions.type_set
+LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
+LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
 """
 # A page as it is sent, and the last account on it: NULL on the last page. Finding where a page ends before
 # it is read is twice as fast as a subquery with a LIMIT. Account ids hold nothing that JSON would escape,

@@ -15,6 +15,7 @@ from bridge_server.notify.models import (
     DeviceOfRecipient,
     Failure,
     Failures,
+    Lookup,
     Notification,
     NotifyRequest,
     Obstacle,
@@ -81,10 +82,10 @@ class SqlNotifyStore:
 
         return await self._database.transaction(work)
 
-    async def lookup(self, project: Project, keys: Mapping[str, str]) -> bytes:
+    async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
         asked = orjson.dumps(keys).decode()
-        ((members,),) = await self._database.read(sql.LOOKUP, (asked, project.number))
-        return cast(bytes, members or b"")
+        ((members, others),) = await self._database.read(sql.LOOKUP, (asked, project.number))
+        return Lookup(cast(bytes, members or b""), orjson.loads(cast(str, others)))
 
     async def listing_page(self, project: Project, after: str, limit: int) -> tuple[bytes, str | None]:
         begin = (project.number, after)

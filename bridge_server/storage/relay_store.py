@@ -24,12 +24,17 @@ from bridge_server.relay.models import (
     SessionId,
     SessionUpdate,
     Slot,
+    StatusSlot,
     StoredCall,
+    SweptSlice,
     Topic,
 )
 from bridge_server.storage import relay_sql as sql
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
 from bridge_server.storage.outbox_store import enqueue
+
+_MANY_ANSWERED = 32
+"""With so many answered calls that are listed, a session's list is gone through at its next call."""
 
 
 def subscribe_webhook(
@@ -72,16 +77,14 @@ class SqlRelayStore:
 
     async def delete_session(self, session_id: SessionId, now_ms: int) -> None:
         def work() -> Transaction[None]:
-            rows = yield Statement(sql.LIVE_SESSION, (session_id, now_ms))
+            rows = yield Statement(sql.END_SESSION, (session_id, now_ms))
             if not rows:
                 raise SessionNotFoundError
-            session = rows[0][0]
-            yield Statement(sql.END_SESSION, (session,))
-            yield Statement(sql.DELETE_PENDING_OF_SESSION, (session,))
             yield Statement(sql.DELETE_TOPIC, (session_id,))
-            yield Announcement(("session", session_id))
-            yield Announcement(("calls", session_id))
-            for (call_id,) in (yield Statement(sql.CALL_IDS_OF_SESSION, (session,))):
+            for kind in ("session", "calls", "statuses"):
+                yield Announcement((kind, session_id))
+            # Who waits for a status waits for one of a pending call, and these are listed.
+            for (call_id,) in (yield Statement(sql.LISTED_CALL_IDS, rows[0])):
                 yield Announcement(("status", cast(str, call_id)))
 
         await self._database.transaction(work)
@@ -103,21 +106,20 @@ class SqlRelayStore:
             rows = yield Statement(sql.SESSION_FOR_CALL, (now_ms, now_ms, call.session_id, now_ms))
             if not rows:
                 raise SessionNotFoundError
-            session, pending, has_webhooks, *push = rows[0]
-            if cast(int, pending) >= pending_limit:
-                ((first_expiry_ms,),) = yield Statement(sql.FIRST_PENDING_EXPIRY, (session, now_ms))
-                retry_after = whole_seconds((cast(int, first_expiry_ms) - now_ms) * 1000)
-                raise TooManyPendingCallsError(pending_limit, retry_after)
-            yield Statement(sql.INSERT_CALL, (call.call_id, session, call.payload, call.expires_at_ms))
-            yield Statement(sql.INSERT_PENDING, (call.call_id,))
-            yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
+            session, lives_until_ms, listed, has_webhooks, *push = rows[0]
+            if cast(int, listed) >= min(pending_limit, _MANY_ANSWERED):
+                yield from _check_pending(cast(int, session), cast(int, listed), pending_limit, now_ms)
+            yield Statement(sql.INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
             yield Announcement(("calls", call.session_id))
-            yield Announcement(("session", call.session_id))  # it lives longer now
+            if cast(int, lives_until_ms) < call.prolonged_if_before_ms:
+                yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
+                yield Announcement(("session", call.session_id))
             webhooks: list[Row] = []
             if has_webhooks:
                 webhooks = yield Statement(sql.WEBHOOKS_OF_TOPIC, (call.session_id, now_ms))
-            for message in messages_to(_audience(push, webhooks)):
-                yield from enqueue(message, now_ms)
+            if webhooks or push[0] is not None:
+                for message in messages_to(_audience(push, webhooks)):
+                    yield from enqueue(message, now_ms)
 
         await self._database.transaction(work, adds=True)
 
@@ -138,22 +140,21 @@ class SqlRelayStore:
 
     async def set_status(self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int) -> None:
         def work() -> Transaction[None]:
-            rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms))
+            rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
             if not rows:
                 raise CallNotFoundError
-            call, session, session_id = rows[0]
-            yield Statement(sql.UPSERT_STATUS, (call, payload, expires_at_ms))
-            yield Statement(sql.DELETE_PENDING, (session, call))
+            call, session_id = rows[0]
+            yield Statement(sql.UPSERT_STATUS, (call, expires_at_ms, payload))
             yield Announcement(("status", call_id))
             yield Announcement(("calls", cast(str, session_id)))
 
         await self._database.transaction(work, adds=True)
 
-    async def status(self, call_id: CallId, now_ms: int) -> Slot:
+    async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         rows = await self._database.read(sql.STATUS, (now_ms, now_ms, call_id, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
-        return _slot(rows[0])
+        return _status(rows[0])
 
     async def subscribe(
         self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
@@ -169,18 +170,52 @@ class SqlRelayStore:
 
         await self._database.transaction(work)
 
-    async def sweep(self, now_ms: int, limit: int, status_lifetime_ms: int) -> int:
+    async def sweep_calls(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        expired = await self._database.read(sql.EXPIRED_CALLS, (after, after + span, now_ms, limit))
+        deleted = await self._delete_each(expired, sql.SWEEP_CALL, (now_ms, now_ms))
+        return SweptSlice(deleted, await self._last(sql.NEXT_CALL, expired, after + span, limit))
+
+    async def sweep_sessions(self, now_ms: int, after: int, span: int, limit: int) -> SweptSlice:
+        expired = await self._database.read(sql.EXPIRED_SESSIONS, (after, after + span, now_ms, limit))
+        deleted = await self._delete_each(expired, sql.SWEEP_SESSION, (now_ms,))
+        return SweptSlice(deleted, await self._last(sql.NEXT_SESSION, expired, after + span, limit))
+
+    async def _delete_each(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> int:
         def work() -> Transaction[int]:
-            # A status may be posted until its call expires, and then lives its own time.
-            calls_until_ms = now_ms - status_lifetime_ms
-            yield Statement(sql.SWEEP_PENDING, (calls_until_ms, limit))
-            ((calls,),) = yield Statement(sql.SWEEP_CALLS, (calls_until_ms, limit))
-            ((orphans,),) = yield Statement(sql.SWEEP_CALLS_OF_ENDED, (now_ms, limit))
-            ((sessions,),) = yield Statement(sql.SWEEP_SESSIONS, (now_ms, limit))
-            ((webhooks,),) = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
-            return sum(cast(int, number) for number in (calls, orphans, sessions, webhooks))
+            deleted = 0
+            for (number,) in numbers:
+                ((more,),) = yield Statement(statement, (number, *times))
+                deleted += cast(int, more)
+            return deleted
+
+        return await self._database.transaction(work) if numbers else 0
+
+    async def _last(self, next_statement: str, found: list[Row], end: int, limit: int) -> int | None:
+        """The last number looked at, and those after it that name no row; None if none follows."""
+        if len(found) == limit:
+            return cast(int, found[-1][0])
+        ((following,),) = await self._database.read(next_statement, (end,))
+        return None if following is None else cast(int, following) - 1
+
+    async def sweep_webhooks(self, now_ms: int, limit: int) -> int:
+        def work() -> Transaction[int]:
+            ((deleted,),) = yield Statement(sql.SWEEP_WEBHOOKS, (now_ms, limit))
+            return cast(int, deleted)
 
         return await self._database.transaction(work)
+
+
+def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
+    """Count what is pending of what is listed, and list less if much of it is answered.
+
+    Raises TooManyPendingCallsError.
+    """
+    ((pending, first_expiry_ms),) = yield Statement(sql.PENDING, (session, now_ms))
+    if cast(int, pending) >= limit:
+        retry_after = whole_seconds((cast(int, first_expiry_ms) - now_ms) * 1000)
+        raise TooManyPendingCallsError(limit, retry_after)
+    if listed - cast(int, pending) >= _MANY_ANSWERED:
+        yield Statement(sql.UNLIST_ANSWERED, (session,))
 
 
 def _update_statement(
@@ -197,6 +232,13 @@ def _update_statement(
 def _slot(row: Row) -> Slot:
     payload, expires_at_ms = row
     return Slot(None if payload is None else Payload(cast(bytes, payload)), cast(int, expires_at_ms))
+
+
+def _status(row: Row) -> StatusSlot:
+    payload, expires_at_ms, session_id, session_expires_at_ms = row
+    expires_first_ms = min(cast(int, expires_at_ms), cast(int, session_expires_at_ms))
+    body = None if payload is None else Payload(cast(bytes, payload))
+    return StatusSlot(body, expires_first_ms, SessionId(cast(str, session_id)))
 
 
 def _call(row: Row) -> Call:

@@ -15,14 +15,14 @@ from growth import measure_growth
 from listing import measure_listing
 from load import choose_generator
 from lookup_cost import measure_lookup
-from machine import header
+from machine import header, machine
 from notify_cost import NOTIFY_CASES, measure_notify
 from other_projects import OTHER_PROJECTS
 from plan import Plan
 from processes import MeasurementError
 from push_cost import CHANNELS, measure_pushes
 from push_wake_ups import measure_sealing, measure_wake_ups_beside_pushes
-from report import Result, table
+from report import Result, markdown, merged, table
 from request_cost import measure_scenario
 from scenarios import SCENARIOS
 from signing_batches import measure_batches
@@ -77,6 +77,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer, shorter, smaller: a first impression")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--rounds", type=int, help="alternations (default 5, quick 3)")
+    parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--directory", type=Path, help="where the databases are made (default: temporary)")
     parser.add_argument("--built-in-client", action="store_true", help="do without wrk")
@@ -93,6 +95,7 @@ def make_plan(options: argparse.Namespace, directory: Path) -> Plan:
         seconds=1 if quick else 2,
         large_sessions=10_000 if quick else 100_000,
         expired_sessions=5_000 if quick else 20_000,
+        living_sessions=100_000 if quick else 1_000_000,
         crowds=(1, 1_000, 5_000, 10_000),
         probes=40 if quick else 100,
         other_projects=200 if quick else 2_000,
@@ -109,12 +112,12 @@ def measure_section(measures: Iterable[tuple[str, Measure]], plan: Plan) -> Iter
             yield Result(name, failure=str(error) or type(error).__name__)
 
 
-def run(plan: Plan, only: Sequence[str] | None) -> Iterator[tuple[str, list[Result]]]:
-    """Measure, and print every section's table as soon as there is one."""
+def run(plan: Plan, only: Sequence[str] | None, runs: int) -> Iterator[tuple[str, list[Result]]]:
+    """Measure so many times, and print every section's table as soon as there is one."""
     for title, measures in SECTIONS.items():
         chosen = [(name, measure) for name, measure in measures.items() if not only or name in only]
         if chosen:
-            results = list(measure_section(chosen, plan))
+            results = merged([result for _ in range(runs) for result in measure_section(chosen, plan)])
             print(f"\n{title}\n{table(results)}", flush=True)
             yield title, results
 
@@ -130,12 +133,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bridge-bench-", dir=options.directory) as directory:
         plan = make_plan(options, Path(directory))
         print(header(plan.directory, plan.generator.name), flush=True)
-        sections = list(run(plan, options.only))
+        measured_on = machine(plan.directory, plan.generator.name)
+        sections = list(run(plan, options.only, max(1, options.runs)))
     rows = [(title, result) for title, results in sections for result in results]
     if options.json:
         options.json.write_text(
             json.dumps([result.as_json(title) for title, result in rows], indent=1) + "\n"
         )
+    if options.markdown:
+        tables = [markdown(title, results) for title, results in sections]
+        options.markdown.write_text("\n\n".join([measured_on, *tables]) + "\n")
     missed = [result.name for _, result in rows if result.verdict in ("missed", "failed")]
     print(f"\nNot reached: {', '.join(missed)}" if missed else "\nEvery target was reached.")
     if any(result.failure for _, result in rows):

@@ -23,6 +23,11 @@ divided by the statement's. Every answer is checked for its status: a wrong one 
 
 def header(directory: Path, generator: str) -> str:
     """The machine, the versions, and how it is measured."""
+    return f"{machine(directory, generator)}\n\n{_METHOD}"
+
+
+def machine(directory: Path, generator: str) -> str:
+    """The machine and the versions, and what else the machine did."""
     libraries = ", ".join(f"{name} {version(name)}" for name in ("aiohttp", "aiosqlite", "orjson"))
     return "\n".join(
         [
@@ -32,8 +37,6 @@ def header(directory: Path, generator: str) -> str:
             f"{_file_system(directory)} at {directory}: an fsync after 4 KiB takes "
             f"{_fsync_seconds(directory) * 1e6:.0f} us (median of 200)",
             f"load by {generator}; {describe()}; load average before it {os.getloadavg()[0]:.2f}",
-            "",
-            _METHOD,
         ]
     )
 

@@ -19,6 +19,7 @@ class Plan:
     seconds: int
     large_sessions: int
     expired_sessions: int
+    living_sessions: int
     crowds: tuple[int, ...]
     probes: int
     other_projects: int

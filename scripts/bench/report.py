@@ -8,6 +8,9 @@ from typing import Any
 
 Figures = dict[str, float | None]
 
+_OF_A_RATIO = ("ceiling_us", "server_us", "ratio")
+"""What is printed of a row that compares the server with the ceiling."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -33,6 +36,9 @@ class Result:
     figures: Figures = field(default_factory=dict)
     target: Target | None = None
     failure: str | None = None
+    least: Figures = field(default_factory=dict)
+    greatest: Figures = field(default_factory=dict)
+    """Of several runs; empty after one."""
 
     @property
     def verdict(self) -> str:
@@ -47,6 +53,34 @@ class Result:
     def as_json(self, section: str) -> dict[str, Any]:
         """The row for a program to read."""
         return {"section": section, **asdict(self), "verdict": self.verdict}
+
+
+def merged(results: Sequence[Result]) -> list[Result]:
+    """One row for all of a name, which are those of several runs."""
+    names = dict.fromkeys(result.name for result in results)
+    return [_of_several_runs([result for result in results if result.name == name]) for name in names]
+
+
+def _of_several_runs(runs: Sequence[Result]) -> Result:
+    """The median, the least and the greatest of each figure."""
+    if len(runs) == 1:
+        return runs[0]
+    failures = [run.failure for run in runs if run.failure is not None]
+    last = runs[-1]
+    names = dict.fromkeys(name for run in runs for name in run.figures)
+    values = {name: _present(run.figures.get(name) for run in runs) for name in names}
+    return Result(
+        last.name,
+        {name: median(seen) if seen else None for name, seen in values.items()},
+        last.target,
+        failures[0] if failures else None,
+        least={name: min(seen) for name, seen in values.items() if seen},
+        greatest={name: max(seen) for name, seen in values.items() if seen},
+    )
+
+
+def _present(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
 
 
 def spread(values: Sequence[float]) -> Figures:
@@ -67,7 +101,7 @@ def table(results: Sequence[Result]) -> str:
     lines += [
         [
             result.name,
-            *(_number(result.figures.get(name)) for name in names),
+            *(_figure(result, name) for name in names),
             str(result.target or ""),
             result.verdict,
         ]
@@ -76,6 +110,27 @@ def table(results: Sequence[Result]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     failures = [f"{result.name}: {result.failure}" for result in results if result.failure is not None]
     return "\n".join([_aligned(line, widths) for line in lines] + failures)
+
+
+def markdown(title: str, results: Sequence[Result]) -> str:
+    """The rows for docs/speed.md: each figure as the least and the greatest of the runs."""
+    names = list(dict.fromkeys(name for result in results for name in result.figures))
+    names = [name for name in _OF_A_RATIO if name in names] or names
+    lines = [[title, *names], ["---"] * (len(names) + 1)]
+    lines += [[result.name, *(_range(result, name) for name in names)] for result in results]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _range(result: Result, name: str) -> str:
+    least, greatest = (
+        _number(seen.get(name, result.figures.get(name))) for seen in (result.least, result.greatest)
+    )
+    return least if least == greatest else f"{least} to {greatest}"
+
+
+def _figure(result: Result, name: str) -> str:
+    value = _number(result.figures.get(name))
+    return f"{value} ({_range(result, name)})" if name in result.least else value
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

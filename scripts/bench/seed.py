@@ -61,7 +61,10 @@ def database_file(folder: Path) -> Path:
 
 
 def fill(folder: Path, population: Population) -> Seeded:
-    """Create the database of a data directory. Calls were made in turns over the past half hour."""
+    """Create the database of a data directory.
+
+    Sessions were opened half an hour ago or earlier, calls were made in turns since.
+    """
     migrate(database_file(folder), packaged_migrations())
     connection = sqlite3.connect(database_file(folder), isolation_level=None)
     try:
@@ -76,6 +79,24 @@ def fill(folder: Path, population: Population) -> Seeded:
     return seeded
 
 
+def put_living_before(folder: Path, count: int) -> None:
+    """Give what is there higher numbers, and put so many sessions before it that still live."""
+    ids, now_ms = IdMaker(), time.time_ns() // 1_000_000
+    connection = sqlite3.connect(database_file(folder), isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("BEGIN")
+        for statement in ("UPDATE sessions SET id = id + ?", "UPDATE calls SET session = session + ?"):
+            connection.execute(statement, (count,))
+        living = [ids.ordered_uuid(now_ms - _HOUR_MS + index // 1_000) for index in range(count)]
+        _insert_sessions(connection, living, None, now_ms + 24 * _HOUR_MS)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+    sync(database_file(folder))
+
+
 def sync(file: Path) -> None:
     """Bring the file to the disk, or the server's first checkpoint would have to."""
     with file.open("rb+") as opened:
@@ -86,7 +107,10 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
     ids, payloads = IdMaker(), iter(_Payloads())
     now_ms = time.time_ns() // 1_000_000
     expires_at_ms = now_ms + (-2 if population.expired else 1) * _HOUR_MS
-    sessions = [ids.random_uuid() for _ in range(population.sessions + population.silent_sessions)]
+    count = population.sessions + population.silent_sessions
+    sessions = [
+        ids.ordered_uuid(now_ms - _HOUR_MS + _HOUR_MS // 2 * index // count) for index in range(count)
+    ]
     _insert_sessions(connection, sessions, payloads if population.session_payload else None, expires_at_ms)
     seeded, turns = Seeded(sessions), population.calls_per_session
     for turn in range(turns):
@@ -98,7 +122,6 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
             _insert_statuses(connection, first, len(calls), payloads, expires_at_ms)
             seeded.answered += calls
         else:
-            _insert_pending(connection, first, len(calls), expires_at_ms)
             seeded.pending += calls
     return seeded
 
@@ -126,16 +149,8 @@ def _insert_calls(
     """One call for each session, in the order of the sessions."""
     insert_many(
         connection,
-        "INSERT INTO calls (id, call_id, session, payload, expires_at_ms) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO calls (id, call_id, session, payload, expires_at_ms, listed) VALUES (?, ?, ?, ?, ?, 1)",
         ((first + index, call, index + 1, next(payloads), expires_at_ms) for index, call in enumerate(calls)),
-    )
-
-
-def _insert_pending(connection: sqlite3.Connection, first: int, count: int, expires_at_ms: int) -> None:
-    insert_many(
-        connection,
-        "INSERT INTO pending_calls (session, call, expires_at_ms) VALUES (?, ?, ?)",
-        ((index + 1, first + index, expires_at_ms) for index in range(count)),
     )
 
 

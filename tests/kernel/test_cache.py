@@ -190,6 +190,62 @@ async def test_what_is_larger_than_the_whole_capacity_is_returned_but_not_rememb
     assert cache.get(KEY, now_ms=0) is None
 
 
+OWNER: Key = ("statuses", "a")
+OWNED: Key = ("status", "1")
+
+
+def owned_reading(owner: Key = OWNER, value: bytes = b"body") -> Callable[[], Awaitable[Cached]]:
+    """A read that finds something of that owner's."""
+
+    async def read() -> Cached:
+        return Cached(value, FAR, owner)
+
+    return read
+
+
+async def test_what_an_owner_has_is_forgotten_with_the_owner_and_nothing_else_is() -> None:
+    cache = ReadCache(10_000, ["statuses"])
+    await cache.load(OWNED, owned_reading())
+    await cache.load(("status", "2"), owned_reading())
+    await cache.load(("status", "3"), owned_reading(("statuses", "b")))
+    await cache.load(KEY, reading(b"body"))
+
+    cache.forget(OWNER)
+
+    known = [key for key in (OWNED, ("status", "2"), ("status", "3"), KEY) if cache.get(key, now_ms=0)]
+    assert known == [("status", "3"), KEY]
+    assert list(cache._owned) == [("statuses", "b")]
+
+
+@pytest.mark.parametrize(("touched", "remembered"), [(OWNER, False), (("calls", "a"), True)])
+async def test_what_was_read_while_its_owner_went_is_not_remembered(touched: Key, remembered: bool) -> None:
+    cache = ReadCache(10_000, ["statuses"])
+    gate = asyncio.Event()
+
+    async def slow_read() -> Cached:
+        await gate.wait()
+        return Cached(b"old", FAR, OWNER)
+
+    load = asyncio.create_task(cache.load(OWNED, slow_read))
+    await asyncio.sleep(0)
+    cache.forget(touched)
+    gate.set()
+
+    assert (await load).value == b"old"
+    assert (cache.get(OWNED, now_ms=0) is not None) is remembered
+
+
+async def test_what_was_forgotten_or_made_room_is_no_longer_its_owners() -> None:
+    cache = ReadCache(2 * Cached(b"body", FAR, OWNER).size_bytes, ["statuses"])
+    for name in "123":
+        await cache.load(("status", name), owned_reading())
+    cache.forget(("status", "2"))
+
+    assert cache._owned == {OWNER: {("status", "3")}}
+    cache.forget(("status", "3"))
+    assert cache._owned == {}
+
+
 names = st.sampled_from("abcdef")
 
 

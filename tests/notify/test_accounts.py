@@ -9,6 +9,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bridge_server.kernel import caip10
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, account, look, opened_app
 from tests.support.server import running_server
@@ -122,6 +123,40 @@ async def test_what_is_no_account_is_named(app: App, wrong: str) -> None:
 
     for answer in (await app.post(fields), await app.lookup([ONE[0], wrong])):
         assert pointers(answer.problem(400)) == ["#/accounts/1"]
+
+
+@pytest.mark.parametrize("chain", ["1", "137"])
+async def test_a_look_up_names_every_wrong_checksum_though_the_address_is_subscribed(
+    app: App, chain: str
+) -> None:
+    await app.subscribe(ONE[0])
+    wrong = f"eip155:{chain}:0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+
+    alone = await app.lookup([wrong, ONE[0], wrong])
+    among_others = await app.lookup([wrong, "", ANOTHER, ONE[0]])
+
+    assert pointers(alone.problem(400)) == ["#/accounts/0", "#/accounts/2"]
+    assert pointers(among_others.problem(400)) == ["#/accounts/0", "#/accounts/1"]
+
+
+async def test_a_look_up_checks_no_checksum_of_what_is_spelled_as_it_is_stored(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await app.subscribe(ONE[0])
+    await app.subscribe(account(7))
+    checked: list[str] = []
+
+    def note(address: str) -> bool:
+        checked.append(address)
+        return True
+
+    monkeypatch.setattr(caip10, "is_valid_checksum", note)
+    caip10.account_key.cache_clear()
+
+    found = (await app.lookup([ONE[0], ANOTHER, account(7), ONE[3]])).json
+
+    assert list(found) == [ONE[0], account(7), ONE[3]]
+    assert len(checked) == 2
 
 
 async def test_projects_share_no_subscription(app: App, other_app: App) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.bridge_client import BridgeClient
 from tests.support.problems import pointers
+from tests.support.project import look
 
 _QUOTA = 100
 
@@ -171,3 +172,20 @@ async def test_a_refused_call_does_not_prolong_the_session(tight_bridge: BridgeC
     tight_bridge.clock.advance(86_400 - 1800)
 
     (await tight_bridge.session(session_id)).problem(404)
+
+
+async def test_a_session_with_hundreds_of_answered_calls_has_its_quota_and_a_short_list(
+    tight_bridge: BridgeClient,
+) -> None:
+    session_id = await tight_bridge.open_session()
+    for _ in range(100):
+        await tight_bridge.answer(await tight_bridge.request_call(session_id))
+    listed = look(tight_bridge.server, "SELECT count(*) FROM calls WHERE listed = 1")[0][0]
+
+    accepted = [await tight_bridge.request_call(session_id) for _ in range(3)]
+
+    assert listed <= 35
+    assert await tight_bridge.pending(session_id) == accepted
+    (await tight_bridge.post_call(session_id)).problem(429)
+    await tight_bridge.answer(accepted[0])
+    assert (await tight_bridge.post_call(session_id)).status == 200

@@ -17,7 +17,7 @@ _DAY = 24 * _HOUR
 _MS = 0.001
 
 _SWEEPS = 10  # no fewer than the server has: each commits at least once in turn
-_TABLES = ["sessions", "calls", "pending_calls", "call_statuses", "topic_webhooks"]
+_TABLES = ["sessions", "calls", "call_statuses", "topic_webhooks"]
 
 
 @every_move
@@ -48,6 +48,59 @@ async def test_an_update_and_a_call_prolong_the_session(
     bridge.clock.advance(_MS)
     (await bridge.session(session_id)).problem(404)
     (await bridge.calls(session_id)).problem(404)
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "too_little", "enough"), [(_DAY, 60, 60 + _MS), (600, 10, 10 + _MS), (20, 0.333, 0.334)]
+)
+async def test_a_call_prolongs_the_session_by_a_minute_or_a_sixtieth_of_a_short_life_or_not_at_all(
+    tmp_path: Path, lifetime: int, too_little: float, enough: float
+) -> None:
+    async with running_server(tmp_path, session_ttl=lifetime, call_ttl=5, status_ttl=5) as server:
+        bridge, lives = BridgeClient(server), []
+        for idle in (too_little, enough):
+            session_id = await bridge.open_session()
+            server.clock.advance(idle)
+            await bridge.request_call(session_id)
+            server.clock.advance(lifetime - idle - _MS)
+            assert (await bridge.session(session_id)).status == 204
+            server.clock.advance(_MS)
+            lives.append((await bridge.session(session_id)).status)
+
+        assert lives == [404, 204]
+
+
+async def test_a_session_is_prolonged_by_less_than_that_if_it_would_end_before_a_status(
+    tmp_path: Path,
+) -> None:
+    async with running_server(tmp_path, session_ttl=600, call_ttl=300, status_ttl=300) as server:
+        bridge = BridgeClient(server)
+        session_id = await bridge.open_session()
+        server.clock.advance(9)
+        call_id = await bridge.request_call(session_id)
+        server.clock.advance(300 - _MS)
+        await bridge.answer(call_id)
+
+        server.clock.advance(300 - _MS)
+
+        assert (await bridge.status(call_id)).status == 200
+
+
+async def test_a_status_that_was_read_is_gone_with_its_session(tmp_path: Path) -> None:
+    async with running_server(tmp_path, session_ttl=30, call_ttl=20, status_ttl=10) as server:
+        bridge = BridgeClient(server)
+        session_id = await bridge.open_session()
+        call_id = await bridge.request_call(session_id)
+        for seconds in (19, 9):
+            server.clock.advance(seconds)
+            await bridge.answer(call_id)
+
+        server.clock.advance(2 - _MS)
+        read = await bridge.status(call_id)
+        server.clock.advance(_MS)
+
+        assert read.status == 200
+        (await bridge.status(call_id)).problem(404)
 
 
 async def test_reading_and_answering_do_not_prolong_the_session(
@@ -101,6 +154,24 @@ async def test_a_status_outlives_its_call_by_its_own_hour(bridge: BridgeClient, 
     (await bridge.call(session_id, call_id)).problem(404)
     assert (await bridge.status(call_id)).json == {"encryptionPayload": "late"}
     bridge.clock.advance(_MS)
+    (await bridge.status(call_id)).problem(404)
+
+
+async def test_a_status_can_be_replaced_while_it_can_be_read(bridge: BridgeClient, session_id: str) -> None:
+    call_id = await bridge.request_call(session_id)
+    bridge.clock.advance(_HOUR - _MS)
+    await bridge.answer(call_id, "late")
+
+    bridge.clock.advance(_HOUR - _MS)
+    replaced = await bridge.answer(call_id, "later still")
+    bridge.clock.advance(_HOUR - _MS)
+    read = await bridge.status(call_id)
+    bridge.clock.advance(_MS)
+
+    assert replaced.status == 200
+    assert read.json == {"encryptionPayload": "later still"}
+    assert await bridge.pending(session_id) == []
+    (await bridge.answer(call_id)).problem(404)
     (await bridge.status(call_id)).problem(404)
 
 

@@ -22,13 +22,14 @@ MOVES: dict[str, Move] = {
 every_move = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
 
 
-async def test_a_new_session_has_a_random_uuid(bridge: BridgeClient) -> None:
+async def test_a_new_session_has_a_uuid_of_the_moment_with_74_random_bits(bridge: BridgeClient) -> None:
     answer = await ask(bridge.server, "POST", "/session/new")
 
     assert answer.headers["Content-Type"] == "application/json"
     session_id = answer.json["sessionId"]
     assert str(UUID(session_id)) == session_id
-    assert UUID(session_id).version == 4
+    assert UUID(session_id).version == 7
+    assert UUID(session_id).int >> 80 == bridge.clock.now_ms()
     assert answer.body == f'{{"sessionId":"{session_id}"}}'.encode()
 
 
@@ -129,6 +130,20 @@ async def test_the_calls_and_statuses_of_a_session_end_with_it(bridge: BridgeCli
         (await bridge.call(session_id, call_id)).problem(404)
         (await bridge.status(call_id)).problem(404)
         (await bridge.answer(call_id)).problem(404)
+
+
+async def test_statuses_of_long_ago_that_are_read_all_the_time_end_with_their_session(
+    bridge: BridgeClient, session_id: str
+) -> None:
+    calls = []
+    for _ in range(40):
+        calls.append(await bridge.request_call(session_id))
+        await bridge.answer(calls[-1])
+    assert {(await bridge.status(call_id)).status for call_id in calls} == {200}
+
+    await bridge.end(session_id)
+
+    assert {(await bridge.status(call_id)).status for call_id in calls} == {404}
 
 
 @every_move

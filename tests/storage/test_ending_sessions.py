@@ -38,7 +38,7 @@ async def store(database: SqliteDatabase) -> SqlRelayStore:
     store = SqlRelayStore(database)
     await store.create_session(SESSION, expires_at_ms=2_000)
     for call_id in CALLS:
-        call = StoredCall(call_id, SESSION, PAYLOAD, 1_000, 2_000)
+        call = StoredCall(call_id, SESSION, PAYLOAD, 1_000, 2_000, 0)
         await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
     return store
 
@@ -51,7 +51,8 @@ async def test_the_session_its_calls_and_their_statuses_are_announced(
 
     await store.delete_session(SESSION, now_ms=0)
 
-    assert set(heard) == {("session", SESSION), ("calls", SESSION), *(("status", call) for call in CALLS)}
+    whole = {(kind, SESSION) for kind in ("session", "calls", "statuses")}
+    assert set(heard) == whole | {("status", call) for call in CALLS}
 
 
 async def test_nothing_of_it_is_known_any_more(store: SqlRelayStore) -> None:

@@ -1,21 +1,24 @@
-"""Sweeping deletes what has expired, a slice at a time, and leaves nothing without its owner."""
+"""Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from bridge_server.kernel.signals import Signals
-from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall, Topic
-from bridge_server.storage.database import Value
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.relay.errors import CallNotFoundError
+from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall, Topic
+from bridge_server.relay.sweeping import relay_sweeps
+from bridge_server.storage.database import Database, Result, Row, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sqlite import SqliteDatabase
+from tests.support.clock import ManualClock
 
-TABLES = ("sessions", "calls", "pending_calls", "call_statuses", "topic_webhooks")
-ORPHANS = "SELECT call FROM pending_calls WHERE call NOT IN (SELECT id FROM calls)"
-STATUS_LIFETIME_MS = 500
+TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
 PAYLOAD = Payload(b'"sealed"')
+CALLS_END_MS, SESSIONS_END_MS = 1_000, 2_000
 
 
 @pytest.fixture
@@ -32,76 +35,155 @@ def store(database: SqliteDatabase) -> SqlRelayStore:
     return SqlRelayStore(database)
 
 
+async def add_call(store: SqlRelayStore, session_id: SessionId, call_id: str, ends_ms: int) -> CallId:
+    call = StoredCall(CallId(call_id), session_id, PAYLOAD, ends_ms, SESSIONS_END_MS, 0)
+    await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
+    return call.call_id
+
+
 async def fill(store: SqlRelayStore, sessions: int, calls_each: int) -> None:
-    """Sessions that expire at 2,000 with calls that expire at 1,000, every second one answered."""
+    """Sessions with calls, every second one answered, and each with a webhook."""
     for number in range(sessions):
         session_id = SessionId(f"session-{number}")
-        await store.create_session(session_id, expires_at_ms=2_000)
+        await store.create_session(session_id, SESSIONS_END_MS)
         for call_number in range(calls_each):
-            call = StoredCall(CallId(f"{session_id}-{call_number}"), session_id, PAYLOAD, 1_000, 2_000)
-            await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
+            call_id = await add_call(store, session_id, f"{session_id}-{call_number}", CALLS_END_MS)
             if call_number % 2:
-                await store.set_status(call.call_id, PAYLOAD, now_ms=0, expires_at_ms=1_000)
+                await store.set_status(call_id, PAYLOAD, now_ms=0, expires_at_ms=1_200)
         await store.subscribe(Topic(session_id), "https://example.org", 0, 1_500, webhook_limit=16)
+
+
+async def sweep(store: SqlRelayStore, now_ms: int) -> None:
+    await Sweeper(relay_sweeps(store), ManualClock(now_ms), interval_seconds=1).sweep()
 
 
 async def counts(database: SqliteDatabase) -> dict[str, Value]:
     return {table: (await database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
 
 
-async def test_nothing_is_swept_before_its_time(database: SqliteDatabase, store: SqlRelayStore) -> None:
-    await fill(store, sessions=2, calls_each=4)
-    before = await counts(database)
-
-    swept = await store.sweep(1_499, limit=100, status_lifetime_ms=STATUS_LIFETIME_MS)
-
-    assert swept == 0
-    assert await counts(database) == before
-
-
-async def test_calls_go_once_no_status_of_theirs_can_live(
-    database: SqliteDatabase, store: SqlRelayStore
+@pytest.mark.parametrize(
+    ("now_ms", "left"),
+    [
+        (CALLS_END_MS - 1, (2, 8, 4, 2)),
+        (CALLS_END_MS, (2, 4, 4, 2)),
+        (1_199, (2, 4, 4, 2)),
+        (1_200, (2, 0, 0, 2)),
+        (1_500, (2, 0, 0, 0)),
+        (SESSIONS_END_MS - 1, (2, 0, 0, 0)),
+        (SESSIONS_END_MS, (0, 0, 0, 0)),
+    ],
+)
+async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_than_that(
+    database: SqliteDatabase, store: SqlRelayStore, now_ms: int, left: tuple[int, ...]
 ) -> None:
     await fill(store, sessions=2, calls_each=4)
 
-    swept = await store.sweep(1_500, limit=100, status_lifetime_ms=STATUS_LIFETIME_MS)
+    await sweep(store, now_ms)
 
-    assert swept == 8 + 2
-    assert await counts(database) == {
-        "sessions": 2,
-        "calls": 0,
-        "pending_calls": 0,
-        "call_statuses": 0,
-        "topic_webhooks": 0,
-    }
+    assert await counts(database) == dict(zip(TABLES, left, strict=True))
 
 
-@pytest.mark.parametrize("limit", [1, 3, 100])
-async def test_slice_after_slice_everything_goes_and_nothing_is_left_without_its_owner(
-    database: SqliteDatabase, store: SqlRelayStore, limit: int
+@pytest.mark.parametrize(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
+async def test_slice_after_slice_everything_goes(
+    database: SqliteDatabase, store: SqlRelayStore, span: int, limit: int
 ) -> None:
     await fill(store, sessions=3, calls_each=4)
 
-    for now_ms in (1_500, 2_000):
-        while swept := await store.sweep(now_ms, limit, STATUS_LIFETIME_MS):
-            assert swept <= 3 * limit
-            assert await database.read(ORPHANS) == []
+    for sweep_slice in (store.sweep_calls, store.sweep_sessions):
+        after: int | None = 0
+        while after is not None:
+            swept = await sweep_slice(SESSIONS_END_MS, after, span, limit)
+            assert swept.deleted <= limit
+            assert swept.last is None or swept.last > after
+            after = swept.last
 
-    assert await counts(database) == dict.fromkeys(TABLES, 0)
+    assert await counts(database) == {**dict.fromkeys(TABLES, 0), "topic_webhooks": 3}
 
 
-async def test_what_lives_stays_whole_while_the_rest_is_swept(
+async def test_a_living_row_is_passed_over_wherever_it_stands(
     database: SqliteDatabase, store: SqlRelayStore
 ) -> None:
-    await fill(store, sessions=2, calls_each=4)
-    living = SessionId("living")
-    await store.create_session(living, expires_at_ms=9_000)
-    call = StoredCall(CallId("call"), living, PAYLOAD, 9_000, 9_000)
-    await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
+    await fill(store, sessions=60, calls_each=1)
+    living = [SessionId(f"session-{number}") for number in (0, 1, 30, 31, 59)]
+    update = SessionUpdate(PAYLOAD, Keep.KEEP)
+    for session_id in living:
+        await store.update_session(session_id, update, now_ms=0, expires_at_ms=9_000)
+    kept = await add_call(store, living[0], "kept", ends_ms=9_000)
+    await store.set_status(CallId("session-30-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
 
-    while await store.sweep(2_000, 1, STATUS_LIFETIME_MS):
-        pass
+    await sweep(store, 5_000)
 
-    assert (await store.call(living, CallId("call"), now_ms=2_000)).payload == PAYLOAD
-    assert [pending.call_id for pending in (await store.pending_calls(living, 2_000)).calls] == ["call"]
-    assert (await counts(database))["sessions"] == 1
+    assert list((await counts(database)).values()) == [5, 2, 1, 0]
+    assert (await store.call(living[0], kept, 5_000)).payload == PAYLOAD
+    assert [call.call_id for call in (await store.pending_calls(living[0], 5_000)).calls] == [kept]
+    for session_id in living:
+        assert (await store.session(session_id, 5_000)).payload == PAYLOAD
+    assert (await store.status(CallId("session-30-0"), 5_000)).payload == PAYLOAD
+
+
+class Meanwhile:
+    """A database in which something else is committed before the first transaction."""
+
+    def __init__(self, database: Database, work: Callable[[], Awaitable[None]]) -> None:
+        self._database = database
+        self._work: Callable[[], Awaitable[None]] | None = work
+
+    @property
+    def is_busy(self) -> bool:
+        return self._database.is_busy
+
+    @property
+    def is_full(self) -> bool:
+        return self._database.is_full
+
+    def require_room(self) -> None:
+        self._database.require_room()
+
+    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        return await self._database.read(sql, parameters)
+
+    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+        work, self._work = self._work, None
+        if work is not None:
+            await work()
+        return await self._database.transaction(begin, adds=adds)
+
+
+async def test_what_came_to_life_again_after_it_was_found_is_kept(
+    database: SqliteDatabase, store: SqlRelayStore
+) -> None:
+    await fill(store, sessions=1, calls_each=1)
+    await store.create_session(SessionId("newest"), 9_000)
+
+    async def prolong() -> None:  # by requests that were on their way when the session expired
+        update = SessionUpdate(PAYLOAD, Keep.KEEP)
+        await store.update_session(SessionId("session-0"), update, now_ms=0, expires_at_ms=9_000)
+
+    async def answer() -> None:
+        await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
+
+    calls = await SqlRelayStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await SqlRelayStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
+
+    assert (calls.deleted, sessions.deleted) == (0, 0)
+    assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD
+
+
+async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
+    database: SqliteDatabase, store: SqlRelayStore
+) -> None:
+    ended, new = SessionId("ended"), SessionId("new")
+    await store.create_session(ended, SESSIONS_END_MS)
+    call_id = await add_call(store, ended, "call", ends_ms=9_000)
+    await store.delete_session(ended, now_ms=0)
+    await sweep(store, 5_000)
+
+    await store.create_session(new, 9_000)
+    await sweep(store, 5_000)
+
+    assert (await store.pending_calls(new, 5_000)).calls == ()
+    assert await counts(database) == {**dict.fromkeys(TABLES, 0), "sessions": 1, "calls": 1}
+    with pytest.raises(CallNotFoundError):
+        await store.status(call_id, 5_000)
+    await sweep(store, 9_000)
+    assert await counts(database) == dict.fromkeys(TABLES, 0)

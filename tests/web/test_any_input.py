@@ -22,7 +22,7 @@ from tests.web.table import ANY_ORIGIN, CALL_ID, NO_ORIGIN, SESSION_ID
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-_TABLES = ["calls", "pending_calls", "call_statuses", "topic_webhooks", "push_registrations", "outbox"]
+_TABLES = ["calls", "call_statuses", "topic_webhooks", "push_registrations", "outbox"]
 METHODS = ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "HEAD", "TRACE"]
 
 
