@@ -106,7 +106,7 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
 def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:
     settings = parts.settings
     return relay_routes(
-        RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait),
+        RelayHandlers(parts.relay, parts.polling, dialect, settings.max_wait, parts.addresses.bucket_key),
         dialect,
         body_limit_bytes=settings.relay_body_limit,
         every_request=every_request,

@@ -1,5 +1,6 @@
 """HTTP to the relay and back: read, one service call, write."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
@@ -15,9 +16,20 @@ from bridge_server.web.prefer import Wait, polled, wanted_wait
 
 
 class RelayHandlers:
-    """One method per endpoint of the contract's section 4, B, answered in one dialect."""
+    """One method per endpoint of the contract's section 4, B, answered in one dialect.
 
-    def __init__(self, relay: Relay, polling: Polling, dialect: Dialect, longest_wait_seconds: int) -> None:
+    `address_of` tells under which address a client is counted.
+    """
+
+    def __init__(
+        self,
+        relay: Relay,
+        polling: Polling,
+        dialect: Dialect,
+        longest_wait_seconds: int,
+        address_of: Callable[[web.Request], str | None],
+    ) -> None:
+        self._address_of = address_of
         self._relay = relay
         self._polling = polling
         self._dialect = dialect
@@ -56,7 +68,7 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
-        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call)))
+        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call, self._address_of(request))))
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)

@@ -56,8 +56,11 @@ class Relay:
         """Delete the session and its calls."""
         await self._store.delete_session(session_id, self._clock.now_ms())
 
-    async def request_call(self, session_id: SessionId, request: NewCall) -> CallId:
-        """Store a call for the wallet and queue the webhooks that tell of it; returns its id."""
+    async def request_call(self, session_id: SessionId, request: NewCall, client: str | None) -> CallId:
+        """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
+
+        `client` is the address that whoever asks is counted under, None when that is exempt.
+        """
         now_ms = self._clock.now_ms()
         call_id = CallId(self._ids.ordered_uuid(now_ms))
         call = StoredCall(
@@ -69,7 +72,7 @@ class Relay:
         )
 
         def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
-            return self._messages(call, request.dapp_name, audience)
+            return self._messages(call, request.dapp_name, audience, client)
 
         await self._store.add_call(call, now_ms, self._caps.pending_calls, messages_to)
         return call_id
@@ -100,12 +103,15 @@ class Relay:
         """Delete a slice of what has expired; returns how many rows."""
         return await self._store.sweep(now_ms, _SWEEP_SLICE, self._lifetimes.status_ms)
 
-    def _messages(self, call: StoredCall, dapp_name: str, audience: Audience) -> list[OutgoingMessage]:
-        messages = [
-            OutgoingMessage(self._ids.random_uuid(), webhook, wire.write_topic_notice(call.session_id))
-            for webhook in audience.webhooks
-        ]
+    def _messages(
+        self, call: StoredCall, dapp_name: str, audience: Audience, client: str | None
+    ) -> list[OutgoingMessage]:
+        def message(webhook: str, notice: bytes) -> OutgoingMessage:
+            message_id = self._ids.random_uuid()
+            return OutgoingMessage(message_id, webhook, notice, client=client, subject=call.session_id)
+
+        messages = [message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
-            messages.append(OutgoingMessage(self._ids.random_uuid(), audience.push.webhook, notice))
+            messages.append(message(audience.push.webhook, notice))
         return messages
