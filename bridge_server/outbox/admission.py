@@ -19,17 +19,19 @@ _DEPTH = 4  # of the fair order: who pays, subject, host, queue
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests may be under way at once, and how long one is waited for while others wait.
+    """How many requests may be under way at once, and how long one is waited for while others wait: less when
+    there is a crowd of them.
 
     A retry is given all its time: it has failed, and may be of a receiver that is only slow.
     """
 
-    known: int = 96
-    strangers: int = 96
+    known: int = 64
+    strangers: int = 128
     retries: int = 64
     host: int = 16
     waiting: int = 10_000
     patience_seconds: float = 2.0
+    patience_in_crowd_seconds: float = 0.5
     patience_with_known_seconds: float = 5.0
     look_every_seconds: float = 0.02
 
@@ -46,6 +48,10 @@ class Place:
         self.started = 0.0
         self.has_ended = False
 
+    def is_late(self, now: float, patience_seconds: float) -> bool:
+        """Whether its request takes longer than that, and was not given up yet."""
+        return not self.has_ended and now - self.started >= patience_seconds
+
     def end(self, now: float) -> None:
         """Give the request up that is under way."""
         if self.limit is not None and not self.limit.expired():
@@ -56,33 +62,32 @@ class Place:
 class _Group:
     """Places that are limited together, and who waits for one of them."""
 
-    __slots__ = ("_ended_at", "_patience", "places", "taken", "waiting")
+    __slots__ = ("_ended_at", "places", "taken", "waiting")
 
-    def __init__(self, places: int, patience_seconds: float | None) -> None:
+    def __init__(self, places: int) -> None:
         self.places = places
         self.taken: dict[Place, None] = {}  # those that have waited the longest first
         self.waiting: FairOrder[Claimant] = FairOrder(_DEPTH)
-        self._patience = patience_seconds
         self._ended_at = 0.0
 
     @property
     def has_room(self) -> bool:
         return len(self.taken) < self.places
 
-    def end_one(self, now: float) -> None:
-        """If somebody waits, give up a request that takes too long: not more often than it takes for all
-        places to change hands within the time that each has, so that one is always about to be free.
+    def end_late(self, now: float, patience_seconds: float) -> None:
+        """If somebody waits, give up requests that take too long: only as many as let all places change hands
+        within the time that each has, so that one is always about to be free.
         """
-        if self.has_room or not self.waiting or self._patience is None:
+        turns = int((now - self._ended_at) * self.places / patience_seconds)
+        if self.has_room or not self.waiting or not turns:
             return
-        if now - self._ended_at < self._patience / self.places:
-            return
-        late = [place for place in self.taken if now - place.started >= self._patience and not place.has_ended]
+        late = [place for place in self.taken if place.is_late(now, patience_seconds)]
         if late:
             self._ended_at = now
-            self._heaviest(late).end(now)
+            for place in self._heaviest_first(late)[: min(turns, self.places // 16)]:
+                place.end(now)
 
-    def _heaviest(self, late: Iterable[Place]) -> Place:
+    def _heaviest_first(self, late: Iterable[Place]) -> list[Place]:
         held = [place.claimant for place in self.taken]
         clients = Counter(claimant.client for claimant in held)
         subjects = Counter(claimant.queue.name for claimant in held)
@@ -92,7 +97,7 @@ class _Group:
             whose = place.claimant
             return clients[whose.client] if whose.client else 0, subjects[whose.queue.name], hosts[whose.host]
 
-        return max(late, key=weight)
+        return sorted(late, key=weight, reverse=True)
 
 
 class Admission:
@@ -107,9 +112,9 @@ class Admission:
         self._limits = limits
         self._is_known = is_known
         self._grant = grant
-        self._known = _Group(limits.known, limits.patience_with_known_seconds)
-        self._strangers = _Group(limits.strangers, limits.patience_seconds)
-        self._retries = _Group(limits.retries, None)
+        self._known = _Group(limits.known)
+        self._strangers = _Group(limits.strangers)
+        self._retries = _Group(limits.retries)
         self._hosts: dict[str, _Group] = {}
         self._waiting: dict[Queue, Claimant] = {}
         self._payers: Counter[str] = Counter()
@@ -183,7 +188,7 @@ class Admission:
         place = Place(claimant, pool)
         host = self._hosts.get(claimant.host)
         if host is None:
-            host = self._hosts[claimant.host] = _Group(self._limits.host, self._limits.patience_seconds)
+            host = self._hosts[claimant.host] = _Group(self._limits.host)
         self._start(place, pool, host)
         self._grant(place)
 
@@ -258,15 +263,23 @@ class Admission:
         """Give up what takes too long where somebody waits for it."""
         self._timer = None
         now = asyncio.get_running_loop().time()
+        patience_seconds = self._patience_seconds()
         for name in [name for name, host in self._hosts.items() if host.waiting]:
             self._serve_host(name)
             if name in self._hosts:
-                self._hosts[name].end_one(now)
+                self._hosts[name].end_late(now, patience_seconds)
         for pool in (self._known, self._strangers, self._retries):
             self._serve_pool(pool)
-            pool.end_one(now)
+        self._strangers.end_late(now, patience_seconds)
+        self._known.end_late(now, self._limits.patience_with_known_seconds)
         if self._waiting:
             self._look_later()
+
+    def _patience_seconds(self) -> float:
+        """The more wait, the shorter: in a crowd, whoever answers at once is served at once."""
+        limits = self._limits
+        share = limits.strangers / max(1, len(self._waiting))
+        return max(limits.patience_in_crowd_seconds, min(1.0, share) * limits.patience_seconds)
 
 
 def _payer(claimant: Claimant) -> str:

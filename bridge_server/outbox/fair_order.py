@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 class FairOrder(Generic[Item]):
     """What waits, by paths of keys. Every path that is used has the length `depth`.
 
-    On each level the turn goes round between the newest key that had none yet, the key whose last turn is
-    longest ago, and the oldest that had none. So who has just come is served before thousands that came at
-    once, and these are served all the same.
+    On each level every second turn is that of the newest key that had none yet; the others go to the key whose
+    last turn is longest ago and to the oldest that had none. So who has just come is served before thousands
+    that came at once, and these are served all the same.
     """
 
     def __init__(self, depth: int) -> None:
@@ -63,10 +63,10 @@ class _Level:
         place[key] = value
 
     def next(self) -> tuple[Hashable, Any]:
-        self._turn = (self._turn + 1) % 3
+        self._turn = (self._turn + 1) % 4
         if self._regulars and (self._turn == 2 or not self._newcomers):
             return self._regulars.popitem(last=False)
-        return self._newcomers.popitem(last=self._turn == 1)
+        return self._newcomers.popitem(last=self._turn != 0)
 
 
 def _take(level: _Level, depth: int) -> Any:
