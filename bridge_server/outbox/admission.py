@@ -84,7 +84,7 @@ class _Group:
         late = [place for place in self.taken if place.is_late(now, patience_seconds)]
         if late:
             self._ended_at = now
-            for place in self._heaviest_first(late)[: min(turns, self.places // 16)]:
+            for place in self._heaviest_first(late)[: min(turns, max(1, self.places // 16))]:
                 place.end(now)
 
     def _heaviest_first(self, late: Iterable[Place]) -> list[Place]:

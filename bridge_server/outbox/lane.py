@@ -75,6 +75,8 @@ class Lane:
     def rouse(self, has_failed: bool) -> None:
         """Look again: something was added, or something that failed has become due."""
         self._more_has_failed = has_failed and (self._more_has_failed or not self._maybe_more)
+        if not has_failed and self._claimed and self._claimed[-1].attempts > 0:
+            self._claimed.clear()  # what is new goes before them, and they are still due
         self._maybe_more = True
         self._ask()
 
