@@ -1,9 +1,9 @@
 """A limited number of places, shared so that receivers that hang keep nobody from those that answer.
 
-Three pools, so that none fills another: for hosts that took their last message, for those of which nothing is
-known, and for messages that were tried before. In a pool that is full, and at a host that has as many requests
-as it may, whoever waits is served in a fair order; and the request that has been under way for too long there
-is given up, one at a time, of whoever has the most. What is given up has failed, and is tried again.
+Three pools, so that none fills another: for hosts that took their last message, for those of which nothing
+is known, and for messages that were tried before. In a pool that is full, and at a host that has as many
+requests as it may, whoever waits is served in a fair order; and requests that take too long there are given
+up, a few at a time, first of whoever has the most. What is given up has failed, and is tried again.
 """
 
 import asyncio

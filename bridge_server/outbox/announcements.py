@@ -1,4 +1,4 @@
-"""What the outbox's store announces with each commit: queues that have more to send, and how many there are."""
+"""What the outbox's store announces with a commit: queues that have more to send, and how much is owed."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Sees to it that everything in the outbox is sent when it is due, one lane for each queue that is at work."""
+"""Sees to it that everything in the outbox is sent when it is due: one lane for each queue at work."""
 
 import asyncio
 import random

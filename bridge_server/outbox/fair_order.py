@@ -10,9 +10,9 @@ Item = TypeVar("Item")
 class FairOrder(Generic[Item]):
     """What waits, by paths of keys. Every path that is used has the length `depth`.
 
-    On each level every second turn is that of the newest key that had none yet; the others go to the key whose
-    last turn is longest ago and to the oldest that had none. So who has just come is served before thousands
-    that came at once, and these are served all the same.
+    On each level every second turn is that of the newest key that had none yet; the others go to the key
+    whose last turn is longest ago and to the oldest that had none. So who has just come is served before
+    thousands that came at once, and these are served all the same.
     """
 
     def __init__(self, depth: int) -> None:

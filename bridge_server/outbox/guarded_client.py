@@ -16,7 +16,7 @@ _ANSWER_LIMIT_BYTES = 64 * 1_024
 # closing is lost, and repeated only after a delay.
 _IDLE_SECONDS = 4.0
 CONNECT_SECONDS = 3.0
-"""How long a name lookup and a connection may take: receivers that cannot be reached occupy no place longer."""
+"""How long a name lookup and a connection may take: what cannot be reached occupies no place longer."""
 
 log = structlog.get_logger()
 

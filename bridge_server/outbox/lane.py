@@ -25,8 +25,8 @@ _AT_ONCE_OF_CHANNEL = 64
 # be under way in both senses, and so be sent again after a crash.
 _UNSETTLED = 128
 _UNSETTLED_OF_CHANNEL = 256
-# What is read from the store at first, and twice as much each time: most queues hold one message, and those of
-# receivers that hang are not to fill the memory.
+# What is read from the store at first, and twice as much each time: most queues hold one message, and those
+# of receivers that hang are not to fill the memory.
 _FIRST_CLAIM = 8
 _BLOCKED_PAUSE_MS = 30_000
 _UNREADABLE_STORE_PAUSE_MS = 5_000

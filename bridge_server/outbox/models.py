@@ -46,8 +46,8 @@ class OutgoingMessage:
 
     `message_id` is the same at every attempt. `signing_secret`, a Standard Webhooks secret, signs it instead
     of the server's own. `lane` says whom it waits with, for a channel that knows better than its URL.
-    `device_id` names the device that it is for, whose state is then kept. `client` is the address that whoever
-    caused it is counted under, None for one that is exempt and for the server itself; `subject` the session
+    `device_id` names the device that it is for, whose state is then kept. `client` is the address under which
+    whoever caused it is counted, None for one that is exempt and for the server itself; `subject` the session
     (its topic) or the project that it is about.
     """
 

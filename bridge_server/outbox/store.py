@@ -19,7 +19,7 @@ class OutboxStore(Protocol):
         ...
 
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
-        """The messages that are due: those that were tried the least first, each sort in the order of time."""
+        """The messages that are due: those that were tried least first, each sort in the order of time."""
         ...
 
     async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:

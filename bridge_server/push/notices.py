@@ -16,9 +16,7 @@ _DATA_NAMES = {"id": "notification_id"}
 """Where a name has a meaning of its own: there the id is that of the push."""
 
 
-def write_request(
-    registration: Registration, message_id: str, client: str | None = None
-) -> OutgoingMessage:
+def write_request(registration: Registration, message_id: str, client: str | None = None) -> OutgoingMessage:
     """A new request, told in the client's language. `client` is the address that caused it."""
     text = request_text(registration.language, registration.peer_name)
     notice = {

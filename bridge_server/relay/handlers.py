@@ -68,7 +68,9 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
-        return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call, self._address_of(request))))
+        return json_answer(
+            wire.write_call_id(await self._relay.request_call(session_id, call, self._address_of(request)))
+        )
 
     async def calls(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)

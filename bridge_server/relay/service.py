@@ -110,7 +110,9 @@ class Relay:
             message_id = self._ids.random_uuid()
             return OutgoingMessage(message_id, webhook, notice, client=client, subject=call.session_id)
 
-        messages = [message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks]
+        messages = [
+            message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks
+        ]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
             messages.append(message(audience.push.webhook, notice))

@@ -5,7 +5,7 @@ from typing import cast
 
 import orjson
 
-from bridge_server.outbox.announcements import counted, more_dead, more_owed, key_of
+from bridge_server.outbox.announcements import counted, key_of, more_dead, more_owed
 from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Transaction
 

@@ -91,7 +91,9 @@ async def test_a_count_beside_a_thousand_commits_misses_none_and_counts_none_twi
             await withdraw_all(outbox, f"device {turn % 5}")
 
     await outbox.dispatcher.stop()
-    await asyncio.gather(*(write(turn) for turn in range(300)), *(outbox.dispatcher.recount() for _ in range(10)))
+    await asyncio.gather(
+        *(write(turn) for turn in range(300)), *(outbox.dispatcher.recount() for _ in range(10))
+    )
 
     assert await agrees(outbox)
     assert outbox.dispatcher.figures()["due"] > 0

@@ -93,7 +93,10 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
     about = [("one", "192.0.2.1", "x"), ("two", None, "y"), ("three", "192.0.2.1", "x")]
     await owe(
         database,
-        *(OutgoingMessage(name, url, b"{}", client=client, subject=subject) for name, client, subject in about),
+        *(
+            OutgoingMessage(name, url, b"{}", client=client, subject=subject)
+            for name, client, subject in about
+        ),
         OutgoingMessage("four", url, b"{}", device_id="device", subject="x"),
     )
 
@@ -111,7 +114,9 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
     assert ("outbox-owed", "1") in touched
 
 
-async def test_a_channel_sends_everything_in_its_order(database: SqliteDatabase, store: SqlOutboxStore) -> None:
+async def test_a_channel_sends_everything_in_its_order(
+    database: SqliteDatabase, store: SqlOutboxStore
+) -> None:
     await owe(database, *(OutgoingMessage(name, "fcm:t", b"{}", subject=name) for name in ("b", "a")))
 
     due = await store.next_messages(IN_FCM, LATE, 10)
