@@ -135,6 +135,7 @@ def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[R
         parts.polling,
         dialect,
         settings.max_wait,
+        parts.addresses.bucket_key,
         payloads=parts.payload_bytes,
         subscriptions=parts.subscription_bytes,
     )

@@ -24,6 +24,7 @@ from bridge_server.live import LiveSettings
 from bridge_server.notify.service import Publishing
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.projects.projects import Projects, account_limit
@@ -216,7 +217,8 @@ class Parts:
             await self.database.transaction(saving([]))
 
     async def _sweep_dead_letters(self, now_ms: int) -> int:
-        return await self.outbox_store.sweep(now_ms - self.settings.dead_letter_ttl * 1000)
+        died_before_ms = now_ms - self.settings.dead_letter_ttl * 1000
+        return await self.outbox_store.sweep(died_before_ms, now_ms - KEPT_MS, MOST_HOSTS)
 
     def gauges(self) -> dict[str, float]:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}

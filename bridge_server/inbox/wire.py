@@ -19,6 +19,7 @@ from bridge_server.inbox.models import (
     SignInAttempt,
 )
 from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import Subscription, TypeId
 from bridge_server.projects.projects import MOST_TYPES
@@ -90,6 +91,8 @@ def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
     if isinstance(shape.address, dict) and channel != _WEBPUSH:
         raise _invalid("address", "must be a string")
     token = orjson.dumps(shape.address).decode() if isinstance(shape.address, dict) else shape.address or ""
+    if len(token) > PUSH_TOKEN_MAX_CHARACTERS:
+        raise _invalid("address", f"must have at most {PUSH_TOKEN_MAX_CHARACTERS} characters")
     try:
         address = channels.address(channel, token)
     except ValueError as error:

@@ -27,4 +27,5 @@ def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
         orjson.dumps(notice),
         lane=device.lane,
         device_id=device.device_id,
+        subject=sent.project_id,
     )

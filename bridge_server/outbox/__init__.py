@@ -2,5 +2,9 @@
 
 Whoever causes a message writes it in its own transaction; it is delivered afterwards, at least once, always
 under the same message id: retried with growing delays for about a day, then kept as a dead letter. No
-destination waits for another, and no address that is not public is connected to unless a setting allows it.
+address that is not public is connected to unless a setting allows it.
+
+What is due waits on disk, in queues: at a host that a stranger named, one for each subject. A queue asks for
+a place (`admission`), and gets it in a fair order; with one it becomes a lane, which reads its messages and
+sends them. So there are few lanes, and a receiver that hangs takes no place from those that answer.
 """

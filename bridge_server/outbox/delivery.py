@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict
+from bridge_server.outbox.known_hosts import KnownHosts
+from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict, host_of
 from bridge_server.outbox.pauses import Pauses
 from bridge_server.outbox.retry import next_delay_ms, pause_ms
 from bridge_server.outbox.settling import Settling
@@ -19,17 +19,13 @@ from bridge_server.outbox.store import OutboxStore
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 
-Written = TypeVar("Written")
-
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class Figures:
-    """Messages owed, dead letters kept; deliveries and failed attempts since the start."""
+    """Deliveries and failed attempts since the start."""
 
-    due: int = 0
-    dead: int = 0
     delivered: int = 0
     failed: int = 0
 
@@ -52,6 +48,7 @@ class Delivery:
         self._chance = chance
         self._settling = Settling(self._forget)
         self._pauses = Pauses()
+        self.known_hosts = KnownHosts()
         self.figures = Figures()
 
     async def send(self, due: DueMessage) -> Outcome:
@@ -68,25 +65,47 @@ class Delivery:
         """Until when its service wants nothing for this destination; None when it may be asked."""
         return self._pauses.until_ms(destination, self._clock.now_ms())
 
-    async def record(self, due: DueMessage, outcome: Outcome) -> None:
-        """Store what came of the attempt. If the channel is blocked, that is nothing: it stays as it was."""
+    def delivered(self, due: DueMessage) -> asyncio.Future[None]:
+        """Store that the receiver took it; the future is done once that is stored."""
+        host = host_of(due.message.destination)
+        if host:
+            self.known_hosts.answered(host)
+        return self._settling.delivered(due)
+
+    async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
+        """Store what came of an attempt that was no delivery; returns when the next one is due, if one is.
+
+        If the channel is blocked, there is nothing to store: the message stays as it was.
+        """
         if outcome.verdict is Verdict.BLOCKED:
-            return
-        if outcome.verdict is Verdict.DELIVERED:
-            await self._settling.delivered(due)
-            return
+            return None
         self.figures.failed += 1
         if outcome.verdict is Verdict.GONE:
             await self._tell_gone(due)
         delay_ms = self._delay_ms(due, outcome)
+        silent = self._silent_host(due, outcome)
         if delay_ms is None:
-            await self._give_up(due, outcome)
-        else:
-            await self._postpone(due, outcome, delay_ms)
+            await self._give_up(due, outcome, silent)
+            return None
+        return await self._postpone(due, outcome, delay_ms, silent)
+
+    async def caught_up(self) -> None:
+        """Return once it is not the case that very many deliveries wait to be stored."""
+        if self._settling.is_behind:
+            await self._settling.caught_up()
+
+    async def idle(self) -> None:
+        """Return once all that was delivered is stored."""
+        await self._settling.idle()
 
     async def close(self) -> None:
         """Give up what is not stored by now: it stays due."""
         await self._settling.close()
+
+    def _silent_host(self, due: DueMessage, outcome: Outcome) -> str | None:
+        """The host, if it is stored that it answers, and it did not."""
+        host = host_of(due.message.destination)
+        return host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
 
     def _note_pause(self, due: DueMessage, outcome: Outcome) -> None:
         asked = outcome.retry_after_seconds
@@ -101,7 +120,9 @@ class Delivery:
 
     async def _forget(self, delivered: Sequence[DueMessage]) -> None:
         now_ms = self._clock.now_ms()
-        self.figures.due -= await _persist(lambda: self._store.delete_delivered(delivered, now_ms))
+        hosts = self.known_hosts.to_write((host_of(due.message.destination) for due in delivered), now_ms)
+        await _persist(lambda: self._store.delete_delivered(delivered, now_ms, hosts))
+        self.known_hosts.written(hosts, now_ms)
         self.figures.delivered += len(delivered)
 
     def _delay_ms(self, due: DueMessage, outcome: Outcome) -> int | None:
@@ -109,7 +130,7 @@ class Delivery:
             return None
         return next_delay_ms(due.attempts + 1, self._chance(), outcome.retry_after_seconds)
 
-    async def _postpone(self, due: DueMessage, outcome: Outcome, delay_ms: int) -> None:
+    async def _postpone(self, due: DueMessage, outcome: Outcome, delay_ms: int, silent: str | None) -> int:
         now_ms = self._clock.now_ms()
         next_attempt_at_ms = now_ms + delay_ms
         log.info(
@@ -120,9 +141,10 @@ class Delivery:
             next_attempt_seconds=delay_ms // 1_000,
             reason=outcome.reason,
         )
-        await _persist(lambda: self._store.postpone(due, next_attempt_at_ms, outcome.reason, now_ms))
+        await _persist(lambda: self._store.postpone(due, next_attempt_at_ms, outcome.reason, now_ms, silent))
+        return next_attempt_at_ms
 
-    async def _give_up(self, due: DueMessage, outcome: Outcome) -> None:
+    async def _give_up(self, due: DueMessage, outcome: Outcome, silent: str | None) -> None:
         died_at_ms = self._clock.now_ms()
         log.warning(
             "webhook_dead_letter",
@@ -131,9 +153,7 @@ class Delivery:
             attempts=due.attempts + 1,
             reason=outcome.reason,
         )
-        buried = await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason))
-        self.figures.due -= buried
-        self.figures.dead += buried
+        await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason, silent))
 
     async def _tell_gone(self, due: DueMessage) -> None:
         try:
@@ -142,12 +162,13 @@ class Delivery:
             log.exception("webhook_gone_not_handled", destination=due.message.destination)
 
 
-async def _persist(write: Callable[[], Awaitable[Written]]) -> Written:
+async def _persist(write: Callable[[], Awaitable[None]]) -> None:
     """Write until it is stored: to give up would mean to send again what the receiver has already."""
     pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
         try:
-            return await write()
+            await write()
+            return
         except UnavailableError as error:
             log.warning("webhook_outcome_not_stored", reason=error.detail, next_try_seconds=pause_seconds)
         except Exception:

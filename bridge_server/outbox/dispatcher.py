@@ -1,28 +1,32 @@
-"""Sees to it that everything in the outbox is sent when it is due: one lane for each destination."""
+"""Sees to it that everything in the outbox is sent when it is due: one lane for each queue at work."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import asdict
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox.admission import Admission, Limits, Place
+from bridge_server.outbox.announcements import Stock, queue_of
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
-from bridge_server.outbox.lane import Lane
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.places import Places
+from bridge_server.outbox.known_hosts import MOST_HOSTS
+from bridge_server.outbox.lane import Lane, Surroundings
+from bridge_server.outbox.models import Backlog, Claimant, OutgoingMessage, Queue
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
+from bridge_server.outbox.troubled import Troubled
 
-_REQUESTS_AT_ONCE = 256
-_REQUESTS_KEPT_FOR_WHO_ANSWERS = 64
-_LANES_OPENED_AT_ONCE = 1_000
+_LANES_ROUSED_AT_ONCE = 1_000
+_BACKLOG_PAGE = 1_000
+_FIRST = Queue("", "")
 _TICK_SECONDS = 1.0
 _TICKS_BETWEEN_RECOUNTS = 60
+_TICKS_BEFORE_LOOKING_FOR_WHO_WAS_TURNED_AWAY = 5
 
 log = structlog.get_logger()
 
@@ -43,32 +47,42 @@ class Dispatcher:
         on_gone: Callable[[OutgoingMessage], Awaitable[None]],
         chance: Callable[[], float] = random.random,
         grace_seconds: float = 2.0,
+        limits: Limits | None = None,
     ) -> None:
         self._store = store
         self._signals = signals
         self._clock = clock
+        self._stock = Stock()
         self._delivery = Delivery(store, sender, clock, on_gone, chance)
-        self._places = Places(_REQUESTS_AT_ONCE, _REQUESTS_KEPT_FOR_WHO_ANSWERS)
-        self._schedule = Schedule()
-        self._lanes: dict[str, Lane] = {}
+        self._limits = limits or Limits()
+        self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
+        self._schedule = Schedule(self._limits.waiting)
+        self._surroundings = Surroundings(
+            store, self._delivery, self._admission, self._schedule, Troubled(), clock, self._end
+        )
+        self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._grace_seconds = grace_seconds
+        self._recounted_to = _FIRST
         self._running = False
 
     async def start(self) -> None:
         """Resume what is owed and listen for more. Raises UnavailableError when the store cannot be read."""
         self._running = True
         self._signals.listen(self._on_touch)
-        await self._recount()
-        await self.wake()
+        self._delivery.known_hosts.restore(await self._store.answering_hosts(MOST_HOSTS))
+        await self.recount()
         self._spawn(self._tick_forever())
 
     def begin_nothing(self) -> None:
         """Start nothing more; what is in flight goes on."""
         if self._running:
             self._running = False
+            self._admission.close()
             self._last_lanes = list(self._lanes.values())
+            for lane in self._last_lanes:
+                lane.close()
             for task in self._tasks:
                 task.cancel()
 
@@ -76,52 +90,105 @@ class Dispatcher:
         """Start nothing more, give what is in flight `grace_seconds`, abandon the rest: it stays due."""
         self.begin_nothing()
         await _cancel(self._tasks)
-        sends = {task for lane in self._last_lanes for task in lane.in_flight.values()}
-        if sends:
-            _, unfinished = await asyncio.wait(sends, timeout=self._grace_seconds)
-            await _cancel(unfinished)
+        workers = {worker for lane in self._last_lanes for worker in lane.workers}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._grace_seconds):
+                if workers:
+                    await asyncio.wait(workers)
+                await self._delivery.idle()
+        await _cancel(workers)
         await self._delivery.close()
 
     async def wake(self) -> None:
         """Attend to what has become due by the clock; called every second while running."""
-        for destination in self._schedule.take_due(self._clock.now_ms(), _LANES_OPENED_AT_ONCE):
-            self._attend(destination)
+        now_ms = self._clock.now_ms()
+        due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
+        for claimant in due:
+            self._attend(claimant)
+        if due and self._running:
+            self._spawn(self._plan_what_follows(due, now_ms))
 
     async def recount(self) -> None:
-        """Look for what another process has put into the store, and attend to it."""
-        await self._recount()
-        await self.wake()
+        """Take the counts and times from the store, which another process may have changed, and attend to
+        what is due. When more is due than can wait in memory, the next recount goes on with the rest.
+        """
+        await self._store.count()
+        self._schedule.has_turned_away = self._admission.has_turned_away = False
+        now_ms = self._clock.now_ms()
+        begin = after = self._recounted_to
+        has_wrapped = begin == _FIRST
+        self._recounted_to = _FIRST
+        while not has_wrapped or begin == _FIRST or after < begin:
+            page = await self._store.backlog(now_ms, after, _BACKLOG_PAGE)
+            for owed in page:
+                self._plan(owed)
+            if self._admission.has_turned_away:
+                self._recounted_to = after
+                return
+            if len(page) == _BACKLOG_PAGE:
+                after = page[-1].claimant.queue
+            elif has_wrapped:
+                return
+            else:
+                has_wrapped, after = True, _FIRST
 
     def figures(self) -> dict[str, int]:
         """What an operator watches.
 
-        `due` messages that are owed and `dead` letters that are kept, both counted anew every minute;
-        attempts that `delivered` and that `failed`, since the start.
+        `due` messages that are owed and `dead` letters that are kept; attempts that `delivered` and that
+        `failed`, since the start.
         """
-        return {name: max(0, figure) for name, figure in asdict(self._delivery.figures).items()}
+        done = self._delivery.figures
+        return {
+            "due": self._stock.due,
+            "dead": self._stock.dead,
+            "delivered": done.delivered,
+            "failed": done.failed,
+        }
 
     def _on_touch(self, key: Key) -> None:
-        kind, text = key
-        if kind == "outbox" and self._running:
-            self._delivery.figures.due += 1
-            self._attend(text)
-        elif kind == "outbox-more":  # for destinations that were named already
-            self._delivery.figures.due += int(text)
+        self._stock.note(key)
+        claimant = queue_of(key)
+        if claimant is not None and self._running:
+            self._attend(claimant)
 
-    def _attend(self, destination: str) -> None:
-        lane = self._lanes.get(destination)
-        if lane is None:
-            lane = Lane(destination, self._store, self._delivery, self._places, self._schedule, self._clock)
-            self._lanes[destination] = lane
-            self._spawn(self._run_lane(destination, lane))
-        else:
-            lane.rouse()
+    def _plan(self, owed: Backlog) -> None:
+        if owed.is_due:
+            self._attend(owed.claimant)
+        if owed.next_due_ms is not None:
+            self._schedule.put(owed.claimant, owed.next_due_ms)
 
-    async def _run_lane(self, destination: str, lane: Lane) -> None:
+    async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
+        """Of each queue only the earliest time is remembered, and these have come."""
         try:
-            await lane.run()
-        finally:
-            del self._lanes[destination]
+            for claimant in roused:
+                next_due_ms = await self._store.next_due_ms(claimant.queue, now_ms)
+                if next_due_ms is not None:
+                    self._schedule.put(claimant, next_due_ms)
+        except Exception as error:  # the next recount finds them
+            log.warning("outbox_times_not_read", error=str(error))
+
+    def _attend(self, claimant: Claimant) -> None:
+        lane = self._lanes.get(claimant.queue)
+        if lane is None:
+            self._admission.ask(claimant)
+        else:
+            lane.rouse(claimant.has_failed)
+
+    def _begin(self, place: Place) -> None:
+        """A place was given to a queue."""
+        queue = place.claimant.queue
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = Lane(place.claimant, self._surroundings)
+        lane.accept(place)
+
+    def _end(self, lane: Lane) -> None:
+        """Nothing of the lane is under way."""
+        del self._lanes[lane.queue]
+        rests_until_ms = lane.rests_until_ms()
+        if rests_until_ms is not None:
+            self._schedule.put(lane.claimant(), rests_until_ms)
 
     async def _tick_forever(self) -> None:
         ticks = 0
@@ -129,19 +196,20 @@ class Dispatcher:
             await asyncio.sleep(_TICK_SECONDS)
             ticks += 1
             try:
-                if ticks % _TICKS_BETWEEN_RECOUNTS == 0:
-                    await self._recount()
+                if ticks % _TICKS_BETWEEN_RECOUNTS == 0 or self._has_to_look_again(ticks):
+                    await self.recount()
                 await self.wake()
             except Exception as error:  # the next tick tries again
                 log.warning("outbox_tick_failed", error=str(error))
 
-    async def _recount(self) -> None:
-        """Take the counts and times from the store, which another process may have changed."""
-        backlog = await self._store.backlog()
-        self._delivery.figures.dead = await self._store.count_dead_letters()
-        self._delivery.figures.due = sum(owed.messages for owed in backlog)
-        for owed in backlog:
-            self._schedule.put(owed.destination, owed.earliest_due_ms)
+    def _has_to_look_again(self, ticks: int) -> bool:
+        """Whether somebody was turned away, and there is room again."""
+        if ticks % _TICKS_BEFORE_LOOKING_FOR_WHO_WAS_TURNED_AWAY:
+            return False
+        half = self._limits.waiting // 2
+        return (self._admission.has_turned_away and len(self._admission) < half) or (
+            self._schedule.has_turned_away and len(self._schedule) < half
+        )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -15,14 +15,19 @@ _ANSWER_LIMIT_BYTES = 64 * 1_024
 # Less than the 5 seconds after which common servers close an idle connection: a POST that meets the
 # closing is lost, and repeated only after a delay.
 _IDLE_SECONDS = 4.0
+CONNECT_SECONDS = 3.0
+"""How long a name lookup and a connection may take: what cannot be reached occupies no place longer."""
 
 log = structlog.get_logger()
 
 
-def guarded_client(rule: Rule, look_up: LookUp, timeout_seconds: float) -> aiohttp.ClientSession:
+def guarded_client(
+    rule: Rule, look_up: LookUp, timeout_seconds: float, connect_seconds: float = CONNECT_SECONDS
+) -> aiohttp.ClientSession:
     """A pool of connections to what the rule allows; the caller closes it, and follows no redirects.
 
-    The time covers a request from the name lookup to the last byte of the answer. The caller limits how
+    The time covers a request from the name lookup to the last byte of the answer; a part of it is for the
+    connection. The caller limits how
     many requests there are.
     """
     connector = aiohttp.TCPConnector(
@@ -35,7 +40,7 @@ def guarded_client(rule: Rule, look_up: LookUp, timeout_seconds: float) -> aioht
     return aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+        timeout=aiohttp.ClientTimeout(total=timeout_seconds, connect=connect_seconds),
         trust_env=False,
         auto_decompress=False,
     )

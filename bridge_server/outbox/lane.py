@@ -1,18 +1,20 @@
-"""One destination's deliveries: some at a time, one while it fails, until nothing is due."""
+"""One queue's deliveries: some at a time, one while it fails, until nothing is due."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.outbox.admission import Admission, Place
 from bridge_server.outbox.delivery import Delivery
-from bridge_server.outbox.models import DueMessage, Verdict
-from bridge_server.outbox.places import Places
+from bridge_server.outbox.models import Claimant, DueMessage, Outcome, Verdict
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
+from bridge_server.outbox.troubled import Troubled
 
 # A host that a stranger names is spared; a service that this server pushes through is made for many. A
 # push service that a browser names lies in between: it is a stranger's word, and mostly one of three.
@@ -23,135 +25,190 @@ _AT_ONCE_OF_CHANNEL = 64
 # be under way in both senses, and so be sent again after a crash.
 _UNSETTLED = 128
 _UNSETTLED_OF_CHANNEL = 256
+# What is read from the store at first, and twice as much each time: most queues hold one message, and those
+# of receivers that hang are not to fill the memory.
+_FIRST_CLAIM = 8
 _BLOCKED_PAUSE_MS = 30_000
 _UNREADABLE_STORE_PAUSE_MS = 5_000
+
+_GIVEN_UP = Outcome(Verdict.FAILED, "no answer in time")
 
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all lanes share."""
+
+    store: OutboxStore
+    delivery: Delivery
+    admission: Admission
+    schedule: Schedule
+    troubled: Troubled
+    clock: Clock
+    on_idle: Callable[["Lane"], None]
+
+
 class Lane:
-    """Claims a destination's messages in memory: this process is the only one that sends them."""
+    """Claims a queue's messages in memory: this process is the only one that sends them.
 
-    def __init__(
-        self,
-        destination: str,
-        store: OutboxStore,
-        delivery: Delivery,
-        places: Places,
-        schedule: Schedule,
-        clock: Clock,
-    ) -> None:
-        self._destination = destination
-        self._store = store
-        self._delivery = delivery
-        self._places = places
-        self._schedule = schedule
-        self._clock = clock
+    It lives as long as something is under way. While it only waits for a place, it need not be there.
+    """
+
+    def __init__(self, claimant: Claimant, shared: Surroundings) -> None:
+        self.queue = claimant.queue
+        self._client = claimant.client
+        self._shared = shared
         self._claimed: deque[DueMessage] = deque()
-        self._changed = asyncio.Event()
-        is_host = "://" in destination
-        self._most_at_once = _most_at_once(destination)
-        self._most_unsettled = _UNSETTLED if is_host else _UNSETTLED_OF_CHANNEL
-        self._sending = 0
+        self._claiming = asyncio.Lock()
+        is_channel = not claimant.host
+        self._most_at_once = _most_at_once(claimant)
+        self._most_unsettled = _UNSETTLED_OF_CHANNEL if is_channel else _UNSETTLED
+        self._claim_size = self._most_unsettled if is_channel else _FIRST_CLAIM
+        self._in_flight: set[int] = set()
         self._maybe_more = True
-        self._blocked = False
-        self.in_flight: dict[int, asyncio.Task[None]] = {}
+        self._more_has_failed = claimant.has_failed
+        self._is_blocked = False
+        self._is_closed = False
+        self.workers: set[asyncio.Task[None]] = set()
 
-    def rouse(self) -> None:
-        """Look again: something was added or has become due."""
+    def rouse(self, has_failed: bool) -> None:
+        """Look again: something was added, or something that failed has become due."""
+        self._more_has_failed = has_failed and (self._more_has_failed or not self._maybe_more)
+        if not has_failed and self._claimed and self._claimed[-1].attempts > 0:
+            self._claimed.clear()  # what is new goes before them, and they are still due
         self._maybe_more = True
-        self._changed.set()
+        self._ask()
 
-    async def run(self) -> None:
-        """Deliver until nothing is due or in flight; when to look again is then in the schedule.
+    def accept(self, place: Place) -> None:
+        """Send with this place as long as there is something to send, and nobody else waits for it."""
+        task = asyncio.create_task(self._work(place))
+        self.workers.add(task)
+        task.add_done_callback(self._worker_left)
 
-        What is in flight goes on when this is cancelled.
-        """
-        while True:
-            self._changed.clear()
-            rests_until_ms = self._rests_until_ms()
-            if rests_until_ms is not None and not self.in_flight:
-                self._schedule.put(self._destination, rests_until_ms)
-                return
-            if rests_until_ms is None and self._has_room():
-                if not self._claimed and (self._maybe_more or not self.in_flight):
-                    await self._claim()
-                if self._claimed:
-                    await self._start_one()
-                    continue
-                if not self.in_flight and not self._changed.is_set():
-                    return
-            await self._changed.wait()
+    def close(self) -> None:
+        """Begin nothing more; what is in flight goes on."""
+        self._is_closed = True
 
-    def _rests_until_ms(self) -> int | None:
+    def rests_until_ms(self) -> int | None:
         """Until when nothing is started, and what was claimed stays due; None when it need not rest."""
-        if self._blocked:
-            return self._clock.now_ms() + _BLOCKED_PAUSE_MS
-        return self._delivery.paused_until_ms(self._destination)
+        if self._is_blocked:
+            return self._shared.clock.now_ms() + _BLOCKED_PAUSE_MS
+        return self._shared.delivery.paused_until_ms(self.queue.destination)
 
-    def _has_room(self) -> bool:
-        at_once = 1 if self._places.went_well(self._destination) is False else self._most_at_once
-        return self._sending < at_once and len(self.in_flight) < self._most_unsettled
+    def claimant(self) -> Claimant:
+        """Whom what it would send next counts to."""
+        if self._claimed:
+            head = self._claimed[0]
+            return Claimant(self.queue, head.message.client, head.attempts > 0)
+        return Claimant(self.queue, self._client, self._more_has_failed)
 
-    async def _claim(self) -> None:
-        # What is in flight now may be settled by the time the rows come, and they may still show it.
-        busy = set(self.in_flight)
-        limit = self._most_unsettled + len(busy)
-        self._maybe_more = False
-        try:
-            messages = await self._store.next_messages(self._destination, limit)
-        except Exception as error:
-            log.warning("webhooks_not_read", destination=self._destination, error=str(error))
-            self._schedule.put(self._destination, self._clock.now_ms() + _UNREADABLE_STORE_PAUSE_MS)
+    def _ask(self) -> None:
+        """Ask for another place if there may be something to do with it."""
+        if self._is_closed or not (self._claimed or self._maybe_more) or self.rests_until_ms() is not None:
             return
-        now_ms = self._clock.now_ms()
-        self._maybe_more = self._maybe_more or len(messages) == limit
-        for message in messages:
-            if message.due_at_ms > now_ms:
-                self._schedule.put(self._destination, message.due_at_ms)
-                break
-            if message.row_id not in busy:
-                self._claimed.append(message)
+        if len(self.workers) < self._at_once() and len(self._in_flight) < self._most_unsettled:
+            self._shared.admission.ask(self.claimant(), had_a_turn=bool(self.workers))
 
-    async def _start_one(self) -> None:
-        leave = await self._places.take(self._destination)
-        if self._rests_until_ms() is not None:  # the service has asked for it in the meantime
-            leave()
-            return
-        message = self._claimed.popleft()
-        self._sending += 1
-        task = asyncio.create_task(self._deliver(message, leave))
-        self.in_flight[message.row_id] = task
-        task.add_done_callback(partial(self._settled, message.row_id))
+    def _at_once(self) -> int:
+        return 1 if self.queue in self._shared.troubled else self._most_at_once
 
-    async def _deliver(self, message: DueMessage, leave: Callable[[], None]) -> None:
+    async def _work(self, place: Place) -> None:
         try:
-            outcome = await self._delivery.send(message)
-            self._note(outcome.verdict)
-            if outcome.verdict is not Verdict.DELIVERED:
-                await self._delivery.record(message, outcome)
-                self._maybe_more = True  # its next attempt has to be put into the schedule
-                return
+            while (message := await self._next(place)) is not None:
+                self._in_flight.add(message.row_id)
+                self._ask()
+                await self._deliver(message, place)
+                if len(self.workers) > self._at_once() or not self._shared.admission.renew(place):
+                    return
         finally:
-            self._sending -= 1
-            leave()
-            self._changed.set()
-        await self._delivery.record(message, outcome)
+            self._shared.admission.leave(place)
 
-    def _note(self, verdict: Verdict) -> None:
-        if verdict is Verdict.BLOCKED:
-            self._blocked = True
-        if verdict is not Verdict.REFUSED:
-            self._places.note(self._destination, verdict not in (Verdict.FAILED, Verdict.BLOCKED))
-
-    def _settled(self, row_id: int, task: asyncio.Task[None]) -> None:
-        del self.in_flight[row_id]
-        self._changed.set()
+    def _worker_left(self, task: asyncio.Task[None]) -> None:
+        self.workers.discard(task)
+        self._look_on()
         if not task.cancelled():
             task.result()
 
+    def _look_on(self) -> None:
+        self._ask()
+        if not self.workers and not self._in_flight:
+            self._shared.on_idle(self)
 
-def _most_at_once(destination: str) -> int:
-    if "://" not in destination:
+    async def _next(self, place: Place) -> DueMessage | None:
+        """The message to send with this place, if there is one; another sort of place is asked for later."""
+        await self._shared.delivery.caught_up()
+        if not self._claimed and self._maybe_more and self._may_start():
+            await self._claim()
+        if not self._claimed or not self._may_start():
+            return None
+        if place.claimant.host and place.claimant.has_failed != (self._claimed[0].attempts > 0):
+            return None
+        return self._claimed.popleft()
+
+    def _may_start(self) -> bool:
+        if self._is_closed or len(self._in_flight) >= self._most_unsettled:
+            return False
+        return self.rests_until_ms() is None
+
+    async def _claim(self) -> None:
+        async with self._claiming:
+            if self._claimed or not self._maybe_more:
+                return
+            # What is in flight now may be settled by the time the rows come, and they may still show it.
+            busy = set(self._in_flight)
+            limit = self._claim_size + len(busy)
+            self._maybe_more = False
+            now_ms = self._shared.clock.now_ms()
+            try:
+                messages = await self._shared.store.next_messages(self.queue, now_ms, limit)
+            except Exception as error:
+                log.warning("webhooks_not_read", destination=self.queue.destination, error=str(error))
+                self._shared.schedule.put(self.claimant(), now_ms + _UNREADABLE_STORE_PAUSE_MS)
+                return
+            if len(messages) == limit:
+                self._more_has_failed = not self._maybe_more and messages[-1].attempts > 0
+                self._maybe_more = True
+            self._claimed.extend(message for message in messages if message.row_id not in busy)
+            self._claim_size = min(2 * self._claim_size, self._most_unsettled)
+
+    async def _deliver(self, message: DueMessage, place: Place) -> None:
+        outcome = await self._attempt(message, place)
+        self._note(outcome.verdict)
+        if outcome.verdict is Verdict.DELIVERED:
+            self._shared.delivery.delivered(message).add_done_callback(partial(self._settled, message.row_id))
+            return
+        next_attempt_at_ms = await self._shared.delivery.failed(message, outcome)
+        self._in_flight.discard(message.row_id)
+        if next_attempt_at_ms is not None:
+            claimant = Claimant(self.queue, message.message.client, has_failed=True)
+            self._shared.schedule.put(claimant, next_attempt_at_ms)
+
+    async def _attempt(self, message: DueMessage, place: Place) -> Outcome:
+        if not place.claimant.host:
+            return await self._shared.delivery.send(message)
+        try:
+            async with asyncio.timeout(None) as place.limit:
+                return await self._shared.delivery.send(message)
+        except TimeoutError:  # others wait for the place
+            return _GIVEN_UP
+        finally:
+            place.limit = None
+
+    def _note(self, verdict: Verdict) -> None:
+        if verdict is Verdict.BLOCKED:
+            self._is_blocked = True
+        if verdict is not Verdict.REFUSED:
+            self._shared.troubled.note(self.queue, verdict in (Verdict.FAILED, Verdict.BLOCKED))
+
+    def _settled(self, row_id: int, _: asyncio.Future[None]) -> None:
+        was_full = len(self._in_flight) >= self._most_unsettled
+        self._in_flight.discard(row_id)
+        if was_full or not self.workers:
+            self._look_on()
+
+
+def _most_at_once(claimant: Claimant) -> int:
+    if not claimant.host:
         return _AT_ONCE_OF_CHANNEL
-    return _AT_ONCE_OF_CHANNEL_AT_HOST if " " in destination else _AT_ONCE
+    return _AT_ONCE_OF_CHANNEL_AT_HOST if " " in claimant.queue.destination else _AT_ONCE

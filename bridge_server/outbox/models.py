@@ -1,7 +1,10 @@
 """What is sent, where it goes, and what comes of an attempt."""
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import lru_cache
+from typing import NamedTuple
 
 from yarl import URL
 
@@ -9,6 +12,32 @@ UNREADABLE_DESTINATION = "unreadable"
 """The destination of a message whose URL cannot be read: it has a lane too, in which it is refused."""
 
 _WEB_SCHEMES = ("", "http", "https")
+_HOST = re.compile(r"(.*?)(?::[0-9]*)?", re.ASCII)
+
+
+class Queue(NamedTuple):
+    """Messages that go out in their order: those of one destination that are about one thing."""
+
+    destination: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A queue that has something due, and whom that counts to.
+
+    `client` is the address of whoever caused it, None when that client is exempt from quotas or the server
+    itself did. `has_failed` says that nothing is due but what was tried before.
+    """
+
+    queue: Queue
+    client: str | None
+    has_failed: bool
+
+    @property
+    def host(self) -> str:
+        """The host without its port; empty for a channel, which this server's operator has chosen."""
+        return host_of(self.queue.destination)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +46,9 @@ class OutgoingMessage:
 
     `message_id` is the same at every attempt. `signing_secret`, a Standard Webhooks secret, signs it instead
     of the server's own. `lane` says whom it waits with, for a channel that knows better than its URL.
-    `device_id` names the device that it is for, whose state is then kept.
+    `device_id` names the device that it is for, whose state is then kept. `client` is the address under which
+    whoever caused it is counted, None for one that is exempt and for the server itself; `subject` the session
+    (its topic) or the project that it is about.
     """
 
     message_id: str
@@ -26,6 +57,8 @@ class OutgoingMessage:
     signing_secret: str | None = field(default=None, repr=False)
     lane: str | None = None
     device_id: str | None = None
+    client: str | None = None
+    subject: str | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -39,7 +72,7 @@ class OutgoingMessage:
 
     @property
     def destination(self) -> str:
-        """The unit of fairness: scheme, host and port in one spelling, such as `https://example.com:443`.
+        """Where it waits: scheme, host and port in one spelling, such as `https://example.com:443`.
 
         Of a URL that names no host, its scheme: a channel.
         """
@@ -56,6 +89,22 @@ class OutgoingMessage:
         host = url.raw_host.lower().rstrip(".")
         return f"{url.scheme}://{f'[{host}]' if ':' in host else host}:{url.port}"
 
+    @property
+    def queue(self) -> Queue:
+        """What it waits in at its destination. At a host that a stranger named, every device and every
+        subject has a queue of its own; a channel sends everything in its order.
+        """
+        is_webhook = self.channel in ("http", "https")
+        return Queue(self.destination, (self.device_id or self.subject or "") if is_webhook else "")
+
+
+@lru_cache(maxsize=4_096)
+def host_of(destination: str) -> str:
+    """The host of a destination without its port; empty when it names none."""
+    _, separator, authority = destination.partition("://")
+    found = _HOST.fullmatch(authority) if separator else None
+    return found.group(1) if found else ""
+
 
 @dataclass(frozen=True, slots=True)
 class DueMessage:
@@ -70,11 +119,11 @@ class DueMessage:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is owed to one destination: how many messages, and when the first of them is due."""
+    """What is owed in one queue: whom it counts to, whether a message is due, and when the next will be."""
 
-    destination: str
-    earliest_due_ms: int
-    messages: int
+    claimant: Claimant
+    is_due: bool
+    next_due_ms: int | None
 
 
 class Verdict(Enum):

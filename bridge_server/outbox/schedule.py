@@ -1,28 +1,43 @@
-"""Which destination has to be looked at when: one number and one heap entry for each."""
+"""Which queue has to be looked at when: one number and one heap entry for each."""
 
 import heapq
 
+from bridge_server.outbox.models import Claimant, Queue
+
 
 class Schedule:
-    """Remembers the earliest time for each destination, in milliseconds since the Unix epoch."""
+    """Remembers the earliest time for each queue, in milliseconds since the Unix epoch, of `most` queues.
 
-    def __init__(self) -> None:
-        self._due_ms: dict[str, int] = {}
-        self._heap: list[tuple[int, str]] = []
+    Those that come when there are so many are not remembered: they have to be found in the store again.
+    """
 
-    def put(self, destination: str, due_ms: int) -> None:
-        """Look at the destination at this time; an earlier time that is known already stays."""
-        known = self._due_ms.get(destination)
-        if known is None or due_ms < known:
-            self._due_ms[destination] = due_ms
-            heapq.heappush(self._heap, (due_ms, destination))
+    def __init__(self, most: int = 10_000) -> None:
+        self._most = most
+        self._due: dict[Queue, tuple[int, Claimant]] = {}
+        self._heap: list[tuple[int, Queue]] = []
+        self.has_turned_away = False
 
-    def take_due(self, now_ms: int, limit: int) -> list[str]:
-        """Remove and return the destinations whose time has come, earliest first."""
-        due: list[str] = []
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def put(self, claimant: Claimant, due_ms: int) -> None:
+        """Look at the queue at this time; an earlier time that is known already stays."""
+        known = self._due.get(claimant.queue)
+        if known is not None and known[0] <= due_ms:
+            return
+        if known is None and len(self._due) >= self._most:
+            self.has_turned_away = True
+            return
+        self._due[claimant.queue] = due_ms, claimant
+        heapq.heappush(self._heap, (due_ms, claimant.queue))
+
+    def take_due(self, now_ms: int, limit: int) -> list[Claimant]:
+        """Remove and return the queues whose time has come, earliest first."""
+        due: list[Claimant] = []
         while self._heap and self._heap[0][0] <= now_ms and len(due) < limit:
-            due_ms, destination = heapq.heappop(self._heap)
-            if self._due_ms.get(destination) == due_ms:  # else an entry that an earlier one replaced
-                del self._due_ms[destination]
-                due.append(destination)
+            due_ms, queue = heapq.heappop(self._heap)
+            known = self._due.get(queue)
+            if known is not None and known[0] == due_ms:  # else an entry that an earlier one replaced
+                del self._due[queue]
+                due.append(known[1])
         return due

@@ -12,7 +12,12 @@ from yarl import URL
 
 from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.outbox.guard import Rule, anywhere, public_only
-from bridge_server.outbox.guarded_client import guarded_client, judge_error, read_limited
+from bridge_server.outbox.guarded_client import (
+    CONNECT_SECONDS,
+    guarded_client,
+    judge_error,
+    read_limited,
+)
 from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
 from bridge_server.outbox.resolver import LookUp, look_up
 from bridge_server.outbox.signature import Signer
@@ -25,7 +30,8 @@ _ASKING_STATUSES = frozenset({429, 503})
 class SenderSettings:
     """How requests are made.
 
-    `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer.
+    `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer,
+    `connect_seconds` the lookup and the connection.
     `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes.
     `allow_private` opens every address and port: for development only.
     """
@@ -34,6 +40,7 @@ class SenderSettings:
     signing_secret: str | None
     allow_private: bool
     user_agent: str
+    connect_seconds: float = CONNECT_SECONDS
 
 
 class WebhookSender:
@@ -56,7 +63,10 @@ class WebhookSender:
         self._signer = Signer(secret)
 
     async def __aenter__(self) -> Self:
-        self._session = guarded_client(self._rule, self._look_up, self._settings.timeout_seconds)
+        settings = self._settings
+        self._session = guarded_client(
+            self._rule, self._look_up, settings.timeout_seconds, settings.connect_seconds
+        )
         return self
 
     async def __aexit__(

@@ -12,6 +12,7 @@ from bridge_server.outbox.models import DueMessage
 
 _MOMENT_SECONDS = 0.02
 _ENOUGH = 64
+_TOO_MANY = 2_048
 
 
 class Settling:
@@ -22,16 +23,36 @@ class Settling:
         self._waiting: list[tuple[DueMessage, asyncio.Future[None]]] = []
         self._enough = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
+        self._unsettled = 0
+        self._caught_up = asyncio.Event()
+        self._caught_up.set()
 
-    async def delivered(self, due: DueMessage) -> None:
-        """Return once the message is forgotten."""
+    def delivered(self, due: DueMessage) -> asyncio.Future[None]:
+        """Forget the message soon; the future is done once it is forgotten."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((due, done))
+        self._unsettled += 1
         if len(self._waiting) == _ENOUGH:
             self._enough.set()
+        if self._unsettled == _TOO_MANY:
+            self._caught_up.clear()
         if self._work is None:
             self._work = asyncio.create_task(self._forget_until_idle())
-        await done
+        return done
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits to be forgotten that nothing more is to be delivered."""
+        return self._unsettled >= _TOO_MANY
+
+    async def caught_up(self) -> None:
+        """Return once it is not behind."""
+        await self._caught_up.wait()
+
+    async def idle(self) -> None:
+        """Return once everything that was delivered is forgotten."""
+        if self._work is not None:
+            await asyncio.wait([self._work])
 
     async def close(self) -> None:
         """Give up what is not forgotten by now: it stays due."""
@@ -47,6 +68,9 @@ class Settling:
                 self._enough.clear()
                 batch, self._waiting = self._waiting, []
                 await self._forget([due for due, _ in batch])
+                self._unsettled -= len(batch)
+                if not self.is_behind:
+                    self._caught_up.set()
                 for _, done in batch:
                     if not done.done():
                         done.set_result(None)

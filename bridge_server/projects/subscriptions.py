@@ -50,4 +50,10 @@ class Subscriptions:
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
         message_id = self._ids.random_uuid()
-        return OutgoingMessage(message_id, webhook.url, write_event(event), webhook.signing_secret)
+        return OutgoingMessage(
+            message_id,
+            webhook.url,
+            write_event(event),
+            webhook.signing_secret,
+            subject=event.project_id,
+        )

@@ -141,5 +141,6 @@ class Journal:
             if not done.done():
                 done.set_result(None)
 
-    def _notice(self, topic: Topic, webhook: str) -> OutgoingMessage:
-        return OutgoingMessage(self._ids.random_uuid(), webhook, wire.write_notice(topic))
+    def _notice(self, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
+        notice = wire.write_notice(topic)
+        return OutgoingMessage(self._ids.random_uuid(), webhook, notice, client=address, subject=topic)

@@ -24,9 +24,11 @@ class TopicStore(Protocol):
         changes: Changes,
         now_ms: int,
         limits: QueueLimits,
-        notice: Callable[[Topic, str], OutgoingMessage],
+        notice: Callable[[Topic, str | None, str], OutgoingMessage],
     ) -> Mapping[int, QueueFullError]:
         """Store, then delete, and queue a notice to each webhook of what was announced; all or nothing.
+
+        `notice` is given the topic, the address that the message counts to, and the webhook.
 
         Returns the numbers of those that were not stored, and why.
         """

@@ -16,8 +16,8 @@ _DATA_NAMES = {"id": "notification_id"}
 """Where a name has a meaning of its own: there the id is that of the push."""
 
 
-def write_request(registration: Registration, message_id: str) -> OutgoingMessage:
-    """A new request, told in the client's language."""
+def write_request(registration: Registration, message_id: str, client: str | None = None) -> OutgoingMessage:
+    """A new request, told in the client's language. `client` is the address that caused it."""
     text = request_text(registration.language, registration.peer_name)
     notice = {
         "event": REQUEST,
@@ -27,7 +27,14 @@ def write_request(registration: Registration, message_id: str) -> OutgoingMessag
         "bridge": registration.bridge,
     }
     address = registration.address
-    return OutgoingMessage(message_id, address.url, orjson.dumps(notice), lane=address.lane)
+    return OutgoingMessage(
+        message_id,
+        address.url,
+        orjson.dumps(notice),
+        lane=address.lane,
+        client=client,
+        subject=registration.topic,
+    )
 
 
 def topic_of_request(body: bytes) -> str | None:

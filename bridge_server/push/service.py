@@ -115,7 +115,7 @@ class PushServer:
         registration = await self._store.registration(topic_of_bridge_notice(notice.body), now_ms)
         if registration is None:
             return False
-        await self._store.queue(write_request(registration, notice.message_id), now_ms)
+        await self._store.queue(write_request(registration, notice.message_id, notice.client), now_ms)
         return True
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from bridge_server.kernel.errors import Fault
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.push.addresses import Addresses
 from bridge_server.push.models import Address, Client, Topic
 from bridge_server.push.notices import REQUEST
@@ -27,8 +27,8 @@ class ClientShape(Shape):
 
     bridge: Annotated[str, AfterValidator(http_url)]
     topic: TopicText
-    type: Annotated[str, Field(min_length=1)]
-    token: Annotated[str, Field(min_length=1)]
+    type: Annotated[str, Field(min_length=1, max_length=PUSH_TYPE_MAX_CHARACTERS)]
+    token: Annotated[str, Field(min_length=1, max_length=PUSH_TOKEN_MAX_CHARACTERS)]
     peerName: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]  # noqa: N815 - the contract's spelling
     language: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]
 
@@ -43,9 +43,11 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, Add
     """A client, and where its token leads."""
     faults: list[Fault] = []
     name, token = document.values.get("type"), document.values.get("token")
-    channel = _channel(name, addresses, faults) if isinstance(name, str) and name else None
+    channel = None
+    if isinstance(name, str) and 0 < len(name) <= PUSH_TYPE_MAX_CHARACTERS:
+        channel = _channel(name, addresses, faults)
     address = None
-    if channel is not None and isinstance(token, str) and token:
+    if channel is not None and isinstance(token, str) and 0 < len(token) <= PUSH_TOKEN_MAX_CHARACTERS:
         address = _address(channel, token, addresses, faults)
     shape = check(ClientShape, document.values, faults)
     assert channel is not None

@@ -1,5 +1,6 @@
 """HTTP to the relay and back: read, one service call, write."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import web
@@ -16,7 +17,10 @@ from bridge_server.web.stored_bytes import StoredBytes
 
 
 class RelayHandlers:
-    """One method per endpoint of the contract's section 4, B, answered in one dialect."""
+    """One method per endpoint of the contract's section 4, B, answered in one dialect.
+
+    `address_of` tells under which address a client is counted.
+    """
 
     def __init__(
         self,
@@ -24,10 +28,12 @@ class RelayHandlers:
         polling: Polling,
         dialect: Dialect,
         longest_wait_seconds: int,
+        address_of: Callable[[web.Request], str | None],
         *,
         payloads: StoredBytes,
         subscriptions: StoredBytes,
     ) -> None:
+        self._address_of = address_of
         self._relay = relay
         self._payloads = payloads
         self._subscriptions = subscriptions
@@ -70,8 +76,9 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await json_object(request))
+        client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
-            call_id = await self._relay.request_call(session_id, call, bill.afford)
+            call_id = await self._relay.request_call(session_id, call, client, bill.afford)
         return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
     async def calls(self, request: web.Request) -> web.Response:

@@ -60,11 +60,12 @@ class Relay:
         await self._store.delete_session(session_id, self._clock.now_ms())
 
     async def request_call(
-        self, session_id: SessionId, request: NewCall, afford: Callable[[int], None]
+        self, session_id: SessionId, request: NewCall, client: str | None, afford: Callable[[int], None]
     ) -> CallId:
         """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
 
         The session lives on from now, to the minute: most calls of a burst need not write its row.
+        `client` is the address that the dapp is counted under, None when that is exempt.
         Before webhooks are queued, `afford` is called in another thread with the bytes that this takes; what
         it raises is raised, and nothing is stored.
         """
@@ -80,7 +81,7 @@ class Relay:
         )
 
         def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
-            messages = self._messages(call, request.dapp_name, audience)
+            messages = self._messages(call, request.dapp_name, audience, client)
             if messages:
                 afford(sum(message.size_bytes for message in messages))
             return messages
@@ -110,14 +111,19 @@ class Relay:
         if session_id is not None:
             await self._store.forget_webhook(session_id, notice.url)
 
-    def _messages(self, call: StoredCall, dapp_name: str, audience: Audience) -> list[OutgoingMessage]:
+    def _messages(
+        self, call: StoredCall, dapp_name: str, audience: Audience, client: str | None
+    ) -> list[OutgoingMessage]:
+        def message(webhook: str, notice: bytes) -> OutgoingMessage:
+            message_id = self._ids.random_uuid()
+            return OutgoingMessage(message_id, webhook, notice, client=client, subject=call.session_id)
+
         messages = [
-            OutgoingMessage(self._ids.random_uuid(), webhook, wire.write_topic_notice(call.session_id))
-            for webhook in audience.webhooks
+            message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks
         ]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
-            messages.append(OutgoingMessage(self._ids.random_uuid(), audience.push.webhook, notice))
+            messages.append(message(audience.push.webhook, notice))
         return messages
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, Field, PlainValidator
 
-from bridge_server.kernel.fields import http_url
+from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.relay.models import (
     Call,
     CallId,
@@ -43,8 +43,8 @@ WebUrl = Annotated[str, AfterValidator(http_url)]
 class PushShape(Shape):
     """The wallet's push details."""
 
-    type: str
-    token: str
+    type: Annotated[str, Field(max_length=PUSH_TYPE_MAX_CHARACTERS)]
+    token: Annotated[str, Field(max_length=PUSH_TOKEN_MAX_CHARACTERS)]
     webhook: WebUrl
 
 

@@ -48,7 +48,7 @@ class SqlTopicStore:
         changes: Changes,
         now_ms: int,
         limits: QueueLimits,
-        notice: Callable[[Topic, str], OutgoingMessage],
+        notice: Callable[[Topic, str | None, str], OutgoingMessage],
     ) -> Mapping[int, QueueFullError]:
         def work() -> Transaction[Mapping[int, QueueFullError]]:
             refused = self._refusals(changes)
@@ -61,9 +61,13 @@ class SqlTopicStore:
                     refused[message.number] = full
             if changes.settled:
                 yield Statement(sql.DELETE, (orjson.dumps(changes.settled).decode(),))
-            taken = Counter(message.topic for message in changes.announced if message.number not in refused)
-            for topic, times in taken.items():
-                yield from _announce(topic, times, now_ms, notice)
+            taken = Counter(
+                (message.topic, message.address)
+                for message in changes.announced
+                if message.number not in refused
+            )
+            for (topic, address), times in taken.items():
+                yield from _announce(topic, address, times, now_ms, notice)
             return refused
 
         return await self._database.transaction(work)
@@ -113,11 +117,15 @@ def _waiting(statement: str, whose: str, now_ms: int, counted: _Counted) -> Tran
 
 
 def _announce(
-    topic: Topic, times: int, now_ms: int, notice: Callable[[Topic, str], OutgoingMessage]
+    topic: Topic,
+    address: str | None,
+    times: int,
+    now_ms: int,
+    notice: Callable[[Topic, str | None, str], OutgoingMessage],
 ) -> Transaction[None]:
     for (webhook,) in (yield Statement(WEBHOOKS_OF_TOPIC, (topic, now_ms))):
         for _ in range(times):
-            yield from enqueue(notice(topic, cast(str, webhook)), now_ms)
+            yield from enqueue(notice(topic, address, cast(str, webhook)), now_ms)
 
 
 def _message(row: Row) -> Message:

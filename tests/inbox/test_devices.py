@@ -56,6 +56,7 @@ async def test_the_same_device_is_registered_once(inbox: InboxClient) -> None:
         ({"channel": None, "address": 1}, ["#/channel", "#/address"]),
         ({"channel": "webhook"}, ["#/address"]),
         ({"channel": "webhook", "address": 7}, ["#/address"]),
+        ({"channel": "webhook", "address": URL + "x" * 4_096}, ["#/address"]),
         ({"channel": "webhook", "address": ""}, ["#/address"]),
         ({"channel": "webhook", "address": "log:inbox"}, ["#/address"]),
         ({"channel": "webhook", "address": "ftp://a.example"}, ["#/address"]),

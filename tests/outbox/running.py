@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bridge_server.kernel.signals import Signals
+from bridge_server.outbox.admission import Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.models import OutgoingMessage
@@ -32,13 +33,21 @@ class Outbox:
     clock: ManualClock
     gone: list[str] = field(default_factory=list)
 
-    async def owe(self, *urls: str, prefix: str = "message", lane: str | None = None) -> None:
+    async def owe(
+        self,
+        *urls: str,
+        prefix: str = "message",
+        lane: str | None = None,
+        client: str | None = None,
+        subject: str | None = None,
+    ) -> None:
         """Write a message for each URL in one transaction, as a room does."""
         now_ms = self.clock.now_ms()
 
         def work() -> Transaction[None]:
             for number, url in enumerate(urls):
-                message = OutgoingMessage(f"{prefix}-{number}", url, b'{"topic":"t"}', lane=lane)
+                message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
+                message = OutgoingMessage(message_id, url, body, lane=lane, client=client, subject=subject)
                 yield from enqueue(message, now_ms)
 
         await self.database.transaction(work)
@@ -70,6 +79,7 @@ async def running_outbox(
     store_over: Callable[[SqlOutboxStore], OutboxStore] = lambda store: store,
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     place_schema(file)
@@ -88,6 +98,7 @@ async def running_outbox(
             on_gone or note_gone,
             chance=lambda: 0.5,
             grace_seconds=0.2,
+            limits=limits,
         )
         outbox = Outbox(database, dispatcher, clock)
         await dispatcher.start()

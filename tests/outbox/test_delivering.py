@@ -13,6 +13,7 @@ from bridge_server.storage.database import Transaction
 from bridge_server.storage.outbox_store import enqueue
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, reset, status
 
 
@@ -25,7 +26,11 @@ async def test_a_delivered_message_is_forgotten(outbox: Outbox, receiver: Webhoo
 
     await receiver.got(1)
     await outbox.comes_to("id", [])
-    assert outbox.dispatcher.figures() == {"due": 0, "dead": 0, "delivered": 1, "failed": 0}
+
+    async def is_counted() -> bool:
+        return outbox.dispatcher.figures() == {"due": 0, "dead": 0, "delivered": 1, "failed": 0}
+
+    await eventually(is_counted)
 
 
 async def test_a_message_of_a_transaction_that_fails_is_never_sent(

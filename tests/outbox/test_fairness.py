@@ -1,9 +1,18 @@
-"""No destination waits for another."""
+"""No receiver waits for another, wherever they are and whoever made them known."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
-from tests.outbox.running import Outbox
+import pytest
+from aiohttp import web
+
+from bridge_server.outbox import dispatcher
+from bridge_server.outbox.admission import Limits
+from tests.outbox.running import Outbox, running_outbox
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
 
 
@@ -20,27 +29,168 @@ async def test_a_receiver_that_hangs_delays_only_itself(outbox: Outbox, receiver
     assert len(receiver.requests) == 4
 
 
-async def test_many_receivers_that_hang_do_not_stop_one_that_answered_before(
+HASTY = Limits(
+    known=2,
+    strangers=4,
+    retries=2,
+    host=2,
+    waiting=100,
+    patience_seconds=0.05,
+    patience_in_crowd_seconds=0.05,
+    look_every_seconds=0.005,
+)
+PATIENT = replace(HASTY, patience_seconds=60.0, patience_in_crowd_seconds=60.0)
+
+
+@pytest.fixture
+async def anywhere() -> AsyncIterator[WebhookReceiver]:
+    """A receiver at every address 127.x.y.z; its path `/hang` never answers."""
+    async with open_receiver(host="0.0.0.0") as receiver:
+        receiver.otherwise = hang_or_answer
+        yield receiver
+
+
+async def hang_or_answer(receiver: WebhookReceiver, request: web.BaseRequest) -> web.StreamResponse:
+    return await (hang if request.path == "/hang" else status(200))(receiver, request)
+
+
+async def hangs_at_many_hosts(outbox: Outbox, anywhere: WebhookReceiver, hosts: int) -> None:
+    """Owe a message to each of so many hosts that hang, each about another session."""
+    for number in range(hosts):
+        url = anywhere.url("/hang", host=f"127.1.{number // 200}.{number % 200 + 1}")
+        await outbox.owe(url, prefix=f"stuck-{number}", subject=f"stuck {number}")
+
+
+async def arrives(receiver: WebhookReceiver, message_id: str) -> None:
+    """Return once the message has come."""
+
+    async def has_come() -> bool:
+        return any(request.headers["webhook-id"] == message_id for request in receiver.requests)
+
+    await eventually(has_come)
+
+
+async def test_a_session_whose_webhook_hangs_delays_no_other_at_the_same_place(
+    outbox: Outbox, anywhere: WebhookReceiver
+) -> None:
+    await outbox.owe(*[anywhere.url("/hang")] * 20, prefix="stuck", subject="session 1")
+    await anywhere.got(4)
+
+    await outbox.owe(anywhere.url("/hook"), prefix="quick", subject="session 2")
+
+    await arrives(anywhere, "quick-0")
+    assert len(anywhere.requests) == 5
+
+
+async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
+    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+) -> None:
+    async with running_outbox(file, clock, limits=HASTY) as outbox:
+        await hangs_at_many_hosts(outbox, anywhere, 300)
+        await anywhere.got(4)
+
+        for number in range(5):
+            url = anywhere.url(host=f"127.9.9.{number + 1}")
+            await outbox.owe(url, prefix=f"quick-{number}", subject=f"quick {number}")
+            await arrives(anywhere, f"quick-{number}-0")
+            assert len(outbox.dispatcher._lanes) <= HASTY.strangers + HASTY.known
+
+
+async def test_whoever_finds_no_room_to_wait_is_found_on_the_disk(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_BACKLOG_PAGE", 7)
+    async with running_outbox(file, clock, limits=replace(HASTY, waiting=10)) as outbox:
+        for number in range(60):
+            await outbox.owe(receiver.url(), prefix=f"{number}", client="192.0.2.1", subject=f"{number}")
+
+        await outbox.comes_to("id", [])
+
+    assert {request.headers["webhook-id"] for request in receiver.requests} == {f"{n}-0" for n in range(60)}
+    assert len(receiver.requests) == 60
+
+
+async def test_what_was_given_up_for_others_has_failed_and_is_tried_again(
+    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+) -> None:
+    anywhere.script.extend([hang] * HASTY.strangers)
+    async with running_outbox(file, clock, limits=HASTY) as outbox:
+        hosts = [f"127.1.1.{number + 1}" for number in range(HASTY.strangers)]
+        await outbox.owe(*[anywhere.url(host=host) for host in hosts], prefix="slow")
+        await anywhere.got(4)
+        await outbox.owe(anywhere.url(host="127.9.9.9"), prefix="quick")
+
+        await arrives(anywhere, "quick-0")
+        await outbox.comes_to("attempts", [(1,), *[(0,)] * 3])
+        assert await outbox.rows("last_error") == [("no answer in time",), *[(None,)] * 3]
+        await outbox.pass_time(5)
+
+        await outbox.comes_to("attempts", [(0,)] * 3)
+
+
+async def test_a_host_that_answered_before_has_a_place_after_a_restart_too(
+    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+) -> None:
+    honest = anywhere.url(host="127.9.9.9")
+    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+        await outbox.owe(honest, prefix="first")
+        await outbox.comes_to("id", [])
+    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+        await hangs_at_many_hosts(outbox, anywhere, 10)
+        await anywhere.got(5)
+
+        await outbox.owe(honest, prefix="quick")
+
+        await arrives(anywhere, "quick-0")
+    assert len(anywhere.requests) == 6
+
+
+async def test_what_failed_and_hangs_when_it_is_tried_again_keeps_nothing_new_waiting(
+    file: Path, clock: ManualClock, anywhere: WebhookReceiver
+) -> None:
+    anywhere.script.extend([status(500)] * 12)
+    async with running_outbox(file, clock, limits=PATIENT) as outbox:
+        await hangs_at_many_hosts(outbox, anywhere, 12)
+        await outbox.comes_to("attempts", [(1,)] * 12)
+        await outbox.pass_time(5)
+        await anywhere.got(14)
+
+        await outbox.owe(anywhere.url(host="127.9.9.9"), prefix="quick")
+
+        await arrives(anywhere, "quick-0")
+    assert len(anywhere.requests) == 15
+
+
+async def test_what_is_new_goes_before_what_failed_to_the_same_receiver(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
-    await outbox.owe(receiver.url())
-    await receiver.got(1)
-    async with AsyncExitStack() as stack:
-        others = [await stack.enter_async_context(open_receiver()) for _ in range(60)]
-        for other in others:
-            other.otherwise = hang
-        await outbox.owe(*[other.url() for other in others] * 4, prefix="stuck")
-        for other in others[:48]:
-            await other.got(3)
+    receiver.script.extend([status(500)] * 12)
+    await outbox.owe(*[receiver.url()] * 12, prefix="old")
+    await outbox.comes_to("attempts", [(1,)] * 12)
+    receiver.otherwise = hang
+    await outbox.pass_time(5)
+    await receiver.got(13)
 
-        async with asyncio.timeout(5):
-            await outbox.owe(receiver.url(), prefix="quick")
-            await receiver.got(2)
+    await outbox.owe(receiver.url(), prefix="new")
+    receiver.otherwise = status(200)
+    receiver.released.set()
+    await receiver.got(14)
 
-        assert sum(len(other.requests) for other in others) == 192
-        await outbox.dispatcher.stop()  # or it would connect to receivers that are being closed
-        for other in others:
-            other.released.set()
+    assert receiver.requests[13].headers["webhook-id"] == "new-0"
+
+
+async def test_every_message_that_failed_is_tried_again_at_its_own_time(
+    outbox: Outbox, receiver: WebhookReceiver
+) -> None:
+    receiver.script.extend([status(503, Retry_After=str(100 * number)) for number in range(1, 5)])
+    for number in range(4):
+        await outbox.owe(receiver.url(), prefix=f"{number}")
+        await outbox.comes_to("attempts", [(1,)] * (number + 1))
+
+    for number in range(4):
+        await outbox.pass_time(110)
+        await outbox.comes_to("message_id", [(f"{left}-0",) for left in range(number + 1, 4)])
 
 
 async def test_a_receiver_that_answers_gets_four_requests_at_a_time(

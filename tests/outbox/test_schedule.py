@@ -1,52 +1,73 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge_server.outbox.models import Claimant, Queue
 from bridge_server.outbox.schedule import Schedule
 
 EVERY = 1_000
 
 
-def test_a_destination_is_due_from_its_time_on() -> None:
-    schedule = Schedule()
-    schedule.put("a", 10)
+def of(name: str) -> Claimant:
+    """A queue at some host."""
+    return Claimant(Queue("http://host.test:80", name), None, has_failed=True)
 
-    assert schedule.take_due(9, EVERY) == []
-    assert schedule.take_due(10, EVERY) == ["a"]
+
+def due(schedule: Schedule, now_ms: int, limit: int = EVERY) -> list[str]:
+    """The names of the queues that are taken."""
+    return [claimant.queue.name for claimant in schedule.take_due(now_ms, limit)]
+
+
+def test_a_queue_is_due_from_its_time_on() -> None:
+    schedule = Schedule()
+    schedule.put(of("a"), 10)
+
+    assert due(schedule, 9) == []
+    assert due(schedule, 10) == ["a"]
 
 
 def test_what_was_taken_is_gone() -> None:
     schedule = Schedule()
-    schedule.put("a", 10)
+    schedule.put(of("a"), 10)
 
-    schedule.take_due(10, EVERY)
+    due(schedule, 10)
 
-    assert schedule.take_due(99, EVERY) == []
+    assert due(schedule, 99) == []
 
 
 def test_an_earlier_time_wins_and_is_due_once() -> None:
     schedule = Schedule()
     for due_ms in (10, 5, 20):
-        schedule.put("a", due_ms)
+        schedule.put(of("a"), due_ms)
 
-    assert schedule.take_due(5, EVERY) == ["a"]
-    assert schedule.take_due(99, EVERY) == []
+    assert due(schedule, 5) == ["a"]
+    assert due(schedule, 99) == []
 
 
 def test_no_more_are_taken_than_asked_for_and_the_earliest_first() -> None:
     schedule = Schedule()
     for due_ms, destination in ((3, "c"), (1, "a"), (2, "b")):
-        schedule.put(destination, due_ms)
+        schedule.put(of(destination), due_ms)
 
-    assert schedule.take_due(99, 2) == ["a", "b"]
-    assert schedule.take_due(99, 2) == ["c"]
+    assert due(schedule, 99, 2) == ["a", "b"]
+    assert due(schedule, 99, 2) == ["c"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20))), st.integers(0, 20))
-def test_each_destination_is_due_once_at_its_earliest_time(puts: list[tuple[str, int]], now_ms: int) -> None:
+def test_each_queue_is_due_once_at_its_earliest_time(puts: list[tuple[str, int]], now_ms: int) -> None:
     schedule = Schedule()
     for destination, due_ms in puts:
-        schedule.put(destination, due_ms)
+        schedule.put(of(destination), due_ms)
 
-    taken = schedule.take_due(now_ms, EVERY)
+    taken = due(schedule, now_ms)
 
     assert sorted(taken) == sorted({destination for destination, due_ms in puts if due_ms <= now_ms})
+
+
+def test_those_that_are_too_many_are_turned_away_and_those_that_are_known_are_not() -> None:
+    schedule = Schedule(most=2)
+    for name, due_ms in (("a", 10), ("b", 20), ("c", 5), ("b", 15)):
+        schedule.put(of(name), due_ms)
+
+    assert schedule.has_turned_away
+    assert due(schedule, 15) == ["a", "b"]
+    assert len(schedule) == 0

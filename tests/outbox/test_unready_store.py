@@ -8,7 +8,7 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery, dispatcher
-from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage
+from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage, Queue
 from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
 from tests.outbox.running import running_outbox
 from tests.support.clock import ManualClock
@@ -21,10 +21,12 @@ class _ForgetfulStore(SqlOutboxStore):
 
     failures: ClassVar[list[Exception]]
 
-    async def delete_delivered(self, messages: Sequence[DueMessage], now_ms: int) -> int:
+    async def delete_delivered(
+        self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> None:
         if self.failures:
             raise self.failures.pop()
-        return await super().delete_delivered(messages, now_ms)
+        await super().delete_delivered(messages, now_ms, answering)
 
 
 async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
@@ -47,11 +49,11 @@ class _UnreadableStore(SqlOutboxStore):
 
     failures = 1
 
-    async def next_messages(self, destination: str, limit: int) -> list[DueMessage]:
+    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
         if self.failures:
             self.failures -= 1
             raise UnavailableError("the database is locked")
-        return await super().next_messages(destination, limit)
+        return await super().next_messages(queue, now_ms, limit)
 
 
 async def test_messages_that_cannot_be_read_are_read_later(
@@ -80,9 +82,9 @@ class _LateStore(SqlOutboxStore):
 
     meanwhile: ClassVar[list[OutgoingMessage]]
 
-    async def next_messages(self, destination: str, limit: int) -> list[DueMessage]:
-        messages = await super().next_messages(destination, limit)
-        if not messages and self.meanwhile:
+    async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
+        messages = await super().next_messages(queue, now_ms, limit)
+        if self.meanwhile:
             late = self.meanwhile.pop()
             await self._database.transaction(lambda: enqueue(late, 0))
         return messages
@@ -106,11 +108,11 @@ class _LockedStore(SqlOutboxStore):
 
     reads = 0
 
-    async def backlog(self) -> list[Backlog]:
+    async def backlog(self, now_ms: int, after: Queue, limit: int) -> list[Backlog]:
         self.reads += 1
         if self.reads == 2:
             raise UnavailableError("the database is locked")
-        return await super().backlog()
+        return await super().backlog(now_ms, after, limit)
 
 
 async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(

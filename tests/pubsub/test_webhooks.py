@@ -7,6 +7,7 @@ import pytest
 from tests.pubsub.conftest import Connect
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN, until_delivered
+from tests.support.project import look
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import connected
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -105,3 +106,20 @@ async def test_an_expired_webhook_is_told_nothing(
     await dapp.publish("topic", "payload", silent=False)
 
     assert await told(server, receiver) == []
+
+
+async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_its_topic(
+    tmp_path: Path,
+) -> None:
+    exempt = "192.0.2.77"
+    async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
+        await BridgeClient(server).subscribe("topic", "http://192.0.2.1:9/hook")
+        for address in ("198.51.100.7", "192.0.2.77"):
+            headers = {"X-Forwarded-For": address}
+            async with connected(server.client, server.url, headers=headers) as dapp:
+                await dapp.publish("topic", "message", silent=False)
+                await dapp.settled()
+
+        whose = look(server, "SELECT client, subject, queue FROM outbox ORDER BY id")
+
+    assert whose == [("198.51.100.7", "topic", "topic"), (None, "topic", "topic")]

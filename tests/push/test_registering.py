@@ -4,9 +4,11 @@ import asyncio
 from pathlib import Path
 
 import orjson
+import pytest
 
 from tests.support.eventually import eventually
 from tests.support.figures import until_delivered
+from tests.support.problems import pointers
 from tests.support.push_client import TOPIC, PushClient
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver
@@ -99,3 +101,16 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
         (await push.register()).problem(409)
 
         assert push.registrations() == []
+
+
+@pytest.mark.parametrize(("name", "most"), [("type", 64), ("token", 4096), ("bridge", 2048)])
+async def test_what_a_client_says_of_itself_is_no_longer_than_it_may_be(
+    push: PushClient, name: str, most: int
+) -> None:
+    text = "https://example.org/"
+
+    problem = (await push.register(**{name: text + "x" * (most + 1 - len(text))})).problem(400)
+
+    assert pointers(problem) == [f"#/{name}"]
+    assert str(most) in problem["errors"][0]["detail"]
+    assert push.registrations() == []

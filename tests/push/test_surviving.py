@@ -107,9 +107,11 @@ async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_on
 ) -> None:
     delete_delivered = SqlOutboxStore.delete_delivered
 
-    async def delete_others(store: SqlOutboxStore, messages: Sequence[DueMessage], now_ms: int) -> int:
+    async def delete_others(
+        store: SqlOutboxStore, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> None:
         others = [due for due in messages if due.message.channel != OWN_CHANNEL]
-        return await delete_delivered(store, others, now_ms)
+        await delete_delivered(store, others, now_ms, answering)
 
     with monkeypatch.context() as patch:
         patch.setattr(SqlOutboxStore, "delete_delivered", delete_others)

@@ -113,6 +113,20 @@ async def test_each_push_detail_is_a_required_string(
     assert (await bridge.session(session_id)).status == 204
 
 
+@pytest.mark.parametrize(("name", "most"), [("type", 64), ("token", 4096), ("webhook", 2048)])
+async def test_push_details_are_no_longer_than_they_may_be(
+    bridge: BridgeClient, session_id: str, name: str, most: int
+) -> None:
+    longest = _PUSH[name] + "x" * (most - len(_PUSH[name]))
+
+    problem = (await bridge.update(session_id, push={**_PUSH, name: longest + "x"})).problem(400)
+
+    assert pointers(problem) == [f"#/push/{name}"]
+    assert str(most) in problem["errors"][0]["detail"]
+    assert (await bridge.session(session_id)).status == 204
+    assert (await bridge.update(session_id, push={**_PUSH, name: longest})).status == 200
+
+
 @pytest.mark.parametrize("push", [1, "push", True, [], [_PUSH]])
 async def test_push_details_are_an_object(bridge: BridgeClient, session_id: str, push: Any) -> None:
     problem = (await bridge.update(session_id, push=push)).problem(400)

@@ -18,11 +18,11 @@ _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 _MIXED_MODULES = ("approval_store", "device_state_store", "device_store", "outbox_store", "push_store")
 """Modules that hold more than statements."""
 
-# What is owed is counted by destination, in an index, when the server starts and once a minute.
-_WALKS = {"bridge_server.storage.outbox_store._BACKLOG"}
+# What is owed is counted, in an index, when the server starts and once a minute.
+_WALKS = {"bridge_server.storage.outbox_store._COUNT_OWED"}
 
-# The list of projects is short, and an operator asks for it.
-_SHORT_TABLES = {"projects"}
+# The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
+_SHORT_TABLES = {"outbox_hosts", "projects"}
 # Statements that mean all rows of one project, or as many as they say.
 _ALL_OF_A_PROJECT = {
     "bridge_server.storage.deleting_sql.SWEEP_DELETED[1]",
@@ -108,6 +108,14 @@ def test_what_is_said_to_mean_a_whole_project_does(file: Path) -> None:
 @pytest.mark.parametrize("name", _WALKS)
 def test_what_walks_through_a_table_walks_through_an_index_of_what_is_owed(file: Path, name: str) -> None:
     assert plan(file, STATEMENTS[name]) == ["SCAN outbox USING COVERING INDEX outbox_due"]
+
+
+def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: Path) -> None:
+    backlog = plan(file, STATEMENTS["bridge_server.storage.outbox_store._BACKLOG"])
+    following = plan(file, STATEMENTS["bridge_server.storage.outbox_store._NEXT"])
+
+    assert backlog[1].startswith("SEARCH outbox USING COVERING INDEX outbox_due")
+    assert following == ["SEARCH outbox USING INDEX outbox_due (destination=? AND queue=?)"]
 
 
 def test_what_is_queued_for_a_device_is_counted_in_an_index(file: Path) -> None:

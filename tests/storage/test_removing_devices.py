@@ -8,7 +8,7 @@ import pytest
 from bridge_server.inbox.errors import DeviceNotFoundError
 from bridge_server.inbox.models import DeviceId
 from bridge_server.kernel.signals import Key, Signals
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.storage import outbox_store
 from bridge_server.storage.database import Row, Statement, Transaction
 from bridge_server.storage.device_store import SqlDeviceStore
@@ -45,8 +45,8 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
     async with database.opened():
         await database.transaction(write)
         outbox = SqlOutboxStore(database)
-        for due in await outbox.next_messages("fcm", 2):
-            await outbox.bury(due, 5, "late")
+        for due in await outbox.next_messages(Queue("fcm", ""), 9, 2):
+            await outbox.bury(due, 5, "late", None)
         yield database
 
 
@@ -66,7 +66,7 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
     await SqlDeviceStore(database).remove(7, OLD)
 
     assert await kept(database) == ([("other",)], ["old.0"])
-    assert told == [("outbox-more", "-2")]
+    assert told == [("outbox-owed", "-2")]
 
 
 async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(

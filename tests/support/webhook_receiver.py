@@ -110,13 +110,15 @@ async def stuck_body(receiver: WebhookReceiver, request: web.BaseRequest) -> web
 
 
 @asynccontextmanager
-async def open_receiver(tls: SSLContext | None = None) -> AsyncIterator[WebhookReceiver]:
-    """A receiver that listens on loopback, until the block is left."""
+async def open_receiver(
+    tls: SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[WebhookReceiver]:
+    """A receiver that listens there, until the block is left: at `0.0.0.0` it is every host 127.x.y.z."""
     receiver = WebhookReceiver()
     server = web.Server(receiver.handle, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    site = web.TCPSite(runner, host, 0, ssl_context=tls)
     await site.start()
     receiver.port = runner.addresses[0][1]
     try:

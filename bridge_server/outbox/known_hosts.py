@@ -1,0 +1,48 @@
+"""Which hosts took the last message that they were sent: part of the places is theirs."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+MOST_HOSTS = 10_000
+KEPT_MS = 30 * 86_400_000
+_WORTH_WRITING_MS = 86_400_000
+
+
+class KnownHosts:
+    """The hosts that answered most recently, as many as are worth remembering."""
+
+    def __init__(self) -> None:
+        self._written_at_ms: OrderedDict[str, int] = OrderedDict()
+
+    def restore(self, hosts: Iterable[tuple[str, int]]) -> None:
+        """Take over what was written before a restart, latest first."""
+        for host, answered_at_ms in reversed(list(hosts)):
+            self._written_at_ms[host] = answered_at_ms
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._written_at_ms
+
+    def answered(self, host: str) -> None:
+        """The host took a message."""
+        self._written_at_ms.setdefault(host, 0)
+        self._written_at_ms.move_to_end(host)
+        if len(self._written_at_ms) > MOST_HOSTS:
+            self._written_at_ms.popitem(last=False)
+
+    def failed(self, host: str) -> bool:
+        """The host took nothing; returns whether it is written somewhere that it did."""
+        return bool(self._written_at_ms.pop(host, 0))
+
+    def to_write(self, hosts: Iterable[str], now_ms: int) -> list[str]:
+        """Those of the hosts of which it is not written, or long ago, that they answer."""
+        return [
+            host
+            for host in dict.fromkeys(hosts)
+            if now_ms - self._written_at_ms.get(host, now_ms) > _WORTH_WRITING_MS
+        ]
+
+    def written(self, hosts: Iterable[str], now_ms: int) -> None:
+        """It is written that these hosts answered."""
+        for host in hosts:
+            if host in self._written_at_ms:
+                self._written_at_ms[host] = now_ms

@@ -1,0 +1,275 @@
+"""Who gets a place, and whose request is given up for it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from bridge_server.outbox.admission import Admission, Limits, Place
+from bridge_server.outbox.models import Claimant, Queue
+from tests.support.eventually import eventually
+
+SMALL = Limits(
+    known=2,
+    strangers=4,
+    retries=2,
+    host=3,
+    waiting=8,
+    patience_seconds=0.05,
+    patience_in_crowd_seconds=0.05,
+    patience_with_known_seconds=0.05,
+    look_every_seconds=0.005,
+)
+PATIENT = replace(
+    SMALL, patience_seconds=60.0, patience_in_crowd_seconds=60.0, patience_with_known_seconds=60.0
+)
+
+
+def asks(
+    host: str = "a.test", subject: str = "s", client: str | None = None, has_failed: bool = False
+) -> Claimant:
+    return Claimant(Queue(f"http://{host}:80", subject), client, has_failed)
+
+
+class Office:
+    """An admission, what it gave and to whom."""
+
+    def __init__(self, limits: Limits = PATIENT, is_known: Callable[[str], bool] = lambda _: False) -> None:
+        self.places: list[Place] = []
+        self.admission = Admission(limits, is_known, self.places.append)
+
+    @property
+    def served(self) -> list[str]:
+        """The subjects that were given places, in that order."""
+        return [place.claimant.queue.name for place in self.places]
+
+    def ask(self, *claimants: Claimant) -> None:
+        for claimant in claimants:
+            self.admission.ask(claimant)
+
+    def fill(self, hosts: int = 4) -> None:
+        """Take all places for strangers."""
+        self.ask(*(asks(f"{number}.test", f"filling {number}") for number in range(hosts)))
+        assert len(self.places) == hosts
+
+
+async def request(place: Place) -> str:
+    """A request that is never answered; says when it is given up."""
+    try:
+        async with asyncio.timeout(None) as place.limit:
+            await asyncio.sleep(60)
+    except TimeoutError:
+        return place.claimant.queue.name
+    return ""
+
+
+async def given_up(places: list[Place]) -> str:
+    """Whose request is given up first, of one in each place."""
+    tasks = [asyncio.create_task(request(place)) for place in places]
+    done, left = await asyncio.wait(tasks, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    return next(iter(done)).result()
+
+
+async def test_strangers_retries_and_known_hosts_have_places_of_their_own() -> None:
+    office = Office(is_known=lambda host: host.startswith("known"))
+    for number in range(6):
+        office.ask(
+            asks(f"{number}.test", f"stranger {number}"),
+            asks(f"{number}.test", f"retry {number}", has_failed=True),
+            asks(f"known-{number}.test", f"known {number}"),
+        )
+
+    kinds = [name.split()[0] for name in office.served]
+
+    assert {kind: kinds.count(kind) for kind in kinds} == {"stranger": 4, "retry": 2, "known": 2}
+    assert len(office.admission) == 10 - 2  # two more than may wait have been turned away
+    assert office.admission.has_turned_away
+
+
+async def test_a_channel_does_not_wait() -> None:
+    office = Office()
+    office.fill()
+
+    for _ in range(9):
+        office.ask(Claimant(Queue("fcm", ""), None, has_failed=True))
+
+    assert len(office.places) == 13
+    office.admission.leave(office.places[-1])
+
+
+async def test_a_host_has_few_places_whatever_its_ports_and_the_others_are_for_other_hosts() -> None:
+    office = Office()
+    for port in range(5):
+        office.ask(Claimant(Queue(f"http://a.test:{port}", ""), None, has_failed=False))
+
+    office.ask(asks("b.test", "other"))
+
+    assert [place.claimant.host for place in office.places] == ["a.test"] * 3 + ["b.test"]
+    office.admission.leave(office.places[0])
+    assert [place.claimant.host for place in office.places[4:]] == ["a.test"]
+
+
+async def test_a_place_that_is_given_back_goes_to_the_client_that_has_just_come() -> None:
+    office = Office()
+    office.fill()
+    for number in range(6):
+        office.ask(asks("x.test", f"much {number}", client="192.0.2.1"))
+    office.ask(asks("y.test", "little", client="192.0.2.2"))
+
+    for place in office.places[:2]:
+        office.admission.leave(place)
+
+    assert "little" in office.served[4:]
+
+
+async def test_a_queue_waits_once_and_goes_before_what_failed_as_soon_as_it_has_something_new() -> None:
+    office = Office()
+    office.ask(*(asks(f"{number}.test", f"retry {number}", has_failed=True) for number in range(2)))
+    office.ask(asks(subject="again", has_failed=True), asks(subject="again", has_failed=True))
+    assert len(office.admission) == 1
+
+    office.ask(asks(subject="again"))
+
+    assert office.served[2:] == ["again"]
+    assert len(office.admission) == 0
+    for place in office.places[:2]:
+        office.admission.leave(place)
+    assert office.served[3:] == []
+
+
+async def test_a_place_may_be_kept_unless_somebody_waits_for_it() -> None:
+    office = Office()
+    office.fill()
+    assert office.admission.renew(office.places[0])
+
+    office.ask(asks("other.test", "other"))
+
+    assert not office.admission.renew(office.places[0])
+
+
+async def test_a_place_at_a_host_may_be_kept_unless_somebody_waits_for_the_host() -> None:
+    office = Office()
+    office.ask(*(asks("a.test", f"{number}") for number in range(3)))
+    assert office.admission.renew(office.places[0])
+
+    office.ask(asks("a.test", "other"))
+
+    assert not office.admission.renew(office.places[0])
+
+
+async def test_while_nobody_waits_nothing_is_given_up() -> None:
+    office = Office(SMALL)
+    office.fill()
+    tasks = [asyncio.create_task(request(place)) for place in office.places]
+
+    await asyncio.sleep(0.15)
+
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+
+
+async def test_what_takes_too_long_is_given_up_for_whoever_waits_of_the_client_that_has_most() -> None:
+    office = Office(SMALL)
+    office.ask(asks("1.test", "modest", client="192.0.2.1"))
+    office.ask(*(asks(f"{n}.test", f"greedy {n}", client="192.0.2.2") for n in range(2, 5)))
+
+    office.ask(asks("5.test", "other", client="192.0.2.3"))
+
+    assert (await given_up(office.places[:4])).startswith("greedy")
+
+
+async def test_of_exempt_clients_the_subject_that_has_most_is_given_up() -> None:
+    office = Office(SMALL)
+    office.ask(asks("1.test", "modest"), *(asks(f"{n}.test", "greedy") for n in range(2, 5)))
+
+    office.ask(asks("5.test", "other"))
+
+    assert await given_up(office.places[:4]) == "greedy"
+
+
+async def test_at_a_host_that_is_full_too() -> None:
+    office = Office(SMALL)
+    office.ask(*(asks("a.test", f"{number}") for number in range(3)))
+
+    office.ask(asks("a.test", "other"))
+
+    assert await given_up(office.places[:3]) in "012"
+
+
+async def test_a_retry_is_given_all_its_time() -> None:
+    office = Office(SMALL)
+    office.ask(*(asks(f"{n}.test", f"{n}", has_failed=True) for n in range(3)))
+    tasks = [asyncio.create_task(request(place)) for place in office.places]
+
+    await asyncio.sleep(0.15)
+
+    assert len(tasks) == 2
+    assert not any(task.done() for task in tasks)
+    for task in tasks:
+        task.cancel()
+
+
+async def test_the_more_wait_the_sooner_a_request_is_given_up() -> None:
+    office = Office(replace(SMALL, waiting=1_000, patience_seconds=60.0))
+    office.fill()
+
+    office.ask(*(asks(f"more {n}.test", f"{n}") for n in range(900)))
+
+    assert (await given_up(office.places[:4])).startswith("filling")
+
+
+async def test_of_too_many_that_wait_those_are_turned_away_whose_client_waits_already() -> None:
+    office = Office()
+    office.fill()
+    for number in range(20):
+        office.ask(asks(f"more {number}.test", f"much {number}", client="192.0.2.1"))
+    assert len(office.admission) == 8
+
+    office.ask(asks("other.test", "little", client="192.0.2.2"))
+
+    assert len(office.admission) == 8
+    assert office.admission.is_waiting(asks("other.test", "little").queue)
+
+
+@pytest.mark.parametrize("limits", [PATIENT, replace(PATIENT, host=1)])
+async def test_everybody_is_served_in_the_end_and_nothing_is_left_behind(limits: Limits) -> None:
+    office = Office(replace(limits, waiting=500, look_every_seconds=0.001))
+    everybody = [
+        asks(f"{number % 7}.test", f"{number}", client=f"192.0.2.{number % 5}", has_failed=number % 3 == 0)
+        for number in range(300)
+    ]
+    office.ask(*everybody)
+
+    async def all_served() -> bool:
+        for place in office.places[len(left) :]:
+            left.append(place)
+            office.admission.leave(place)
+        return len(office.places) == 300
+
+    left: list[Place] = []
+    await eventually(all_served)
+    await all_served()
+
+    assert sorted(office.served, key=int) == [str(number) for number in range(300)]
+    assert office.admission._hosts == {}
+    assert len(office.admission) == 0
+    assert not office.admission._payers
+
+
+async def test_after_the_end_nobody_is_served() -> None:
+    office = Office()
+    office.fill()
+    office.ask(asks("other.test", "other"))
+
+    office.admission.close()
+    office.ask(asks("late.test", "late"))
+    for place in office.places[:4]:
+        office.admission.leave(place)
+
+    assert len(office.places) == 4
+    assert not office.admission.renew(office.places[0])

@@ -1,0 +1,142 @@
+"""The figures of what is owed and what was given up are those of the table, whatever happens to it."""
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.outbox import delivery
+from bridge_server.outbox.models import DueMessage, OutgoingMessage
+from bridge_server.storage.database import Transaction
+from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue_all, withdraw
+from tests.outbox.running import Outbox, running_outbox
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.webhook_receiver import WebhookReceiver, reset, status
+
+_COUNT = """
+SELECT count(*) FILTER (WHERE next_attempt_at_ms IS NOT NULL), count(*) FILTER (WHERE died_at_ms IS NOT NULL)
+FROM outbox
+"""
+_INSERT = """
+INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
+VALUES ('outside', 'unreadable', 'hook', x'7b7d', 0, 0)
+"""
+
+
+async def counted(outbox: Outbox) -> tuple[int, int]:
+    """What the table holds."""
+    ((due, dead),) = await outbox.database.read(_COUNT)
+    assert isinstance(due, int)
+    assert isinstance(dead, int)
+    return due, dead
+
+
+async def agrees(outbox: Outbox) -> bool:
+    """Whether the figures are those of the table, which may change in between."""
+    figures = outbox.dispatcher.figures()
+    return (figures["due"], figures["dead"]) == await counted(outbox)
+
+
+async def owe_devices(outbox: Outbox, url: str, devices: Sequence[str], turn: int) -> None:
+    messages = [
+        OutgoingMessage(f"{device}.{turn}.{number}", url, b"{}", device_id=device, subject="project")
+        for device in devices
+        for number in range(3)
+    ]
+    await outbox.database.transaction(lambda: enqueue_all(messages, outbox.clock.now_ms()))
+
+
+async def withdraw_all(outbox: Outbox, device: str) -> None:
+    await outbox.database.transaction(lambda: withdraw(device))
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_figures_are_exact_after_every_commit(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver, seed: int
+) -> None:
+    chance = random.Random(seed)
+    answers = [status(200), status(500), status(410), reset]
+    devices = ["one", "two", "three"]
+    async with running_outbox(file, clock) as outbox:
+        store = SqlOutboxStore(outbox.database)
+        for turn in range(25):
+            receiver.script.append(chance.choice(answers))
+            await owe_devices(outbox, receiver.url(), chance.sample(devices, 2), turn)
+            if chance.random() < 0.5:
+                await withdraw_all(outbox, chance.choice(devices))
+            if chance.random() < 0.3:
+                await outbox.pass_time(3_600)
+            if chance.random() < 0.2:
+                await store.sweep(clock.now_ms() - 1, 0, 10)
+            if chance.random() < 0.2:
+                with closing(sqlite3.connect(file, timeout=5)) as connection, connection:
+                    connection.execute(_INSERT)
+                await outbox.dispatcher.recount()
+            await eventually(lambda: agrees(outbox))
+
+        due, dead = await counted(outbox)
+        assert due + dead > 0
+
+
+async def test_a_count_beside_a_thousand_commits_misses_none_and_counts_none_twice(outbox: Outbox) -> None:
+    async def write(turn: int) -> None:
+        await owe_devices(outbox, "fcm:nobody", [f"device {turn % 5}"], turn)
+        if turn % 15 in (0, 6):
+            await withdraw_all(outbox, f"device {turn % 5}")
+
+    await outbox.dispatcher.stop()
+    await asyncio.gather(
+        *(write(turn) for turn in range(300)), *(outbox.dispatcher.recount() for _ in range(10))
+    )
+
+    assert await agrees(outbox)
+    assert outbox.dispatcher.figures()["due"] > 0
+
+
+class _DoubtfulStore(SqlOutboxStore):
+    """Stores deliveries, and says the first time that it did not."""
+
+    is_sound = False
+
+    async def delete_delivered(
+        self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+    ) -> None:
+        await super().delete_delivered(messages, now_ms, answering)
+        if not self.is_sound:
+            self.is_sound = True
+            raise UnavailableError("nobody knows")
+
+
+async def test_a_delivery_that_is_stored_twice_is_counted_once(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
+    async with running_outbox(
+        file, clock, store_over=lambda store: _DoubtfulStore(store._database)
+    ) as outbox:
+        await outbox.owe(receiver.url(), "fcm:nobody")
+
+        async def is_delivered() -> bool:
+            return outbox.dispatcher.figures()["delivered"] == 1
+
+        await eventually(is_delivered)
+        assert await agrees(outbox)
+
+
+async def test_what_is_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
+    await outbox.dispatcher.stop()
+
+    def work() -> Transaction[None]:
+        messages = [OutgoingMessage(f"{n}", "fcm:x", b"{}", device_id="device") for n in range(3)]
+        yield from enqueue_all(messages, 0)
+        yield from withdraw("device")
+
+    await outbox.database.transaction(work)
+
+    assert outbox.dispatcher.figures()["due"] == 0

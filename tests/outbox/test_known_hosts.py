@@ -1,0 +1,48 @@
+from bridge_server.outbox.known_hosts import MOST_HOSTS, KnownHosts
+
+DAY_MS = 86_400_000
+NOW_MS = 30_000 * DAY_MS
+
+
+def test_a_host_is_known_from_its_answer_to_its_next_failure() -> None:
+    hosts = KnownHosts()
+    assert "a.test" not in hosts
+
+    hosts.answered("a.test")
+    assert "a.test" in hosts
+
+    hosts.failed("a.test")
+    assert "a.test" not in hosts
+
+
+def test_that_a_host_answers_is_written_once_a_day() -> None:
+    hosts = KnownHosts()
+    hosts.answered("a.test")
+
+    assert hosts.to_write(["a.test", "a.test", "b.test"], NOW_MS) == ["a.test"]
+    hosts.written(["a.test", "b.test"], NOW_MS)
+
+    assert hosts.to_write(["a.test"], NOW_MS + DAY_MS) == []
+    assert hosts.to_write(["a.test"], NOW_MS + DAY_MS + 1) == ["a.test"]
+
+
+def test_only_what_was_written_has_to_be_deleted() -> None:
+    hosts = KnownHosts()
+    hosts.answered("a.test")
+    assert not hosts.failed("a.test")
+
+    hosts.answered("a.test")
+    hosts.written(["a.test"], NOW_MS)
+    assert hosts.failed("a.test")
+    assert not hosts.failed("a.test")
+
+
+def test_of_many_hosts_those_that_answered_last_are_known() -> None:
+    hosts = KnownHosts()
+    hosts.restore([("latest.test", 2), ("earliest.test", 1)])
+
+    for number in range(MOST_HOSTS - 1):
+        hosts.answered(f"{number}.test")
+
+    assert "earliest.test" not in hosts
+    assert "latest.test" in hosts
