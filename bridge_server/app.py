@@ -44,17 +44,17 @@ from bridge_server.web.application import build_application
 from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.gateway import Gateway, Reporting
 from bridge_server.web.health import health_routes
-from bridge_server.web.metrics import for_bearer, metrics_handler
+from bridge_server.web.metrics import metrics_handler
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.routes import Handler, Route
 
 
 @dataclass(frozen=True, slots=True)
 class BuiltApp:
-    """The application, and what else an operator may put on a port of its own."""
+    """The application, and the one that an operator may put on a port of its own: it only tells figures."""
 
     application: web.Application
-    metrics: Handler
+    metrics: web.Application
     live: LiveSettings
 
 
@@ -83,7 +83,9 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
     application.on_shutdown.append(_receive_what_is_on_its_way(parts.connections))
-    return BuiltApp(application, _metrics_alone(parts, metrics), parts.live)
+    only_metrics = build_application((_metrics_alone(parts, metrics),), gateway)
+    only_metrics[CONNECTIONS] = parts.connections
+    return BuiltApp(application, only_metrics, parts.live)
 
 
 def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
@@ -122,10 +124,10 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     return rows
 
 
-def _metrics_alone(parts: Parts, metrics: Handler) -> Handler:
+def _metrics_alone(parts: Parts, metrics: Handler) -> Route:
     """The metrics on a port of their own, which asks for the token where others can reach it."""
     token = parts.live.token("metrics_token") if parts.settings.metrics_are_guarded else None
-    return metrics if token is None else for_bearer(metrics, token)
+    return Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=token)
 
 
 def _relay_rows(parts: Parts, dialect: Dialect, every_request: Limit) -> tuple[Route, ...]:

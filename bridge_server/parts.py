@@ -57,11 +57,14 @@ from bridge_server.version import USER_AGENT
 from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.quotas import Quotas
-from bridge_server.web.refusals import Refusals
+from bridge_server.web.quotas import Quotas, SavedBucket
+from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
+
+_GROWING = frozenset({"database_commits", "database_transactions", "outbox_delivered", "outbox_failed"})
+"""Figures that start with nothing, and never go down."""
 
 
 class Parts:
@@ -203,7 +206,7 @@ class Parts:
         self.database.require_presence()
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
-            await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
+            await self.database.transaction(saving([SavedBucket("probe", "", self.clock.now_us(), None)]))
 
     def troubles(self) -> list[str]:
         """What does not work until an operator does something."""
@@ -228,7 +231,8 @@ class Parts:
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
         rooms = {**waiting, **sockets, **approvals, **blocked}
-        return {**self.connections.figures(), **rooms, **database, **outbox}
+        figures = {**self.connections.figures(), **rooms, **database, **outbox}
+        return {f"{name}_total" if name in _GROWING else name: value for name, value in figures.items()}
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:

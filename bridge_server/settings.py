@@ -140,8 +140,9 @@ class Settings(BaseSettings):
     )
     access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
     slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
-    metrics_port: Port | None = Field(
-        None, description="Serve /metrics on a port of its own, on the same host."
+    metrics_port: Port | None = Field(None, description="Serve /metrics on a port of its own.")
+    metrics_host: str | None = Field(
+        None, description="The address that metrics_port is at; by default that of host."
     )
     metrics_token: Token | None = Field(
         None, description="Serve /metrics on the main port to whoever sends this bearer token."
@@ -173,7 +174,7 @@ class Settings(BaseSettings):
         64 * 2**20, description="Bytes that wait in memory for clients to read them."
     )
 
-    relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
+    relay_body_limit: PositiveInt = Field(256 * 1024, description="The largest body the bridge accepts.")
     session_ttl: Seconds = Field(
         DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
     )
@@ -223,7 +224,7 @@ class Settings(BaseSettings):
     )
     messages_burst: Burst = Field(1000, description="Messages on WebSockets per client address, at once.")
     max_sockets: PositiveInt = Field(1000, description="Open WebSockets per client address.")
-    max_socket_topics: PositiveInt = Field(64, description="Topics that one WebSocket may subscribe to.")
+    max_socket_topics: PositiveInt = Field(1000, description="Topics that one WebSocket may subscribe to.")
     heartbeat: Duration = Field(
         30, description="How often a WebSocket is pinged; one that does not answer until the next is dead."
     )
@@ -489,7 +490,7 @@ class Settings(BaseSettings):
     @property
     def _metrics_host(self) -> str:
         """The address that /metrics is served on when it has a port of its own."""
-        return self.host
+        return self.metrics_host or self.host
 
     @property
     def way_through_a_proxy(self) -> str | None:

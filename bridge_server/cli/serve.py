@@ -19,7 +19,7 @@ import click
 import structlog
 from aiohttp import web
 
-from bridge_server.app import BuiltApp, build_app
+from bridge_server.app import build_app
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import Rereading, hangup_stops
 from bridge_server.cli.options import (
@@ -44,7 +44,6 @@ from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION
 from bridge_server.web.application import runner_of
-from bridge_server.web.connections import CONNECTIONS
 
 _BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
@@ -175,7 +174,7 @@ async def _serve(
         async with (
             running(rereading.run_forever()),
             _listening(runner_of(built.application), settings.host, settings.port) as url,
-            _metrics_listening(built, settings),
+            _metrics_listening(built.metrics, settings),
         ):
             facts = _facts(url, settings)
             if sys.stdout.isatty():
@@ -206,15 +205,12 @@ def _told_to_log() -> Iterator[Callable[[Mapping[str, Any]], None]]:
 
 
 @asynccontextmanager
-async def _metrics_listening(built: BuiltApp, settings: Settings) -> AsyncIterator[None]:
+async def _metrics_listening(metrics: web.Application, settings: Settings) -> AsyncIterator[None]:
     if settings.metrics_port is None:
         yield
         return
-    application = web.Application()
-    application[CONNECTIONS] = built.application[CONNECTIONS]
-    application.router.add_get("/metrics", built.metrics)
-    runner = runner_of(application, _METRICS_SHUTDOWN_SECONDS)
-    async with _listening(runner, settings.host, settings.metrics_port) as url:
+    host = settings.metrics_host or settings.host
+    async with _listening(runner_of(metrics, _METRICS_SHUTDOWN_SECONDS), host, settings.metrics_port) as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 

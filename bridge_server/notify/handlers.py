@@ -32,12 +32,12 @@ class NotifyHandlers:
         return f"project:{publisher.project.number}"
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
-        wanted = wire.read_notify_request(await json_object(request))
+        wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
         failures = await self._publishing.notify(request[_PUBLISHER], wanted)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
-        document = await json_object(request)
+        document = await json_object(request, is_labelled=False)
         keys = wire.read_lookup(document)
         found = await self._publishing.lookup(request[_PUBLISHER].project, keys)
         wire.check_spellings(document, found.spelled_otherwise)

@@ -11,7 +11,7 @@ from bridge_server.relay.models import CallId, Found, SessionId
 from bridge_server.relay.polling import Polling
 from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
-from bridge_server.web.json_body import json_object
+from bridge_server.web.opaque_body import OpaqueBodies
 from bridge_server.web.prefer import Wait, polled, wanted_wait
 from bridge_server.web.stored_bytes import StoredBytes
 
@@ -40,6 +40,7 @@ class RelayHandlers:
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
+        self._bodies = OpaqueBodies()
 
     async def hello(self, _: web.Request) -> web.Response:
         return text_answer(wire.GREETING)
@@ -52,7 +53,7 @@ class RelayHandlers:
 
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        update = wire.read_session_update(await json_object(request))
+        update = wire.read_session_update(await self._bodies.json_object(request))
         with self._payloads.bill(request, update.size_bytes) as bill:
             expires_at_ms = await self._relay.update_session(session_id, update)
         return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
@@ -75,7 +76,7 @@ class RelayHandlers:
 
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        call = wire.read_new_call(await json_object(request))
+        call = wire.read_new_call(await self._bodies.json_object(request))
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
             call_id = await self._relay.request_call(session_id, call, client, bill.afford)
@@ -96,7 +97,7 @@ class RelayHandlers:
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        payload = wire.read_status(await json_object(request))
+        payload = wire.read_status(await self._bodies.json_object(request))
         with self._payloads.bill(request, len(payload)) as bill:
             await self._relay.answer_call(call_id, payload)
         return bill.declared_on(json_answer(wire.SUCCESS))
@@ -107,7 +108,7 @@ class RelayHandlers:
         return self._polled(await self._polling.status(call_id, wait.seconds), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
-        topic, webhook = wire.read_subscription(await json_object(request))
+        topic, webhook = wire.read_subscription(await self._bodies.json_object(request))
         with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:
             await self._relay.subscribe(topic, webhook)
         return bill.declared_on(json_answer(wire.SUCCESS))

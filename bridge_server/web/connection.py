@@ -19,6 +19,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.web.connections import Connections, refusal
+from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 
 _MOST_UNSENT_BYTES = 128 * 1024
@@ -133,17 +134,23 @@ class Connection(web.RequestHandler):
             self._connections.unread.grow(self.backlog, written_bytes)
 
 
-class GuardedRunner(web.AppRunner):
+class GuardedRunner(RefusingRunner):
     """Runs an application, and guards its connections if aiohttp lets it."""
 
-    __slots__ = ("_connections", "_options")
-
     def __init__(
-        self, application: web.Application, connections: Connections, shutdown_seconds: float, **options: Any
+        self,
+        application: web.Application,
+        refuse: Refuse,
+        connections: Connections,
+        shutdown_seconds: float,
+        **options: Any,
     ) -> None:
-        super().__init__(application, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options)
+        super().__init__(
+            application, refuse, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options
+        )
+        self._kind = refusing(Connection, refuse)
         self._connections = connections
-        self._options = options
+        self._options = LIMITS | options
 
     @property
     def server(self) -> web.Server | None:
@@ -151,7 +158,7 @@ class GuardedRunner(web.AppRunner):
         server = super().server
         if server is None:
             return None
-        make = partial(Connection, self._connections, server, **self._options)
+        make = partial(self._kind, self._connections, server, **self._options)
         try:
             make()
         except Exception as error:  # another aiohttp than those that were tried

@@ -15,6 +15,8 @@ from bridge_server.web.request_figures import BOUNDS_SECONDS, RequestFigures
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+_GROWING = "_total"
+
 
 class _Figures(Collector):
     def __init__(self, requests: RequestFigures, gauges: Mapping[str, float]) -> None:
@@ -24,9 +26,11 @@ class _Figures(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from _families(self._requests)
         for name, value in self._gauges.items():
-            gauge = GaugeMetricFamily(f"bridge_{name}", name.replace("_", " ").capitalize() + ".")
-            gauge.add_metric([], value)
-            yield gauge
+            kind = CounterMetricFamily if name.endswith(_GROWING) else GaugeMetricFamily
+            plain = name.removesuffix(_GROWING)
+            family = kind(f"bridge_{plain}", plain.replace("_", " ").capitalize() + ".")
+            family.add_metric([], value)
+            yield family
 
 
 def exposition(requests: RequestFigures, gauges: Mapping[str, float]) -> bytes:
@@ -46,6 +50,8 @@ def _families(figures: RequestFigures) -> Iterable[Metric]:
         "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
     )
     for name, route in figures.routes.items():
+        if not route.statuses:  # nobody has asked for it
+            continue
         for status, number in route.statuses.items():
             requests.add_metric([name, str(status)], number)
         durations.add_metric([name], _cumulative(route.durations), route.seconds)

@@ -10,7 +10,9 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.answers import ready_made
 from bridge_server.web.whole_answer import WholeAnswer
 
-_WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
+_WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
+_PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
+"""What stands between commas and semicolons, of which those in quotation marks are none."""
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
 
 
@@ -37,9 +39,9 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     A malformed Prefer header is ignored, as the RFC has it.
     """
     if "Prefer" in request.headers:
-        found = _WAIT.search(",".join(request.headers.getall("Prefer")))
-        if found:
-            return _granted(min(int(found[1]), longest_seconds), preferred=True)
+        preferred = preferred_seconds(",".join(request.headers.getall("Prefer")))
+        if preferred is not None:
+            return _granted(min(preferred, longest_seconds), preferred=True)
     query = request.rel_url.raw_query_string
     if not query:
         return _AT_ONCE
@@ -50,6 +52,16 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
         return _granted(min(int(wait), longest_seconds))
     return _AT_ONCE
+
+
+@lru_cache(maxsize=64)
+def preferred_seconds(preferences: str) -> int | None:
+    """The wait that is named first in the fields of Prefer."""
+    for preference in _PREFERENCE.findall(preferences):
+        found = _WAIT.fullmatch(preference)
+        if found is not None:
+            return int(found[1] or found[2])
+    return None
 
 
 def polled(body: bytes | None, wait: Wait) -> WholeAnswer:

@@ -29,10 +29,10 @@ async def drain(app: App, spelled: str, tokens: int = BURST) -> None:
 
 async def buckets_after_sweeping(server: RunningServer) -> int:
     """How many accounts' buckets are stored once the server has looked through them at least once."""
-    before = await figure(server, "database_commits")
+    before = await figure(server, "database_commits_total")
 
     async def swept() -> bool:
-        return await figure(server, "database_commits") >= before + 20
+        return await figure(server, "database_commits_total") >= before + 20
 
     await eventually(swept)
     count: int = look(server, BUCKETS)[0][0]
@@ -131,6 +131,16 @@ async def test_a_refusal_costs_nothing(app: App) -> None:
     app.server.clock.advance(HOUR)
 
     assert retry_after(await app.notify([A])) is None
+
+
+async def test_a_limit_that_was_raised_counts_from_then(app: App) -> None:
+    await app.subscribe(A)
+    waits = []
+    for per_hour, burst, calls in ((1, 1, 2), (1, 3, 3), (3_600, 10, 8)):
+        await app.operator.projects.limit_accounts(app.project_id, per_hour, burst)
+        waits += [retry_after(await app.notify([A])) for _ in range(calls)]
+
+    assert waits == [None, HOUR] + [None, None, HOUR] + [None] * 7 + [1]
 
 
 async def test_all_types_of_a_project_share_the_bucket(app: App) -> None:

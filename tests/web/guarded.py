@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bridge_server.setting_types import networks
-from bridge_server.web.application import runner_of
 from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.connections import CONNECTIONS, ConnectionLimits, Connections
 from bridge_server.web.unread import UnreadLimits
 from tests.support.eventually import eventually
@@ -58,7 +58,7 @@ async def guarded(
     application = web.Application()
     application[CONNECTIONS] = connections
     application.router.add_route("*", "/{anything:.*}", handle)
-    runner = runner_of(application)
+    runner = GuardedRunner(application, _refuse, connections, shutdown_seconds=5.0, keepalive_timeout=75.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
@@ -68,3 +68,7 @@ async def guarded(
         for connection in list(connections.all()):
             connection.cut()
         await runner.cleanup()
+
+
+def _refuse(_: web.BaseRequest, status: int, detail: str) -> web.Response:
+    return web.Response(status=status, text=detail)

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.web import refusals as module
-from bridge_server.web.refusals import Refusals
+from bridge_server.web.refusal_report import Refusals
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.server import running_server

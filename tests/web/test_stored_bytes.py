@@ -301,7 +301,7 @@ def spend(quotas: Quotas, size_bytes: int) -> None:
 
 def saved(quotas: Quotas) -> list[tuple[str, str]]:
     """The buckets that the next commit saves."""
-    buckets = [bucket for bucket, _ in quotas.take_unsaved()]
+    buckets = [(saved.limit_name, saved.key) for saved in quotas.take_unsaved()]
     quotas.saved()
     return buckets
 

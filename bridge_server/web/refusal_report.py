@@ -1,0 +1,71 @@
+"""Who is answered 429, and how often: counted by address and told in one line now and then.
+
+An attack from everywhere must not fill memory or the log: only so many addresses are told apart.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+_REPORT_SECONDS = 60.0
+_MOST_ADDRESSES = 1_000
+_NAMED_ADDRESSES = 10
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalReport:
+    """How many requests were refused; of the addresses with the most, how many each."""
+
+    total: int
+    addresses: Mapping[str, int]
+
+
+class Refusals:
+    """Counts refused requests between one report and the next. `report_forever` must be running."""
+
+    def __init__(self, most_addresses: int = _MOST_ADDRESSES) -> None:
+        self._most_addresses = most_addresses
+        self._total = 0
+        self._by_address: Counter[str] = Counter()
+
+    def count(self, address: str) -> None:
+        """One more of this address; with too many addresses, one of nobody in particular."""
+        self._total += 1
+        if address in self._by_address or len(self._by_address) < self._most_addresses:
+            self._by_address[address] += 1
+
+    def take(self) -> RefusalReport | None:
+        """What was counted since the last time; None when that is nothing."""
+        if not self._total:
+            return None
+        report = RefusalReport(self._total, dict(self._by_address.most_common(_NAMED_ADDRESSES)))
+        self._total = 0
+        self._by_address.clear()
+        return report
+
+    async def report_forever(self) -> None:
+        """Write one line a minute to the log, if there was anything, and one at the end."""
+        try:
+            while True:
+                await asyncio.sleep(_REPORT_SECONDS)
+                self._report()
+        finally:
+            self._report()
+
+    def _report(self) -> None:
+        report = self.take()
+        if report is not None:
+            named = sum(report.addresses.values())
+            log.warning(
+                "requests_refused",
+                status=429,
+                requests=report.total,
+                addresses=dict(report.addresses),
+                other_addresses=report.total - named,
+                within_seconds=_REPORT_SECONDS,
+            )
