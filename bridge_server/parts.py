@@ -50,7 +50,7 @@ from bridge_server.storage.topic_store import SqlTopicStore
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet_parts import WalletParts
 from bridge_server.web.client_address import ClientAddresses
-from bridge_server.web.quotas import Quotas
+from bridge_server.web.quotas import Quotas, SavedBucket
 from bridge_server.web.request_figures import RequestFigures
 
 
@@ -162,7 +162,7 @@ class Parts:
         """Raise UnavailableError when the database cannot be read, or could not be written last time."""
         await self.database.read("SELECT 1")
         if self.database.last_commit_failed:
-            await self.database.transaction(saving([(("probe", ""), self.clock.now_us())]))
+            await self.database.transaction(saving([SavedBucket("probe", "", self.clock.now_us(), None)]))
 
     def troubles(self) -> list[str]:
         """What does not work until an operator does something."""

@@ -142,7 +142,7 @@ class Settings(BaseSettings):
     sessions_per_minute: Rate = Field(60, description="New sessions per client address, in the long run.")
     sessions_burst: Burst = Field(120, description="New sessions per client address, at once.")
 
-    relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")
+    relay_body_limit: PositiveInt = Field(256 * 1024, description="The largest body the bridge accepts.")
     session_ttl: Seconds = Field(
         DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
     )
@@ -172,7 +172,7 @@ class Settings(BaseSettings):
     )
     messages_burst: Burst = Field(1000, description="Messages on WebSockets per client address, at once.")
     max_sockets: PositiveInt = Field(1000, description="Open WebSockets per client address.")
-    max_socket_topics: PositiveInt = Field(64, description="Topics that one WebSocket may subscribe to.")
+    max_socket_topics: PositiveInt = Field(1000, description="Topics that one WebSocket may subscribe to.")
     heartbeat: Duration = Field(
         30, description="How often a WebSocket is pinged; one that does not answer until the next is dead."
     )

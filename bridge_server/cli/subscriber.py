@@ -19,6 +19,7 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.operations import Operations
+from bridge_server.projects.errors import listed
 from bridge_server.projects.models import Change, NewSubscription, Subscription, TypeId
 
 _SLICE = 500
@@ -160,22 +161,22 @@ async def _subscribe(opened: Operations, project_id: str, wanted: Sequence[NewSu
 
 
 async def _require_types(opened: Operations, project_id: str, wanted: Iterable[TypeId]) -> None:
-    known = {kind.type_id for kind in await opened.projects.types(project_id)}
+    known = [kind.type_id for kind in await opened.projects.types(project_id)]
     for type_id in wanted:
         if type_id not in known:
-            raise CommandError(_unknown_type(type_id))
+            raise CommandError(_unknown_type(type_id, known))
 
 
 async def _require_types_of_entries(opened: Operations, project_id: str, entries: Sequence[Entry]) -> None:
-    known = {kind.type_id for kind in await opened.projects.types(project_id)}
+    known = [kind.type_id for kind in await opened.projects.types(project_id)]
     for entry in entries:
         for type_id in entry.wanted.types or ():
             if type_id not in known:
-                raise LineError(entry.line, _unknown_type(type_id))
+                raise LineError(entry.line, _unknown_type(type_id, known))
 
 
-def _unknown_type(type_id: TypeId) -> str:
-    return f"the project has no notification type {type_id!r}"
+def _unknown_type(type_id: TypeId, known: Sequence[TypeId]) -> str:
+    return f"the project has no notification type {type_id!r}, but {listed(known)}"
 
 
 def _tell_counts(operator: Operator, counts: Counts) -> None:

@@ -61,6 +61,15 @@ def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending
     )
 
 
+def reckoned_anew(full_at_us: int, now_us: int, interval_us: int, new_interval_us: int) -> int:
+    """When the bucket is full if it gains a token every `new_interval_us` from now on: it owes as many tokens
+    as it did, and a part of one counts whole.
+    """
+    if full_at_us <= now_us or interval_us == new_interval_us:
+        return full_at_us
+    return now_us - (now_us - full_at_us) // interval_us * new_interval_us
+
+
 def whole_seconds(duration_us: int) -> int:
     """Microseconds as seconds, rounded up."""
     return ceil(duration_us / MICROSECONDS)

@@ -1,14 +1,17 @@
 """What can go wrong with a notification."""
 
-from bridge_server.kernel.errors import Fault, InvalidInputError
+from collections.abc import Sequence
 
-_FAULT = Fault("#/notification/type", "names no notification type of the project")
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.projects.errors import wrong_type
+from bridge_server.projects.models import TypeId
 
 
 class UnknownTypeError(InvalidInputError):
     """The notification is of a type that the project does not have."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Sequence[TypeId]) -> None:
         super().__init__(
-            "The project has no notification type of this id: see #/notification/type.", [_FAULT]
+            "The project has no notification type of this id: see #/notification/type.",
+            [Fault("#/notification/type", wrong_type(known))],
         )

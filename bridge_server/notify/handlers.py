@@ -32,12 +32,12 @@ class NotifyHandlers:
         return f"project:{publisher.project.number}"
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
-        wanted = wire.read_notify_request(await json_object(request))
+        wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
         failures = await self._publishing.notify(request[_PUBLISHER], wanted)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
-        keys = wire.read_lookup(await json_object(request))
+        keys = wire.read_lookup(await json_object(request, is_labelled=False))
         return json_answer(b"{%b}" % await self._publishing.lookup(request[_PUBLISHER].project, keys))
 
     async def listing(self, request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Plain text as the contract wants it: without line breaks and control characters, of bounded length."""
+"""Plain text as the contract wants it: in one line, without control characters, of bounded length."""
 
 import re
 
@@ -8,11 +8,10 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def plain_text(text: str, most_characters: int) -> str:
-    """The text with each run of line breaks as one space: 1 to `most_characters` code points.
-
-    Raises ValueError.
+    """The text with each run of line breaks as one space, each tab as one, and none at the ends: 1 to
+    `most_characters` code points. Raises ValueError.
     """
-    plain = _LINE_BREAKS.sub(" ", text)
+    plain = _LINE_BREAKS.sub(" ", text).replace("\t", " ").strip(" ")
     control = _CONTROL.search(plain)
     if control is not None:
         raise ValueError(f"must not contain control characters, such as U+{ord(control[0]):04X}")

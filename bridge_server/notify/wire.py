@@ -9,20 +9,20 @@ from pydantic import AfterValidator, Field
 
 from bridge_server.kernel.caip10 import account_key
 from bridge_server.kernel.errors import Fault
-from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.notify.models import Failure, Failures, Notification, NotifyRequest, Obstacle
+from bridge_server.notify.openable_url import openable_url
 from bridge_server.notify.text import plain_text
 from bridge_server.projects.models import TypeId
 from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check
+from bridge_server.web.shapes import Shape, check, misspelled
 
 TITLE_MAX_CHARACTERS = 64
 TEXT_MAX_CHARACTERS = 255
 NOTIFY_MAX_ACCOUNTS = 500
 LOOKUP_MAX_ACCOUNTS = 100
 
-Url = Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS), AfterValidator(http_url)]
+Url = Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS), AfterValidator(openable_url)]
 
 
 class NotificationShape(Shape):
@@ -51,7 +51,7 @@ class LookupShape(Shape):
 def read_notify_request(document: JsonObject) -> NotifyRequest:
     """A notification for some accounts."""
     keys, faults = _account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
-    shape = check(NotifyShape, document.values, faults)
+    shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
     content = shape.notification
     return NotifyRequest(
         Notification(TypeId(content.type), content.title, content.body, content.url),
@@ -63,7 +63,7 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 def read_lookup(document: JsonObject) -> dict[str, str]:
     """The accounts to look up: the key of each by its spelling."""
     keys, faults = _account_keys(document.values.get("accounts"), LOOKUP_MAX_ACCOUNTS)
-    check(LookupShape, document.values, faults)
+    check(LookupShape, document.values, misspelled(LookupShape, document.values) + faults)
     return keys
 
 

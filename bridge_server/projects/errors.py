@@ -3,6 +3,20 @@
 from collections.abc import Sequence
 
 from bridge_server.kernel.errors import ConflictError, Fault, InvalidInputError, NotFoundError
+from bridge_server.projects.models import TypeId
+
+_TYPES_NAMED = 20
+
+
+def listed(types: Sequence[TypeId]) -> str:
+    """The types for a sentence, but not hundreds of them."""
+    others = len(types) - _TYPES_NAMED
+    return (", ".join(types[:_TYPES_NAMED]) or "none") + (f" and {others} more" if others > 0 else "")
+
+
+def wrong_type(known: Sequence[TypeId]) -> str:
+    """What is wrong with a type that is none of those that the project has."""
+    return f"names no notification type of the project, which has {listed(known)}"
 
 
 class ProjectNotFoundError(NotFoundError):
@@ -90,9 +104,7 @@ class SubscriptionNotFoundError(NotFoundError):
 class UnknownTypesError(InvalidInputError):
     """A subscription names types that the project does not have."""
 
-    def __init__(self, places: Sequence[int]) -> None:
-        faults = [
-            Fault(f"#/notification_types/{place}", "names no notification type of the project")
-            for place in places
-        ]
+    def __init__(self, places: Sequence[int], known: Sequence[TypeId]) -> None:
+        wrong = wrong_type(known)
+        faults = [Fault(f"#/notification_types/{place}", wrong) for place in places]
         super().__init__("The project does not have every notification type that is named.", faults)

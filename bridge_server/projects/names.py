@@ -2,16 +2,23 @@
 
 import re
 import unicodedata
+from collections.abc import Set
+from itertools import chain, count
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.projects.models import ProjectId, TypeId
 
 NAME_MAX_CHARACTERS = 64
-RESERVED_PROJECT_IDS = frozenset({"session", "call-status", "v1", "rpc", "inbox", "admin", "console"})
-"""The first words of other interfaces' paths that a second word follows: those paths would take its calls."""
+RESERVED_PROJECT_IDS = frozenset(
+    {"admin", "call-status", "compat", "console", "docs", "hello", "inbox", "info", "livez", "metrics", "new"}
+    | {"notify", "push", "readyz", "rpc", "session", "subscribe", "subscribers", "v1"}
+)
+"""The first words of paths that this server has, or will have: a project of that id would be in their way."""
 
 _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_TYPE_ID_MAX_CHARACTERS = 64
+_NOT_IN_MADE_IDS = re.compile(r"[^a-z0-9]+")
 
 
 def checked_project_id(text: str) -> ProjectId:
@@ -28,6 +35,14 @@ def checked_type_id(text: str) -> TypeId:
     if not _TYPE_ID.fullmatch(text):
         raise _invalid("type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens")
     return TypeId(text)
+
+
+def type_id_of_name(name: str, taken: Set[TypeId]) -> TypeId:
+    """An id for a type of this name, such as `price-alerts`, which none has yet: `price-alerts-2`."""
+    plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
+    made = _NOT_IN_MADE_IDS.sub("-", plain)[:_TYPE_ID_MAX_CHARACTERS].strip("-") or "type"
+    others = (f"{made[: _TYPE_ID_MAX_CHARACTERS - 5]}-{number}" for number in count(2))
+    return next(TypeId(each) for each in chain([made], others) if each not in taken)
 
 
 def checked_name(text: str) -> str:

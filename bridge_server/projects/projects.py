@@ -1,6 +1,6 @@
 """What an operator does with projects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -20,10 +20,16 @@ from bridge_server.projects.models import (
     TypeId,
     Webhook,
 )
-from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
+from bridge_server.projects.names import (
+    checked_name,
+    checked_project_id,
+    checked_type_id,
+    type_id_of_name,
+)
 from bridge_server.projects.store import ProjectStore
 
 LIVE_SECRETS = 2
+SECRET_PREFIX = "bsk_"  # noqa: S105 - by which scanners find secrets where they do not belong
 MOST_TYPES = 256
 ACCOUNT_LIMIT = "account"
 LEAST_PER_HOUR = 0.001
@@ -50,7 +56,7 @@ class Projects:
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
         """Make a project and its first secret, which nobody can be told again. Raises ProjectExistsError."""
         chosen = checked_project_id(project_id) if project_id is not None else self._new_project_id()
-        secret = new_secret(self._random_bytes)
+        secret = SECRET_PREFIX + new_secret(self._random_bytes)
         project, number = await self._store.create(
             chosen, checked_name(name), digest(secret), self._clock.now_ms()
         )
@@ -77,7 +83,7 @@ class Projects:
 
     async def rotate_secret(self, project_id: str) -> NewSecret:
         """Make a second secret beside the one in use. Raises TooManySecretsError."""
-        secret = new_secret(self._random_bytes)
+        secret = SECRET_PREFIX + new_secret(self._random_bytes)
         number = await self._store.add_secret(
             ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
         )
@@ -113,12 +119,16 @@ class Projects:
         return await self._store.types(ProjectId(project_id))
 
     async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
-        """Add a type, which nobody is subscribed to yet. Raises TypeExistsError, TooManyTypesError."""
-        chosen = checked_type_id(type_id if type_id is not None else self._ids.random_uuid())
-        now_ms = self._clock.now_ms()
-        return await self._store.add_type(
-            ProjectId(project_id), chosen, checked_name(name), now_ms, MOST_TYPES
-        )
+        """Add a type, which only those receive yet who have chosen every type. Its id is made from its name
+        unless it is given. Raises TypeExistsError, TooManyTypesError.
+        """
+        name, now_ms = checked_name(name), self._clock.now_ms()
+        chosen = None if type_id is None else checked_type_id(type_id)
+
+        def id_among(taken: Set[TypeId]) -> TypeId:
+            return type_id_of_name(name, taken) if chosen is None else chosen
+
+        return await self._store.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
 
     async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
         """Give a type another name for people; its id stays. Raises TypeNotFoundError."""

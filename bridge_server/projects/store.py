@@ -1,6 +1,6 @@
 """What projects and subscriptions need of a store. One method is one transaction, or one read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Protocol, TypeAlias
 
 from bridge_server.kernel.token_bucket import Limit
@@ -21,6 +21,10 @@ from bridge_server.projects.models import (
 
 MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
 """Writes what a project's webhook is told."""
+
+
+IdAmong: TypeAlias = Callable[[Set[TypeId]], TypeId]
+"""Chooses the id of a new type, given those that the project has."""
 
 
 class ProjectStore(Protocol):
@@ -72,9 +76,11 @@ class ProjectStore(Protocol):
         ...
 
     async def add_type(
-        self, project_id: ProjectId, type_id: TypeId, name: str, now_ms: int, limit: int
+        self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> NotificationType:
-        """Store a type. Raises TypeExistsError, TooManyTypesError."""
+        """Store a type, and let those who have chosen every type have it. Raises TypeExistsError,
+        TooManyTypesError.
+        """
         ...
 
     async def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> NotificationType:

@@ -10,7 +10,7 @@ def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route
     return tuple(
         Route(
             method="GET", path=path, name=name, handler=handlers.root,
-            limits=(every_request,), any_origin=True,
+            limits=(every_request,), any_origin=True, forgives_slashes=path != "/",
         )
         for path, name in (("/", "root"), ("/compat/v1", "compat-v1"))
     )  # fmt: skip

@@ -10,7 +10,7 @@ from bridge_server.relay.models import CallId, Found, SessionId
 from bridge_server.relay.polling import Polling
 from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
-from bridge_server.web.json_body import json_object
+from bridge_server.web.opaque_body import OpaqueBodies
 from bridge_server.web.prefer import Wait, polled, wanted_wait
 
 
@@ -22,6 +22,7 @@ class RelayHandlers:
         self._polling = polling
         self._dialect = dialect
         self._longest_wait_seconds = longest_wait_seconds
+        self._bodies = OpaqueBodies()
 
     async def hello(self, _: web.Request) -> web.Response:
         return text_answer(wire.GREETING)
@@ -34,7 +35,7 @@ class RelayHandlers:
 
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        update = wire.read_session_update(await json_object(request))
+        update = wire.read_session_update(await self._bodies.json_object(request))
         return json_answer(wire.write_expiry(await self._relay.update_session(session_id, update)))
 
     async def end_session(self, request: web.Request) -> web.Response:
@@ -55,7 +56,7 @@ class RelayHandlers:
 
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
-        call = wire.read_new_call(await json_object(request))
+        call = wire.read_new_call(await self._bodies.json_object(request))
         return json_answer(wire.write_call_id(await self._relay.request_call(session_id, call)))
 
     async def calls(self, request: web.Request) -> web.Response:
@@ -70,7 +71,7 @@ class RelayHandlers:
 
     async def answer_call(self, request: web.Request) -> web.Response:
         call_id = _call_id(request)
-        await self._relay.answer_call(call_id, wire.read_status(await json_object(request)))
+        await self._relay.answer_call(call_id, wire.read_status(await self._bodies.json_object(request)))
         return json_answer(wire.SUCCESS)
 
     async def status(self, request: web.Request) -> web.Response:
@@ -79,7 +80,7 @@ class RelayHandlers:
         return self._polled(await self._polling.status(call_id, wait.seconds), wait)
 
     async def subscribe(self, request: web.Request) -> web.Response:
-        topic, webhook = wire.read_subscription(await json_object(request))
+        topic, webhook = wire.read_subscription(await self._bodies.json_object(request))
         await self._relay.subscribe(topic, webhook)
         return json_answer(wire.SUCCESS)
 

@@ -21,19 +21,21 @@ def relay_routes(
 ) -> tuple[Route, ...]:
     """Every endpoint of the bridge, where the dialect's clients look for it.
 
-    Web pages of any origin may call them: dapps live in browsers.
+    Web pages of any origin may call them: dapps live in browsers. Clients put the paths behind a URL that
+    they are given, so that slashes too many are forgiven.
     """
 
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
-            limits=(every_request,), any_origin=True, waits=waits,
+            limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True,
         )  # fmt: skip
 
     def write(method: str, path: str, name: str, handler: Handler, *limits: Limit) -> Route:
         return Route(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
+            forgives_slashes=True,
         )  # fmt: skip
 
     return (

@@ -27,7 +27,7 @@ from bridge_server.storage import notify_sql as sql
 from bridge_server.storage.database import Announcement, Database, Row, Statement, Step, Transaction
 from bridge_server.storage.deleting import delete_sendings
 from bridge_server.storage.outbox_store import enqueue_all
-from bridge_server.storage.project_store import find_publishing
+from bridge_server.storage.project_store import find_publishing, find_types
 
 DELIVERIES = "deliveries"
 """The kind of key that is touched when something arrived in inboxes; its id is a JSON array of the
@@ -135,7 +135,7 @@ def _stored(
             return first, cast(str, left)
     rows = yield Statement(sql.TYPE, (project.number, request.notification.type_id))
     if not rows:
-        raise UnknownTypeError
+        raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
     new = _Stored(request.notification, cast(int, rows[0][0]))
     if request.notification_id is not None:
         new = yield from _store(project, new, request.notification_id)

@@ -37,6 +37,7 @@ UPSERT_TYPE = """
 INSERT INTO notification_types (project, type_id, name, created_at_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT (project, type_id) DO UPDATE
 SET name = excluded.name, created_at_ms = excluded.created_at_ms, removed_at_ms = NULL
+RETURNING id
 """
 RENAME_TYPE = "UPDATE notification_types SET name = ? WHERE id = ?"
 REMOVE_TYPE = "UPDATE notification_types SET removed_at_ms = ? WHERE id = ?"
@@ -44,7 +45,9 @@ TYPE_SETS_WITH = """
 SELECT type_sets.id, type_sets.types FROM type_set_members
 JOIN type_sets ON type_sets.id = type_set_members.type_set WHERE type_set_members.type = ?
 """
+TYPE_SETS_OF_ALL = "SELECT id FROM type_sets WHERE project = ? AND follows_all = 1"
 REWRITE_TYPE_SET = "UPDATE type_sets SET types = ? WHERE id = ?"
+INSERT_MEMBER = "INSERT INTO type_set_members (type, type_set) VALUES (?, ?)"
 DELETE_TYPE_MEMBERSHIPS = "DELETE FROM type_set_members WHERE type = ?"
 
 COUNT_SUBSCRIBERS = "SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE project = ?"

@@ -31,6 +31,7 @@ from bridge_server.projects.models import (
     Webhook,
 )
 from bridge_server.projects.projects import ACCOUNT_LIMIT
+from bridge_server.projects.store import IdAmong
 from bridge_server.storage import project_sql as sql
 from bridge_server.storage.database import Database, Result, Row, Statement, Step, Transaction
 from bridge_server.storage.deleting import delete_project
@@ -121,15 +122,17 @@ class SqlProjectStore:
         return await self._read_project(project_id, work)
 
     async def add_type(
-        self, project_id: ProjectId, type_id: TypeId, name: str, now_ms: int, limit: int
+        self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> NotificationType:
         def work(project: Project) -> Transaction[NotificationType]:
-            known = yield from find_types(project)
-            if any(kind.type_id == type_id for _, kind in known):
+            known = {kind.type_id for _, kind in (yield from find_types(project))}
+            type_id = id_among(known)
+            if type_id in known:
                 raise TypeExistsError
             if len(known) >= limit:
                 raise TooManyTypesError(limit)
-            yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))
+            ((number,),) = yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))
+            yield from _add_to_all(project, cast(int, number))
             return NotificationType(type_id, name, now_ms)
 
         return await self._with_project(project_id, work)
@@ -222,6 +225,14 @@ def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], 
         if known.type_id == type_id:
             return number, known
     raise TypeNotFoundError
+
+
+def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
+    """Who has chosen every type has chosen the new one too."""
+    every = [kind.type_id for _, kind in (yield from find_types(project))]
+    for (type_set,) in (yield Statement(sql.TYPE_SETS_OF_ALL, (project.number,))):
+        yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+        yield Statement(sql.INSERT_MEMBER, (new_type, type_set))
 
 
 def _daily_figures(row: Row) -> DailyFigures:

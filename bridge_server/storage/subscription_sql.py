@@ -1,8 +1,7 @@
 """The statements of the subscription store."""
 
-TYPE_SET = "SELECT id FROM type_sets WHERE project = ? AND types = ? LIMIT 1"
-INSERT_TYPE_SET = "INSERT INTO type_sets (project, types) VALUES (?, ?) RETURNING id"
-INSERT_MEMBER = "INSERT INTO type_set_members (type, type_set) VALUES (?, ?)"
+TYPE_SET = "SELECT id FROM type_sets WHERE project = ? AND types = ? AND follows_all = ? LIMIT 1"
+INSERT_TYPE_SET = "INSERT INTO type_sets (project, types, follows_all) VALUES (?, ?, ?) RETURNING id"
 COUNT_SUBSCRIBERS = "UPDATE type_sets SET subscribers = subscribers + ? WHERE id = ?"
 DELETE_UNUSED_TYPE_SET = "DELETE FROM type_sets WHERE id = ? AND subscribers = 0"
 

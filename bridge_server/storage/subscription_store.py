@@ -22,6 +22,7 @@ from bridge_server.projects.store import MessageOf
 from bridge_server.storage import subscription_sql as sql
 from bridge_server.storage.database import Database, Row, Statement, Step, Transaction
 from bridge_server.storage.outbox_store import enqueue
+from bridge_server.storage.project_sql import INSERT_MEMBER
 from bridge_server.storage.project_store import find_project, find_types
 from bridge_server.storage.reading import read_through
 
@@ -42,14 +43,15 @@ class SqlSubscriptionStore:
         def work() -> Transaction[list[tuple[Subscription, Change | None]]]:
             project = yield from find_project(project_id)
             types = {known.type_id: number for number, known in (yield from find_types(project))}
-            sets: dict[tuple[TypeId, ...], int] = {}
+            sets: dict[tuple[tuple[TypeId, ...], bool], int] = {}
             moved = Counter[int]()
             outcomes = []
             for new in wanted:
                 chosen = _chosen(new, types)
-                if chosen not in sets:
-                    sets[chosen] = yield from _type_set(project, chosen, types)
-                outcome = yield from _subscribe(project, new, chosen, sets[chosen], moved, now_ms)
+                choice = chosen, new.types is None
+                if choice not in sets:
+                    sets[choice] = yield from _type_set(project, *choice, types)
+                outcome = yield from _subscribe(project, new, chosen, sets[choice], moved, now_ms)
                 yield from _tell(project, *outcome, now_ms, message_of)
                 outcomes.append(outcome)
             yield from _count(moved)
@@ -130,22 +132,22 @@ def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, 
         return tuple(types)
     unknown = [place for place, type_id in enumerate(new.types) if type_id not in types]
     if unknown:
-        raise UnknownTypesError(unknown)
+        raise UnknownTypesError(unknown, list(types))
     return tuple(type_id for type_id in types if type_id in new.types)
 
 
 def _type_set(
-    project: Project, chosen: tuple[TypeId, ...], types: Mapping[TypeId, int]
+    project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
 ) -> Generator[Step, list[Row], int]:
     """The number of the stored choice that is this one; it is stored if nobody has made it before."""
-    spelled = orjson.dumps(chosen).decode()
-    rows = yield Statement(sql.TYPE_SET, (project.number, spelled))
+    choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
+    rows = yield Statement(sql.TYPE_SET, choice)
     if rows:
         return cast(int, rows[0][0])
-    rows = yield Statement(sql.INSERT_TYPE_SET, (project.number, spelled))
+    rows = yield Statement(sql.INSERT_TYPE_SET, choice)
     number = cast(int, rows[0][0])
     for type_id in chosen:
-        yield Statement(sql.INSERT_MEMBER, (types[type_id], number))
+        yield Statement(INSERT_MEMBER, (types[type_id], number))
     return number
 
 

@@ -1,10 +1,11 @@
 """From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
 
 Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404), so that aiohttp's own error pages are left to what is no HTTP request
-for a path.
+row answers every other path (404). What is no HTTP request for a path is refused with a problem too.
 """
 
+import asyncio
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -12,18 +13,22 @@ from aiohttp import web
 
 from bridge_server.web.cors import preflight
 from bridge_server.web.gateway import Gateway
-from bridge_server.web.routes import Handler, Route, rows_by_path
+from bridge_server.web.refusals import RefusingRunner
+from bridge_server.web.routes import Handler, Route, forgiving, rows_by_path
 
 _SLACK_BYTES = 1
 _KEEPALIVE_SECONDS = 75.0
 _SHUTDOWN_SECONDS = 5.0
+_GATEWAY = web.AppKey("gateway", Gateway)
 
 
 def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Application:
     """An application that answers exactly the rows."""
     largest_body_bytes = max(row.body_limit_bytes for row in rows)
     application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
-    for path, rows_of_path in rows_by_path(rows).items():
+    application[_GATEWAY] = gateway
+    forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
+    for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             _add(application, row, gateway)
     _add(application, _anything_else(), gateway)
@@ -32,8 +37,9 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
 
 def runner_of(application: web.Application) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent."""
-    return web.AppRunner(
+    return RefusingRunner(
         application,
+        application[_GATEWAY].refuse,
         access_log=None,
         auto_decompress=False,
         handler_cancellation=True,
@@ -53,9 +59,13 @@ def _add(application: web.Application, row: Route, gateway: Gateway) -> None:
 
 async def _continue(request: web.Request) -> None:
     """Ask for the body that the client holds back; an expectation that is unknown is ignored (RFC 9110)."""
-    if request.headers["Expect"].lower() == "100-continue":
+    if request.headers["Expect"].lower() != "100-continue":
+        return
+    try:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the answer itself has not begun
+    except ConnectionError as error:  # nobody is there to send it
+        raise asyncio.CancelledError from error
+    request.writer.output_size = 0  # the answer itself has not begun
 
 
 def _other_methods(path: str, rows: list[Route]) -> Route:

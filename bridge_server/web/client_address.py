@@ -1,5 +1,6 @@
 """Who is calling: the peer's address, or the one that a trusted proxy reports."""
 
+import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
@@ -10,7 +11,11 @@ from aiohttp import web
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
+UNKNOWN = "unknown"
+"""A client of which a trusted proxy says nothing that is an address."""
+
 _IPV6_CUSTOMER_BITS = 64
+_WITH_PORT = re.compile(r"\[([^\[\]]+)\](?::[0-9]{1,5})?|([^:]+):[0-9]{1,5}", re.ASCII)
 
 log = structlog.get_logger()
 
@@ -36,15 +41,18 @@ class ClientAddresses:
         return key
 
     def client(self, request: web.Request) -> str:
-        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one."""
+        """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one.
+
+        A last hop that is no address is nobody known: it has no address that could be exempt.
+        """
         peer = request.remote or ""
         if not self._trusted_proxies or not self._is_trusted(peer):
             return peer
-        hops = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
+        hops = ",".join(request.headers.getall("X-Forwarded-For", (peer,))).split(",")
         for hop in reversed(hops):
-            address = hop.strip()
+            address = _without_port(hop.strip())
             if not self._is_trusted(address):
-                return address if _parse(address) else peer
+                return address if _parse(address) else UNKNOWN
         return peer
 
     def trusts(self, peer: str) -> bool:
@@ -74,6 +82,12 @@ class ClientAddresses:
         if isinstance(address, IPv6Address):
             return str(IPv6Network((int(address), _IPV6_CUSTOMER_BITS), strict=False))
         return str(address)
+
+
+def _without_port(hop: str) -> str:
+    """Some proxies add the port, as in `192.0.2.1:5678` and `[2001:db8::1]:80`."""
+    found = _WITH_PORT.fullmatch(hop)
+    return hop if found is None else found[1] or found[2]
 
 
 def _parse(text: str) -> Address | None:

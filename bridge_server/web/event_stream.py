@@ -81,6 +81,10 @@ class EventStream(web.StreamResponse):
             self._source.leave()
             raise
 
+    def abandon(self) -> None:
+        """The response will not be sent: the source is told that nobody is there."""
+        self._source.leave()
+
     async def write_eof(self, data: bytes = b"") -> None:
         request = self._req
         try:

@@ -11,21 +11,32 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import structlog
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from bridge_server.kernel.errors import BridgeError, UnavailableError
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
 from bridge_server.web.bearer import require_bearer, require_caller
 from bridge_server.web.body import receive_body
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.cors import sharing
-from bridge_server.web.problems import problem_of_bug, problem_of_error, problem_of_http
+from bridge_server.web.event_stream import EventStream
+from bridge_server.web.problems import (
+    code_of_http,
+    code_of_refusal,
+    problem_of_bug,
+    problem_of_error,
+    problem_of_http,
+    problem_of_refusal,
+)
 from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
 from bridge_server.web.routes import Handler, Route
+from bridge_server.web.socket import Socket
 
 _SWITCHING_PROTOCOLS = 101
 _CLIENT_LEFT = 499
+_SERVER_ERROR = 500
+_REFUSED = "refused"
 
 log = structlog.get_logger()
 
@@ -86,9 +97,9 @@ class Gateway:
                 count(_CLIENT_LEFT, perf_counter() - started)
                 raise
             except Exception as error:
-                response = _answer_to(error, request, request_id)
+                response = _answer_to(error, request, row.name, request_id)
             if not self._quotas.is_kept(charged):
-                await self._keep_charges()
+                await self._keep_charges(response)
             headers = response.headers
             headers[HEADER] = request_id
             declare(charged.charges, headers)
@@ -103,22 +114,41 @@ class Gateway:
 
         return pass_through
 
-    async def _keep_charges(self) -> None:
+    def refuse(self, request: web.BaseRequest, status: int, detail: str) -> web.Response:
+        """The answer to what is no request that a route could be looked for."""
+        request_id = self._request_ids.name(request)
+        response = problem_of_refusal(status, detail, request_id)
+        response.headers[HEADER] = request_id
+        self._figures.of_route(_REFUSED).count(status, 0.0)
+        _note_refusal(request, _REFUSED, status, code_of_refusal(status), request_id)
+        return response
+
+    async def _keep_charges(self, response: web.StreamResponse) -> None:
         """Wait until what was charged is on disk: a restart must not give it back. The answer stands."""
-        with suppress(UnavailableError):
-            await self._save_quotas()
+        try:
+            with suppress(UnavailableError):
+                await self._save_quotas()
+        except BaseException:  # the client has left
+            if isinstance(response, Socket | EventStream):
+                response.abandon()
+            raise
 
     def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged] | None:
         """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
         limits, caller_limits = row.limits, row.caller_limits
-        charge, bucket_key = self._quotas.charge, self._addresses.bucket_key
+        charge, standing = self._quotas.charge, self._quotas.standing
+        bucket_key = self._addresses.bucket_key
 
         def charge_address(request: web.Request, _: str | None) -> Charged:
             address = bucket_key(request)
             return NOTHING_CHARGED if address is None else Charged(charge(address, limits).charges)
 
-        def charge_caller(_: web.Request, caller: str | None) -> Charged:
-            return NOTHING_CHARGED if caller is None else charge(caller, caller_limits)
+        def charge_caller(request: web.Request, caller: str | None) -> Charged:
+            if caller is None:
+                return NOTHING_CHARGED
+            if request.method == hdrs.METH_HEAD:  # it is told where it stands, and nothing is looked up
+                return Charged(standing(caller, caller_limits))
+            return charge(caller, caller_limits)
 
         assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
         if caller_limits:
@@ -167,15 +197,35 @@ async def _switch(request: web.Request, response: web.StreamResponse) -> None:
         raise asyncio.CancelledError from error
 
 
-def _answer_to(error: Exception, request: web.Request, request_id: str) -> web.StreamResponse:
+def _answer_to(error: Exception, request: web.Request, route: str, request_id: str) -> web.StreamResponse:
     if isinstance(error, BridgeError):
         response = problem_of_error(error, request_id)
         if isinstance(error, QuotaError):
             declare(error.charges, response.headers)
+        _note_refusal(request, route, response.status, error, request_id)
         return response
     if isinstance(error, web.HTTPException):
+        _note_refusal(request, route, error.status, code_of_http(error), request_id)
         return problem_of_http(error, request_id)
     if isinstance(error, ConnectionError):  # the client left while it was read from
         raise asyncio.CancelledError from error
     log.error("request_failed", exc_info=error, method=request.method, request_id=request_id)
     return problem_of_bug(request_id)
+
+
+def _note_refusal(
+    request: web.BaseRequest, route: str, status: int, why: BridgeError | str, request_id: str
+) -> None:
+    """One line of the log about a request that was refused, for those who look for it."""
+    if status >= _SERVER_ERROR or not logging.getLogger().isEnabledFor(logging.DEBUG):
+        return
+    faults = why.faults if isinstance(why, InvalidInputError) else ()
+    log.debug(
+        "request_refused",
+        method=request.method,
+        route=route,
+        status=status,
+        code=why.code if isinstance(why, BridgeError) else why,
+        pointers=[fault.pointer for fault in faults],
+        request_id=request_id,
+    )

@@ -24,6 +24,12 @@ MAX_VALUES = 4_096
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
 """What orjson says of a text that is nested so deep that it reads no further."""
 
+_BEYOND_FLOATS = "number is infinity"
+"""What orjson says of 1e999."""
+_STRING_OR_NUMBER = re.compile(
+    rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
+)
+
 _Read = TypeVar("_Read")
 
 _SPACE = r"[ \t\n\r]*"
@@ -55,16 +61,20 @@ class _DuplicateNameError(ValueError):
     pass
 
 
-async def json_object(request: web.Request) -> JsonObject:
-    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError."""
-    require_json(request)
+async def json_object(request: web.Request, *, is_labelled: bool = True) -> JsonObject:
+    """The body of a request as a JSON object. Raises UnsupportedMediaError, InvalidInputError.
+
+    Unless it `is_labelled`, its Content-Type does not matter.
+    """
+    require_json(request, is_labelled=is_labelled)
     return parse_object(await request.read())
 
 
-def require_json(request: web.Request, *, is_declared: bool = False) -> None:
+def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
     """Raise UnsupportedMediaError for a body declared as anything but plain JSON.
 
-    A body without a declaration passes, unless it must be one that `is_declared`.
+    A body without a declaration passes, unless it must be one that `is_declared`. Any declaration passes
+    where bodies are not `is_labelled`: fetch calls every string text/plain.
     """
     headers = request.headers
     if "Content-Encoding" in headers:
@@ -72,20 +82,24 @@ def require_json(request: web.Request, *, is_declared: bool = False) -> None:
     content_type = headers.get("Content-Type")
     if content_type is None and is_declared:
         raise UnsupportedMediaError("Say «Content-Type: application/json».")
-    if content_type is not None and content_type != "application/json":
+    if is_labelled and content_type is not None and content_type != "application/json":
         _require_json_type(request.content_type)
 
 
-def parse_object(body: bytes) -> JsonObject:
-    """Parse a body. Raises InvalidInputError that says what is wrong with it, and where."""
+def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
+    """Parse a body. Raises InvalidInputError that says what is wrong with it, and where.
+
+    What `is_opaque` is stored as it is, and may have any number of values, and any number that JSON can
+    spell. Of numbers only the texts are to be relied on then.
+    """
     try:
-        values = orjson.loads(body)
+        values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
     except orjson.JSONDecodeError as error:
         detail = f"The body is not JSON: {error}." if body else "The body is empty; send a JSON object."
         raise InvalidInputError(detail) from error
     if not isinstance(values, dict):
         raise InvalidInputError(f"The body must be a JSON object, not {_kind(values)}.")
-    _check_size(body, values, MAX_VALUES, "The body")
+    _check_size(body, values, None if is_opaque else MAX_VALUES, "The body")
     if orjson.dumps(values) == body:  # as browsers write it; such a body has no second reading
         return JsonObject(values, None)
     return JsonObject(values, _read_again(_member_texts, body, "The body"))
@@ -119,9 +133,20 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), "a number")
 
 
-def _check_size(text: bytes, document: Any, most_values: int, what: str) -> None:
+def _load_with_any_number(body: bytes) -> Any:
+    """The values in a body, but 0 for each number if one of them is beyond what a float can hold."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        if not error.msg.startswith(_BEYOND_FLOATS):
+            raise
+    return orjson.loads(_STRING_OR_NUMBER.sub(lambda found: found[0] if found[1] else b"0", body))
+
+
+def _check_size(text: bytes, document: Any, most_values: int | None, what: str) -> None:
     """Refuse what is too deep, and what would keep others waiting while it is looked through."""
-    if text.count(b"{") + text.count(b"[") <= MAX_DEPTH and text.count(b",") < most_values:
+    is_flat = text.count(b"{") + text.count(b"[") <= MAX_DEPTH
+    if is_flat and (most_values is None or text.count(b",") < most_values):
         return
     depth = count = 0
     level = [value for value in (document,) if isinstance(value, dict | list)]
@@ -130,7 +155,7 @@ def _check_size(text: bytes, document: Any, most_values: int, what: str) -> None
         count += sum(map(len, level))
         if depth > MAX_DEPTH:
             raise _too_deep(what)
-        if count > most_values:
+        if most_values is not None and count > most_values:
             raise InvalidInputError(f"{what} has more than {most_values} values.")
         inner = [value for item in level for value in (item.values() if isinstance(item, dict) else item)]
         level = [value for value in inner if isinstance(value, dict | list)]

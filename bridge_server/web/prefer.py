@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aiohttp import web
 
@@ -9,7 +10,9 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.answers import ready_made
 from bridge_server.web.whole_answer import WholeAnswer
 
-_WAIT = re.compile(r"""(?:^|[,;])\s*wait\s*=\s*"?(\d{1,4000})"?\s*(?=$|[,;])""", re.ASCII | re.IGNORECASE)
+_WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
+_PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
+"""What stands between commas and semicolons, of which those in quotation marks are none."""
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
 
 
@@ -32,14 +35,24 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     A malformed Prefer header is ignored, as the RFC has it.
     """
     if "Prefer" in request.headers:
-        found = _WAIT.search(",".join(request.headers.getall("Prefer")))
-        if found:
-            return Wait(min(int(found[1]), longest_seconds), preferred=True)
+        preferred = _preferred_seconds(",".join(request.headers.getall("Prefer")))
+        if preferred is not None:
+            return Wait(min(preferred, longest_seconds), preferred=True)
     if "?" in request.raw_path and (wait := request.query.get("wait")) is not None:
         if not _SECONDS.fullmatch(wait):
             raise InvalidInputError("The query parameter wait takes whole seconds, such as ?wait=25.")
         return Wait(min(int(wait), longest_seconds))
     return _AT_ONCE
+
+
+@lru_cache(maxsize=64)
+def _preferred_seconds(preferences: str) -> int | None:
+    """The wait that is named first."""
+    for preference in _PREFERENCE.findall(preferences):
+        found = _WAIT.fullmatch(preference)
+        if found is not None:
+            return int(found[1] or found[2])
+    return None
 
 
 def polled(body: bytes | None, wait: Wait) -> web.Response:

@@ -39,6 +39,15 @@ STATUS_OF_KIND: dict[type[BridgeError], int] = {
     UnavailableError: 503,
 }
 
+REFUSALS = {
+    400: ("bad-request", "The request cannot be read"),
+    414: ("target-too-long", "The request's target is too long"),
+    431: ("header-field-too-long", "A header field is too long"),
+}
+"""Code and title of what is refused before a route is looked for, by status."""
+
+_BUG = ("server-error", "Internal server error")
+
 _DETAIL_OF_STATUS = {
     404: "There is no such route. GET /info tells which server this is.",
     405: "The route exists, but not for this method: see the Allow header.",
@@ -66,17 +75,32 @@ def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
 
 def problem_of_http(error: web.HTTPException, request_id: str) -> web.Response:
     """The answer to an error that aiohttp raised: an unknown route, a wrong method, a bad header."""
-    code = error.reason.lower().replace(" ", "-")
     detail = _DETAIL_OF_STATUS.get(error.status, f"{error.reason}.")
-    response = _problem(code, error.reason, error.status, detail, request_id, {})
+    response = _problem(code_of_http(error), error.reason, error.status, detail, request_id, {})
     if isinstance(error, web.HTTPMethodNotAllowed):
         response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
     return response
 
 
+def code_of_http(error: web.HTTPException) -> str:
+    """The code of an error that aiohttp raised."""
+    return error.reason.lower().replace(" ", "-")
+
+
+def code_of_refusal(status: int) -> str:
+    """The code of what is refused before a route is looked for."""
+    return REFUSALS.get(status, _BUG)[0]
+
+
+def problem_of_refusal(status: int, detail: str, request_id: str) -> web.Response:
+    """The answer to what is no request that a route could be looked for."""
+    code, title = REFUSALS.get(status, _BUG)
+    return _problem(code, title, status, detail, request_id, {})
+
+
 def problem_of_bug(request_id: str) -> web.Response:
     """The answer when the server itself is at fault: nothing of the inside is told."""
-    return _problem("server-error", "Internal server error", 500, _DETAIL_OF_STATUS[500], request_id, {})
+    return _problem(*_BUG, 500, _DETAIL_OF_STATUS[500], request_id, {})
 
 
 def _problem(

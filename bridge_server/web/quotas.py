@@ -5,16 +5,27 @@ A bucket that is full again within a second is not worth a row: it would be by t
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import LimitError
-from bridge_server.kernel.token_bucket import Limit, Spending, spend, whole_seconds
+from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend, whole_seconds
 
 BucketId: TypeAlias = tuple[str, str]
 """The limit's name and the caller's key."""
+
+
+class SavedBucket(NamedTuple):
+    """A bucket on disk: when it is full, and at how many microseconds a token that was reckoned."""
+
+    limit_name: str
+    key: str
+    full_at_us: int
+    interval_us: int | None
+    """None: as the limit is now."""
+
 
 WORTH_SAVING_US = 1_000_000
 _BUCKETS_BEFORE_PRUNING = 100_000
@@ -59,6 +70,7 @@ class Quotas:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._full_at_us: dict[BucketId, int] = {}
+        self._interval_us: dict[str, int] = {}
         self._unsaved: set[BucketId] = set()
         self._being_saved: set[BucketId] = set()
         self._prune_above = _BUCKETS_BEFORE_PRUNING
@@ -72,13 +84,15 @@ class Quotas:
         Raises QuotaError, and then has spent none.
         """
         now_us = self._clock.now_us()
+        self._follow(limits, now_us)
         full_at_us = self._full_at_us
         charges = [
             Charge(limit, spend(limit, full_at_us.get((limit.name, key), 0), now_us)) for limit in limits
         ]
         if not all(charge.spending.allowed for charge in charges):
             charges = [
-                charge if not charge.spending.allowed else self._unspent(charge, key) for charge in charges
+                self._unspent(charge.limit, key, now_us) if charge.spending.allowed else charge
+                for charge in charges
             ]
             for charge in charges:
                 self._keep((charge.limit.name, key), charge.spending)  # a clock set back may have moved it
@@ -91,6 +105,12 @@ class Quotas:
         is_worth_saving = any(charge.spending.reset_us > WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
 
+    def standing(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
+        """Where the caller stands with each limit; nothing is spent."""
+        now_us = self._clock.now_us()
+        self._follow(limits, now_us)
+        return [self._unspent(limit, key, now_us) for limit in limits]
+
     @property
     def has_unsaved(self) -> bool:
         """Whether a bucket that is worth saving has changed."""
@@ -100,12 +120,15 @@ class Quotas:
         """Whether the charge is on disk, as far as it is worth saving."""
         return charged.kept_at <= self._kept
 
-    def take_unsaved(self) -> list[tuple[BucketId, int]]:
-        """The buckets that changed since they were last saved, with the moments at which they are full."""
+    def take_unsaved(self) -> list[SavedBucket]:
+        """The buckets that changed since they were last saved."""
         self._being_saved |= self._unsaved & self._full_at_us.keys()
         self._unsaved.clear()
         self._taken = self._charged
-        return [(bucket, self._full_at_us[bucket]) for bucket in self._being_saved]
+        return [
+            SavedBucket(name, key, self._full_at_us[name, key], self._interval_us.get(name))
+            for name, key in self._being_saved
+        ]
 
     def forget_nothing(self) -> None:
         """Have every bucket that is not full saved next, however soon it would be full again."""
@@ -117,13 +140,30 @@ class Quotas:
         self._being_saved.clear()
         self._kept = self._taken
 
-    def restore(self, buckets: Iterable[tuple[BucketId, int]]) -> None:
+    def restore(self, buckets: Iterable[SavedBucket]) -> None:
         """Take over buckets that were saved before a restart."""
-        self._full_at_us.update(buckets)
+        now_us = self._clock.now_us()
+        for name, key, full_at_us, interval_us in buckets:
+            if interval_us is not None:
+                known_us = self._interval_us.setdefault(name, interval_us)
+                full_at_us = reckoned_anew(full_at_us, now_us, interval_us, known_us)
+            self._full_at_us[name, key] = full_at_us
 
-    def _unspent(self, charge: Charge, key: str) -> Charge:
-        full_at_us = self._full_at_us.get((charge.limit.name, key), 0)
-        return Charge(charge.limit, spend(charge.limit, full_at_us, self._clock.now_us(), cost=0))
+    def _follow(self, limits: tuple[Limit, ...], now_us: int) -> None:
+        """A limit that was changed counts from now on; the tokens that were used stay used."""
+        for limit in limits:
+            if self._interval_us.get(limit.name) != limit.interval_us:
+                self._reckon_anew(limit, now_us)
+
+    def _reckon_anew(self, limit: Limit, now_us: int) -> None:
+        before_us = self._interval_us.get(limit.name, limit.interval_us)
+        self._interval_us[limit.name] = limit.interval_us
+        for bucket, full_at_us in self._full_at_us.items():
+            if bucket[0] == limit.name:
+                self._full_at_us[bucket] = reckoned_anew(full_at_us, now_us, before_us, limit.interval_us)
+
+    def _unspent(self, limit: Limit, key: str, now_us: int) -> Charge:
+        return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, cost=0))
 
     def _keep(self, bucket: BucketId, spending: Spending) -> None:
         self._full_at_us[bucket] = spending.full_at_us

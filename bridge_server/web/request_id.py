@@ -22,7 +22,7 @@ class RequestIds:
         self._prefix = random_bytes(5).hex()
         self._counter = count(1)
 
-    def name(self, request: web.Request) -> str:
+    def name(self, request: web.BaseRequest) -> str:
         """The id of this request."""
         sent = request.headers.get(HEADER)
         if sent is not None and _SANE.fullmatch(sent):

@@ -37,8 +37,17 @@ class Route:
     """Whether web pages of any origin may call it (CORS)."""
     origins: frozenset[str] = frozenset()
     """The origins whose web pages may call it (CORS)."""
+    forgives_slashes: bool = False
+    """Whether more slashes than one, and one at the end, count as if they were not there."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
+
+
+def forgiving(path: str) -> str:
+    """The path with any number of slashes wherever it has one, and at its ends, as aiohttp spells that."""
+    first, *rest = path.removeprefix("/").split("/")
+    spelled = "".join(f"{{slashes_{number}:/+}}{part}" for number, part in enumerate(rest))
+    return f"/{{first_slashes:/*}}{first}{spelled}{{last_slashes:/*}}"
 
 
 def rows_by_path(rows: tuple[Route, ...]) -> dict[str, list[Route]]:

@@ -34,6 +34,28 @@ def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] 
     return checked
 
 
+def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]:
+    """Members that the shape does not have, and that differ from one that it has only in case and in what is
+    no letter: whoever sent `notificationId` would not know that it was ignored.
+    """
+    if not isinstance(values, dict):
+        return []
+    names = {_letters(name): name for name in shape.model_fields}
+    faults = [
+        Fault(f"{place}/{_escaped(name)}", f"is not known: write {names[_letters(name)]}")
+        for name in values
+        if name not in shape.model_fields and _letters(name) in names
+    ]
+    for name, field in shape.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Shape):
+            faults += misspelled(field.annotation, values.get(name), f"{place}/{name}")
+    return faults
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
 def _places(faults: Sequence[Fault]) -> str:
     places = [fault.pointer for fault in faults[:_PLACES_NAMED]]
     left = len(faults) - len(places)
@@ -42,7 +64,11 @@ def _places(faults: Sequence[Fault]) -> str:
 
 def _pointer(location: tuple[int | str, ...]) -> str:
     """A JSON Pointer as a URI fragment (RFC 6901, section 6)."""
-    return "#" + "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in location)
+    return "#" + "".join(f"/{_escaped(str(step))}" for step in location)
+
+
+def _escaped(step: str) -> str:
+    return step.replace("~", "~0").replace("/", "~1")
 
 
 def _sentence(message: str) -> str:

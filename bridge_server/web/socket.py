@@ -135,13 +135,23 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     def accept(self, request: web.Request) -> "Socket":
         """Itself, if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
-        if not self.can_prepare(request):
+        if not self._is_handshake(request):
             self._party.leave()
             raise InvalidInputError(
-                "This is no WebSocket handshake (RFC 6455): it takes Connection: Upgrade, "
+                "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
                 "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
             )
         return self
+
+    def abandon(self) -> None:
+        """The response will not be sent: the party is told that nobody is there."""
+        self._party.leave()
+
+    def _is_handshake(self, request: web.Request) -> bool:
+        try:
+            return not request.body_exists and bool(self.can_prepare(request))
+        except ValueError:  # aiohttp takes the headers for ASCII
+            return False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
         try:

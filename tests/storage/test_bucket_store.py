@@ -9,8 +9,11 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.storage.bucket_store import SqlBucketStore, saving
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.web.quotas import SavedBucket
 
-A, B = ("sessions", "192.0.2.1"), ("requests", "192.0.2.1")
+
+def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
+    return SavedBucket(name, key, full_at_us, interval_us=10)
 
 
 @pytest.fixture
@@ -23,31 +26,33 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
 
 
 async def test_what_was_saved_last_is_loaded(database: SqliteDatabase) -> None:
-    await database.transaction(saving([(A, 1_000), (B, 2_000)]))
-    await database.transaction(saving([(A, 5_000)]))
+    await database.transaction(saving([bucket("sessions", 1_000), bucket("requests", 2_000)]))
+    await database.transaction(saving([bucket("sessions", 5_000)]))
 
     loaded = await SqlBucketStore(database).load(now_us=0)
 
-    assert sorted(loaded) == sorted([(A, 5_000), (B, 2_000)])
+    assert sorted(loaded) == [bucket("requests", 2_000), bucket("sessions", 5_000)]
 
 
-@pytest.mark.parametrize(("now_us", "expected"), [(999, [(A, 1_000)]), (1_000, []), (1_001, [])])
+@pytest.mark.parametrize(("now_us", "is_loaded"), [(999, True), (1_000, False), (1_001, False)])
 async def test_a_bucket_that_is_full_again_is_not_loaded(
-    database: SqliteDatabase, now_us: int, expected: list[tuple[tuple[str, str], int]]
+    database: SqliteDatabase, now_us: int, is_loaded: bool
 ) -> None:
-    await database.transaction(saving([(A, 1_000)]))
+    saved = bucket("sessions", 1_000)
+    await database.transaction(saving([saved]))
 
-    assert await SqlBucketStore(database).load(now_us) == expected
+    assert await SqlBucketStore(database).load(now_us) == ([saved] if is_loaded else [])
 
 
 async def test_buckets_that_are_full_again_are_swept_in_slices(database: SqliteDatabase) -> None:
     store = SqlBucketStore(database)
-    full = [(("sessions", f"client {number}"), 5_000_000) for number in range(1_100)]
-    await database.transaction(saving([*full, (A, 5_000_001)]))
+    full = [bucket("sessions", 5_000_000, key=f"client {number}") for number in range(1_100)]
+    left = bucket("sessions", 5_000_001)
+    await database.transaction(saving([*full, left]))
 
     slices = [await store.sweep(now_ms=5_000) for _ in range(4)]
 
     assert sum(slices) == 1_100
     assert slices[-1] == 0
     assert max(slices) <= 500
-    assert await store.load(now_us=0) == [(A, 5_000_001)]
+    assert await store.load(now_us=0) == [left]

@@ -46,15 +46,19 @@ async def status_for(server: RunningServer, *forwarded: str) -> int:
         (["198.51.100.1"], ["198.51.100.1, ::ffff:10.1.2.3"]),
         (["2001:db8:1:2::1"], ["2001:db8:1:2:ffff:ffff:ffff:ffff"]),
         (["2001:db8:1:2::1"], ["2001:DB8:1:2:0:0:0:9, 2001:db8:ffff::1"]),
-        ([], ["unknown"]),
-        ([], [""]),
-        ([], ["198.51.100.1, unknown"]),
-        ([], ["198.51.100.1:1234"]),
-        ([], ["198.51.100.1, "]),
+        (["198.51.100.1"], ["198.51.100.1:1234"]),
+        (["198.51.100.1:1234"], ["198.51.100.1:5678, 10.1.2.3:80"]),
+        (["2001:db8:1:2::1"], ["[2001:db8:1:2::9]:443"]),
+        (["2001:db8:1:2::1"], ["[2001:db8:1:2::9], [2001:db8:ffff::1]:80"]),
+        (["unknown"], [""]),
+        (["unknown"], ["198.51.100.1, unknown"]),
+        (["unknown"], ["198.51.100.1, "]),
+        (["unknown"], ["198.51.100.256"]),
+        (["unknown"], ["198.51.100.1:port"]),
+        (["unknown"], ["[198.51.100.1"]),
+        (["unknown"], ["é😀"]),
         ([], ["10.1.2.3"]),
         ([], ["10.1.2.3, 10.4.5.6"]),
-        ([], ["198.51.100.256"]),
-        ([], ["é😀"]),
     ],
 )
 async def test_one_client_has_one_bucket(
@@ -71,6 +75,7 @@ async def test_one_client_has_one_bucket(
         (["198.51.100.1"], ["198.51.100.2"]),
         (["198.51.100.1, 198.51.100.2"], ["198.51.100.1"]),
         (["198.51.100.1"], []),
+        (["unknown"], []),
         (["2001:db8:1:2::1"], ["2001:db8:1:3::1"]),
         (["::1"], ["::ffff:0.0.0.1"]),
         (["2001:db8::1, 198.51.100.1"], ["2001:db8::1, 198.51.100.2"]),
@@ -88,6 +93,22 @@ async def test_a_client_behind_a_proxy_may_be_exempt(behind_proxy: RunningServer
     statuses = [await status_for(behind_proxy, "192.0.2.7") for _ in range(3)]
 
     assert statuses == [200] * 3
+
+
+@pytest.mark.parametrize("hop", ["127.0.0.1:", "[::1", "unknown", "", "127.0.0.1, 127.0.0.1:x", "_hidden"])
+async def test_a_last_hop_that_is_no_address_is_not_exempt(tmp_path: Path, hop: str) -> None:
+    async with running_server(tmp_path, trusted_proxies=("127.0.0.1/32",), **_ONE_REQUEST) as server:
+        statuses = [await status_for(server, hop) for _ in range(2)]
+
+    assert statuses == [200, 429]
+
+
+@pytest.mark.parametrize("hop", ["127.0.0.2:5678", "[::1]:80", "::1"])
+async def test_the_port_of_a_hop_does_not_matter(tmp_path: Path, hop: str) -> None:
+    async with running_server(tmp_path, trusted_proxies=("127.0.0.1/32",), **_ONE_REQUEST) as server:
+        statuses = [await status_for(server, hop) for _ in range(2)]  # loopback is exempt
+
+    assert statuses == [200, 200]
 
 
 async def test_what_a_client_says_of_itself_is_not_believed(tmp_path: Path) -> None:
