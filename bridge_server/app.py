@@ -48,10 +48,10 @@ from bridge_server.web.routes import Handler, Route
 
 @dataclass(frozen=True, slots=True)
 class BuiltApp:
-    """The application, and what else an operator may put on a port of its own."""
+    """The application, and the one that an operator may put on a port of its own: it only tells figures."""
 
     application: web.Application
-    metrics: Handler
+    metrics: web.Application
 
 
 def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
@@ -69,7 +69,8 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
     application.on_shutdown.append(_close_sockets(parts.pubsub))
     application.on_shutdown.append(_let_nothing_begin(parts))
-    return BuiltApp(application, metrics)
+    only_metrics = Route(method="GET", path="/metrics", name="metrics", handler=metrics)
+    return BuiltApp(application, build_application((only_metrics,), gateway))
 
 
 def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:

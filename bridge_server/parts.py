@@ -53,6 +53,9 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.quotas import Quotas, SavedBucket
 from bridge_server.web.request_figures import RequestFigures
 
+_GROWING = frozenset({"database_commits", "database_transactions", "outbox_delivered", "outbox_failed"})
+"""Figures that start with nothing, and never go down."""
+
 
 class Parts:
     """Everything that is put together, by the name of its job."""
@@ -185,7 +188,8 @@ class Parts:
         sockets = {"sockets": self.pubsub.sockets, "socket_topics": self.pubsub.topics}
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
-        return {**waiting, **sockets, **approvals, **blocked, **database, **outbox}
+        figures = {**waiting, **sockets, **approvals, **blocked, **database, **outbox}
+        return {f"{name}_total" if name in _GROWING else name: value for name, value in figures.items()}
 
 
 def _lifetimes(settings: Settings) -> Lifetimes:

@@ -31,7 +31,6 @@ from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import NAME, VERSION
 from bridge_server.web.application import runner_of
-from bridge_server.web.routes import Handler
 
 _BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
@@ -137,13 +136,12 @@ async def _serve(settings: Settings, ready_file: Path | None) -> None:
 
 
 @asynccontextmanager
-async def _metrics_listening(metrics: Handler, settings: Settings) -> AsyncIterator[None]:
+async def _metrics_listening(metrics: web.Application, settings: Settings) -> AsyncIterator[None]:
     if settings.metrics_port is None:
         yield
         return
-    application = web.Application()
-    application.router.add_get("/metrics", metrics)
-    async with _listening(application, settings.host, settings.metrics_port) as url:
+    host = settings.metrics_host or settings.host
+    async with _listening(metrics, host, settings.metrics_port) as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
 

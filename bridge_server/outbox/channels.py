@@ -25,7 +25,9 @@ class LogSender:
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         notice = orjson.loads(message.body)
         texts = {"title": notice.get("title"), "text": notice.get("body")}
-        log.info("device_notified", message_id=message.message_id, **texts)
+        whom = {"topic": notice.get("topic"), "account": notice.get("account"), "device": message.device_id}
+        told = {name: value for name, value in whom.items() if value is not None}
+        log.info("device_notified", message_id=message.message_id, **told, **texts)
         return Outcome(Verdict.DELIVERED)
 
 

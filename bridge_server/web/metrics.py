@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -13,7 +13,9 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.routes import Handler
 
 Gauges: TypeAlias = Callable[[], Mapping[str, float]]
-"""Reads some figures at this moment, by name."""
+"""Reads some figures at this moment, by name. What only grows has a name that ends in `_total`."""
+
+_GROWING = "_total"
 
 
 class _Figures(Collector):
@@ -24,9 +26,11 @@ class _Figures(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._requests.collect()
         for name, value in self._gauges().items():
-            gauge = GaugeMetricFamily(f"bridge_{name}", name.replace("_", " ").capitalize() + ".")
-            gauge.add_metric([], value)
-            yield gauge
+            kind = CounterMetricFamily if name.endswith(_GROWING) else GaugeMetricFamily
+            plain = name.removesuffix(_GROWING)
+            family = kind(f"bridge_{plain}", plain.replace("_", " ").capitalize() + ".")
+            family.add_metric([], value)
+            yield family
 
 
 def metrics_handler(requests: RequestFigures, gauges: Gauges) -> Handler:

@@ -35,7 +35,9 @@ class RequestFigures:
         return self._routes.setdefault(name, RouteFigures())
 
     def collect(self) -> Iterable[Metric]:
-        """The figures as metric families (the Collector protocol of prometheus-client)."""
+        """The figures as metric families (the Collector protocol of prometheus-client), of every route that
+        was asked for something.
+        """
         requests = CounterMetricFamily(
             "bridge_http_requests",
             "Requests answered; status 499 means that the client left.",
@@ -45,6 +47,8 @@ class RequestFigures:
             "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
         )
         for name, figures in self._routes.items():
+            if not figures.statuses:
+                continue
             for status, number in figures.statuses.items():
                 requests.add_metric([name, str(status)], number)
             durations.add_metric([name], _cumulative(figures.durations), figures.seconds)

@@ -29,7 +29,7 @@ async def test_a_new_project_is_answered_with_its_secret(admin: AdminClient) -> 
         "subscribers": 0,
         "secret": {"number": 1, "secret": secret},
     }
-    assert re.fullmatch(r"[A-Za-z0-9_-]{43}", secret)
+    assert re.fullmatch(r"bsk_[A-Za-z0-9_-]{43}", secret)
     assert await admin.opens("my-app", secret)
 
 

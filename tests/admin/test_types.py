@@ -1,10 +1,11 @@
 """Notification types: made, renamed, removed, and made again."""
 
-import re
 from typing import Any
 
 import pytest
 
+from bridge_server.projects.models import TypeId
+from bridge_server.projects.names import type_id_of_name
 from tests.support.admin_client import ETHEREUM, AdminClient, plain_account
 from tests.support.problems import pointers
 
@@ -28,11 +29,28 @@ async def test_a_type_is_answered_and_listed(admin: AdminClient) -> None:
 async def test_an_id_that_is_left_out_is_made(admin: AdminClient) -> None:
     await admin.create("app")
 
-    made = [(await admin.post(TYPES, {"name": "News"})).json["type_id"] for _ in range(2)]
+    names = ["News", "news!", "Price alerts", "NEWS", "Änderung", "速報", "News 2"]
 
-    assert len(set(made)) == 2
-    assert all(re.fullmatch("[0-9a-f-]{36}", type_id) for type_id in made)
+    made = [(await admin.post(TYPES, {"name": name})).json["type_id"] for name in names]
+
+    assert made == ["news", "news-2", "price-alerts", "news-3", "anderung", "type", "news-2-2"]
     assert await listed(admin) == made
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "made"),
+    [
+        ("x" * 64, [], "x" * 64),
+        ("x" * 64, ["x" * 64], "x" * 59 + "-2"),
+        ("x" * 63 + " y", [], "x" * 63),
+        ("  --  ", [], "type"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", [], "full-width"),
+        ("News", ["news-2"], "news"),
+        ("News", ["news", "news-2", "news-3"], "news-4"),
+    ],
+)
+def test_an_id_is_made_from_the_name(name: str, taken: list[str], made: str) -> None:
+    assert type_id_of_name(name, set(map(TypeId, taken))) == made
 
 
 @pytest.mark.parametrize(
@@ -115,7 +133,7 @@ async def test_a_removed_type_can_no_longer_be_sent(admin: AdminClient) -> None:
 
 async def test_a_type_that_is_made_again_has_no_subscribers_from_before(admin: AdminClient) -> None:
     await admin.create("app", "news")
-    await admin.subscribe("app", ETHEREUM)
+    await admin.subscribe("app", ETHEREUM, ["news"])
     await admin.delete(f"{TYPES}/news")
 
     await admin.post(TYPES, {"name": "Again", "type_id": "news"})

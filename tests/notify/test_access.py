@@ -147,7 +147,7 @@ async def test_nothing_of_one_project_is_told_to_another(app: App, other_app: Ap
 
 
 @pytest.mark.parametrize(
-    "project_id", ["a", "0", "-", "call-statu", "shop-2", "x" * 64, "hello", "subscribe"]
+    "project_id", ["a", "0", "-", "call-statu", "shop-2", "x" * 64, "hell", "subscribe-2"]
 )
 async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) -> None:
     own = await create_app(app.server, app.operator, "Own", project_id)

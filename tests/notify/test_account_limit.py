@@ -29,10 +29,10 @@ async def drain(app: App, spelled: str, tokens: int = BURST) -> None:
 
 async def buckets_after_sweeping(server: RunningServer) -> int:
     """How many accounts' buckets are stored once the server has looked through them at least once."""
-    before = await figure(server, "database_commits")
+    before = await figure(server, "database_commits_total")
 
     async def swept() -> bool:
-        return await figure(server, "database_commits") >= before + 20
+        return await figure(server, "database_commits_total") >= before + 20
 
     await eventually(swept)
     count: int = look(server, BUCKETS)[0][0]

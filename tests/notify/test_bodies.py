@@ -72,13 +72,11 @@ async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("endpoint", WITH_A_BODY)
-async def test_a_body_is_json_or_is_not_declared(app: App, endpoint: str) -> None:
-    taken = [None, "application/json", "application/json; charset=utf-8", "application/x+json"]
-    refused = ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""]
+async def test_a_body_is_json_whatever_it_is_declared_as(app: App, endpoint: str) -> None:
+    declared = [None, "application/json", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", ""]
 
-    assert {(await post(app, endpoint, body_of(200), each)).status for each in taken} == {200}
-    for each in refused:
-        (await post(app, endpoint, body_of(200), each)).problem(415)
+    assert {(await post(app, endpoint, body_of(200), each)).status for each in declared} == {200}
+    (await post(app, endpoint, b"title=text", "text/plain")).problem(400)
 
 
 @pytest.mark.parametrize("endpoint", WITH_A_BODY)

@@ -149,7 +149,7 @@ async def test_a_call_that_is_refused_for_what_it_says_spends_one(app: App, endp
     answers = [
         await app.ask("POST", path, b"{"),
         await app.ask("POST", path, {}),
-        await ask(app.server, "POST", path, b"{}", bearer, content_type="text/plain"),
+        await ask(app.server, "POST", path, b"{}", {**bearer, "Content-Encoding": "gzip"}),
         await app.ask("POST", path, bytes(524_289)),
         await call(app, endpoint),
     ]

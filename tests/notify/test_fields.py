@@ -59,7 +59,7 @@ TEXTS = [("title", 64), ("body", 255)]
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
-@pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u200f", "\u202e", "\u200d", " ", '"', "\\", "<"])
+@pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u200f", "\u202e", "\u200d", '"', "\\", "<"])
 async def test_text_is_as_long_as_it_may_be(app: App, field: str, most: int, unit: str) -> None:
     await taken(app, **{field: unit * most})
 
@@ -107,9 +107,16 @@ BREAKS = {
 @pytest.mark.parametrize("line_break", BREAKS.values(), ids=BREAKS.keys())
 @pytest.mark.parametrize("field", ["title", "body"])
 async def test_a_run_of_line_breaks_is_one_space(app: App, field: str, line_break: str) -> None:
-    await taken(app, **{field: f"a{line_break}b {line_break} c{line_break}"})
+    await taken(app, **{field: f"{line_break}a{line_break}b {line_break} c {line_break}"})
 
-    assert stored(app)[1 if field == "title" else 2] == "a b   c "
+    assert stored(app)[1 if field == "title" else 2] == "a b   c"
+
+
+@pytest.mark.parametrize("field", ["title", "body"])
+async def test_a_tab_is_a_space_and_none_is_at_the_ends(app: App, field: str) -> None:
+    await taken(app, **{field: "\t a\tb \t\r\n"})
+
+    assert stored(app)[1 if field == "title" else 2] == "a b"
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
@@ -123,15 +130,23 @@ async def test_line_breaks_are_collapsed_before_characters_are_counted(
     assert stored(app)[1 if field == "title" else 2] == "x" * (most - 2) + " x"
 
 
-async def test_text_of_line_breaks_alone_is_a_space(app: App) -> None:
-    await taken(app, title="\r\n\n" * 100)
+@pytest.mark.parametrize("text", ["\r\n\n" * 100, " ", "\t\n "])
+async def test_text_of_nothing_but_space_is_none(app: App, text: str) -> None:
+    fields = {"notification": a_notification(title=text), "accounts": [WHO]}
 
-    assert stored(app)[1] == " "
+    assert await faults_of(app, fields) == ["#/notification/title"]
+
+
+@pytest.mark.parametrize(("field", "most"), TEXTS)
+async def test_space_at_the_ends_does_not_count(app: App, field: str, most: int) -> None:
+    await taken(app, **{field: "\n " + "x" * most + "\r\n" * most})
+
+    assert stored(app)[1 if field == "title" else 2] == "x" * most
 
 
 @pytest.mark.parametrize("field", ["title", "body"])
 async def test_other_control_characters_are_a_fault(app: App, field: str) -> None:
-    codes = [0x00, 0x01, 0x08, 0x09, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F]
+    codes = [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F]
 
     def with_code(code: int) -> dict[str, Any]:
         return {"notification": a_notification(**{field: f"a{chr(code)}b"}), "accounts": [WHO]}
@@ -168,12 +183,14 @@ async def test_a_lone_surrogate_is_no_json(app: App, field: str, surrogate: byte
         "http://a",
         "https://example.org",
         "HTTPS://EXAMPLE.ORG/?a=b#c",
-        "https://user@example.org:8443/%F0%9F%98%80",
+        "https://exämple.org:8443/%F0%9F%98%80/é?q=😀",
         "http://[::1]/",
+        "myapp://open",
         url_of(255),
+        "https://a.example/" + "é" * 237,
     ],
 )
-async def test_a_url_is_an_absolute_web_address_of_at_most_255_characters(app: App, url: str | None) -> None:
+async def test_a_url_is_absolute_and_has_at_most_255_characters(app: App, url: str | None) -> None:
     await taken(app, url=url)
 
     assert stored(app)[3] == url
@@ -191,25 +208,9 @@ OTHER_URLS = [
     "/relative",
     "example.org",
     "//example.org/",
-    "https://",
-    "https:///path",
-    "https:example.org",
-    "ftp://example.org/",
-    "javascript:alert(1)",
-    "data:text/html,x",
-    "mailto:a@example.org",
-    "https://example.org/a\nb",
-    "https://example.org/\r\n",
-    "\nhttps://example.org/",
-    "https://example.org/\u2028",
+    "https://user:password@example.org/",
+    "JavaScript:alert(1)",
     "https://example.org/a b",
-    "https://example.org/\t",
-    "https://example.org/\x00",
-    "https://example.org/é",
-    "https://exämple.org/",
-    "https://example.org:0/",
-    "https://example.org:65536/",
-    "https://[::1/",
     1,
     True,
     [],
@@ -355,7 +356,7 @@ async def test_what_is_missing_is_named(app: App) -> None:
 async def test_every_fault_of_a_body_is_named_at_once(app: App) -> None:
     fields = {
         "notification_id": "",
-        "notification": {"type": 1, "title": "x" * 65, "body": "\x00", "url": "ftp://x"},
+        "notification": {"type": 1, "title": "x" * 65, "body": "\x00", "url": "data:x"},
         "accounts": ["nobody", WHO, 7, "eip155:1:0x12", None],
     }
 

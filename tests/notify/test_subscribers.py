@@ -30,21 +30,45 @@ async def test_a_subscriber_without_types_is_one(app: App) -> None:
     assert (await app.listing()).json == [A]
 
 
-async def test_a_removed_type_is_taken_from_subscribers_and_a_new_one_is_not_given_to_them(app: App) -> None:
-    await app.subscribe(A, B)
-    await app.subscribe(B, types=[OFFERS])
+async def test_a_removed_type_is_taken_from_subscribers_and_a_new_one_only_given_to_those_who_want_all(
+    app: App,
+) -> None:
+    await app.subscribe(A)
+    await app.subscribe(B, types=[NEWS, OFFERS])
 
     await app.operator.projects.remove_type(app.project_id, NEWS)
     await app.operator.projects.add_type(app.project_id, "More", "more")
 
     assert (await app.lookup([A, B])).json == {
-        A: {"notification_types": [OFFERS]},
+        A: {"notification_types": [OFFERS, "more"]},
         B: {"notification_types": [OFFERS]},
     }
 
 
-async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> None:
+async def test_who_wants_all_types_is_sent_those_that_are_made_later(app: App) -> None:
+    await app.subscribe(A, B)
+    await app.subscribe(B, types=[NEWS, OFFERS])
+    await app.subscribe(C, types=[NEWS])
+    await app.subscribe(C)
+    await app.operator.projects.add_type(app.project_id, "More", "more")
+
+    answer = await app.notify([A, B, C], type="more")
+
+    assert answer.json["sent"] == [A, C]
+    assert answer.json["failed"] == [{"account": B, "reason": "type_not_subscribed"}]
+
+
+async def test_who_subscribed_while_there_was_no_type_is_sent_the_first(app: App) -> None:
+    for type_id in (NEWS, OFFERS):
+        await app.operator.projects.remove_type(app.project_id, type_id)
     await app.subscribe(A)
+    await app.operator.projects.add_type(app.project_id, "More", "more")
+
+    assert (await app.notify([A], type="more")).json["sent"] == [A]
+
+
+async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> None:
+    await app.subscribe(A, types=[NEWS, OFFERS])
     await app.operator.projects.remove_type(app.project_id, NEWS)
     await app.operator.projects.add_type(app.project_id, "News again", NEWS)
 

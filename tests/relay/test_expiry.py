@@ -136,10 +136,10 @@ async def test_lifetimes_are_settings(tmp_path: Path) -> None:
 
 
 async def _sweep(server: RunningServer) -> None:
-    before = await figure(server, "database_commits")
+    before = await figure(server, "database_commits_total")
 
     async def swept_twice() -> bool:
-        return await figure(server, "database_commits") >= before + 2 * _SWEEPS
+        return await figure(server, "database_commits_total") >= before + 2 * _SWEEPS
 
     await eventually(swept_twice)
 

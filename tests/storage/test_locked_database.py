@@ -164,4 +164,4 @@ async def test_a_server_whose_database_is_locked_stops_without_a_complaint(
     with ExitStack() as until_the_end:
         async with running_server(tmp_path / "data", **THREE_A_MINUTE_APART) as server:
             until_the_end.enter_context(locked(server.settings.database_file))
-            assert await status_of(server, "POST", "/session/new", "x" * 100_000) == 413
+            assert await status_of(server, "POST", "/session/new", "x" * 300_000) == 413

@@ -39,7 +39,9 @@ async def test_a_step_that_fails_keeps_it_from_starting_and_the_older_version_st
     data_dir = tmp_path / "data"
     async with running_server(data_dir) as server:
         session_id = await server.open_session()
-    bad_step = Migration(9, "bad.sql", "DROP TABLE sessions; this is not SQL;")
+    bad_step = Migration(
+        packaged_migrations()[-1].version + 1, "bad.sql", "DROP TABLE sessions; this is not SQL;"
+    )
 
     with monkeypatch.context() as patch:
         patch.setattr(resources, "packaged_migrations", lambda: [*packaged_migrations(), bad_step])

@@ -82,7 +82,7 @@ async def test_a_fault_of_the_server_is_told_without_its_inside_and_logged_once(
         ("GET", "/call-status/a", None, 404, "call-not-found"),
         ("GET", "/nope", None, 404, "not-found"),
         ("PATCH", "/hello", None, 405, "method-not-allowed"),
-        ("PUT", "/session/a", bytes(65_537), 413, "too-large"),
+        ("PUT", "/session/a", bytes(262_145), 413, "too-large"),
     ],
 )
 async def test_a_problem_has_a_stable_type(

@@ -86,7 +86,7 @@ async def test_requests_that_fail_are_charged_too(server: RunningServer) -> None
     answers = [
         await ask(server, "PUT", "/session/a", b"{"),
         await ask(server, "GET", "/session/a"),
-        await ask(server, "POST", "/subscribe", bytes(65_537)),
+        await ask(server, "POST", "/subscribe", bytes(262_145)),
         await ask(server, "PUT", "/session/a", b"{"),
     ]
 

@@ -62,7 +62,7 @@ async def test_every_kind_of_answer_has_an_id(server: RunningServer) -> None:
     answers = [
         await ask(server, "GET", f"/session/{session_id}"),
         await ask(server, "OPTIONS", "/info", headers={"Origin": "https://dapp.example"}),
-        await ask(server, "PUT", f"/session/{session_id}", bytes(65_537)),
+        await ask(server, "PUT", f"/session/{session_id}", bytes(262_145)),
         await ask(server, "PATCH", "/info"),
         await ask(server, "GET", "/metrics"),
         await ask(server, "HEAD", "/hello"),

@@ -1,0 +1,109 @@
+"""A handshake that is none is a 400, and takes no place."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from structlog.testing import CapturingLogger
+
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web import gateway as gateway_module
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.gateway import Gateway, Reporting
+from bridge_server.web.quotas import Quotas
+from bridge_server.web.request_figures import RequestFigures
+from bridge_server.web.request_id import RequestIds
+from bridge_server.web.routes import Route
+from bridge_server.web.socket import Socket
+from tests.support.clock import ManualClock
+from tests.support.raw_http import ask_raw, spell
+from tests.support.server import RunningServer, running_server
+from tests.support.socket_client import connected
+
+_KEY = b"dGhlIHNhbXBsZSBub25jZQ=="
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    """One place for a socket; nobody is exempt."""
+    async with running_server(tmp_path, max_sockets=1, quota_exempt=()) as server:
+        yield server
+
+
+def handshake(*others: bytes, key: bytes = _KEY, version: bytes = b"13", body: bytes = b"") -> bytes:
+    return spell(
+        "GET", "/", body, b"Connection: Upgrade", b"Upgrade: websocket",
+        b"Sec-WebSocket-Key: " + key, b"Sec-WebSocket-Version: " + version, *others,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        handshake(key=b"\xff"),
+        handshake(key="schlüssel".encode()),
+        handshake(key=b"a" * 21),
+        handshake(version=b"\xff"),
+        handshake(version="１３".encode()),
+        handshake(version=b"12"),
+        handshake(body=b"body"),
+    ],
+)
+async def test_what_is_no_handshake_is_400_and_takes_no_place(
+    server: RunningServer, wrong: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = CapturingLogger()
+    monkeypatch.setattr(gateway_module, "log", log)
+
+    for _ in range(2):
+        (await ask_raw(server, wrong)).problem(400)
+
+    assert log.calls == []
+    async with connected(server.client, server.url) as socket:
+        await socket.settled()
+
+
+class Party:
+    """Notes that it was told to leave."""
+
+    has_left = False
+
+    def leave(self) -> None:
+        self.has_left = True
+
+
+async def test_a_place_is_given_back_when_a_client_leaves_while_its_charge_is_saved() -> None:
+    party = Party()
+
+    async def leave_meanwhile() -> None:
+        raise asyncio.CancelledError
+
+    async def welcome(_: web.Request) -> web.StreamResponse:
+        return Socket(cast(Any, party), 1_000)
+
+    async def identify(_: web.Request, token: str) -> str:
+        return token
+
+    gateway = Gateway(
+        RequestIds(os.urandom),
+        ClientAddresses((), ()),
+        Quotas(ManualClock()),
+        leave_meanwhile,
+        RequestFigures(),
+        Reporting(1.0, 1.0, every_request=False),
+    )
+    limit = Limit("calls", burst=2, interval_us=2_000_000)
+    row = Route(
+        method="GET", path="/", name="root", handler=welcome, identify=identify, caller_limits=(limit,)
+    )
+    request = make_mocked_request("GET", "/", {"Authorization": "Bearer x"})
+
+    with pytest.raises(asyncio.CancelledError):
+        await gateway.around(row)(request)
+
+    assert party.has_left
