@@ -126,9 +126,7 @@ class Settings(BaseSettings):
     )
     access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
     slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
-    metrics_port: Port | None = Field(
-        None, description="Serve /metrics on a port of its own."
-    )
+    metrics_port: Port | None = Field(None, description="Serve /metrics on a port of its own.")
     metrics_host: str | None = Field(
         None, description="The address that metrics_port is at; by default that of host."
     )

@@ -35,7 +35,7 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
     A malformed Prefer header is ignored, as the RFC has it.
     """
     if "Prefer" in request.headers:
-        preferred = _preferred_seconds(",".join(request.headers.getall("Prefer")))
+        preferred = preferred_seconds(",".join(request.headers.getall("Prefer")))
         if preferred is not None:
             return Wait(min(preferred, longest_seconds), preferred=True)
     if "?" in request.raw_path and (wait := request.query.get("wait")) is not None:
@@ -46,8 +46,8 @@ def wanted_wait(request: web.Request, longest_seconds: int) -> Wait:
 
 
 @lru_cache(maxsize=64)
-def _preferred_seconds(preferences: str) -> int | None:
-    """The wait that is named first."""
+def preferred_seconds(preferences: str) -> int | None:
+    """The wait that is named first in the fields of Prefer."""
     for preference in _PREFERENCE.findall(preferences):
         found = _WAIT.fullmatch(preference)
         if found is not None:

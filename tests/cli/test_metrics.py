@@ -1,6 +1,8 @@
 """Metrics on a port of their own, and not on the public one."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -19,6 +21,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedServer]:
 
 @pytest.fixture(scope="module")
 def metrics_url(server: WatchedServer) -> str:
+    return metrics_url_of(server)
+
+
+def metrics_url_of(server: WatchedServer) -> str:
     (line,) = [line for line in server.log() if line["event"] == "metrics_listening"]
     url: str = line["url"]
     return url
@@ -53,10 +59,35 @@ def test_requests_are_counted_by_route_and_status(server: WatchedServer, metrics
 
 @pytest.mark.parametrize(
     "name",
-    ["waiting_clients", "database_commits", "database_transactions", "database_log_bytes", "outbox_due"],
+    [
+        "waiting_clients gauge",
+        "database_commits_total counter",
+        "database_transactions_total counter",
+        "database_log_bytes gauge",
+        "outbox_due gauge",
+        "outbox_delivered_total counter",
+        "outbox_failed_total counter",
+    ],
 )
 def test_what_an_operator_watches_is_there(metrics_url: str, name: str) -> None:
-    assert f"\nbridge_{name} " in get(metrics_url)[2]
+    text = get(metrics_url)[2]
+
+    assert f"\n# TYPE bridge_{name}\n" in text
+    assert f"\nbridge_{name.split(maxsplit=1)[0]} " in text
+
+
+def test_a_route_that_nobody_asked_for_has_no_figures(tmp_path: Path) -> None:
+    environment = {"BRIDGE_METRICS_PORT": "0", "BRIDGE_METRICS_HOST": "127.0.0.3"}
+    with watched_server(tmp_path, environment=environment) as server:
+        url = metrics_url_of(server)
+        before = get(url)[2]
+        get(f"{server.url}/hello")
+        after = get(url)[2]
+
+    assert url.startswith("http://127.0.0.3:")
+    assert len(before) < 4_000
+    assert "route=" not in before
+    assert set(re.findall(r'route="([^"]*)"', after)) == {"hello", "metrics"}
 
 
 def test_the_public_port_has_no_metrics(server: WatchedServer) -> None:
@@ -66,3 +97,6 @@ def test_the_public_port_has_no_metrics(server: WatchedServer) -> None:
 def test_the_port_of_the_metrics_has_nothing_else(metrics_url: str) -> None:
     assert get(metrics_url.replace("/metrics", "/hello"))[0] == 404
     assert get(metrics_url.replace("/metrics", "/session/new"), "POST")[0] == 404
+    _, content_type, text = get(metrics_url.replace("/metrics", "/hello"))
+    assert content_type == "application/problem+json"
+    assert "aiohttp" not in text

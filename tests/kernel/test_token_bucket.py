@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.kernel.token_bucket import Limit, per_second, spend, whole_seconds
+from bridge_server.kernel.token_bucket import Limit, per_second, reckoned_anew, spend, whole_seconds
 
 NOW = 1_800_000_000_000_000
 EVERY_SECOND = Limit("calls", burst=3, interval_us=1_000_000)
@@ -155,3 +155,23 @@ def test_a_rate_per_second_becomes_an_interval_of_at_least_a_microsecond(
 )
 def test_seconds_are_rounded_up(duration_us: int, seconds: int) -> None:
     assert whole_seconds(duration_us) == seconds
+
+
+@pytest.mark.parametrize(
+    ("owed_us", "interval_us", "new_interval_us", "expected_us"),
+    [
+        (0, 10, 5, 0),
+        (-7, 10, 5, -7),
+        (30, 10, 10, 30),
+        (30, 10, 5, 15),
+        (30, 10, 100, 300),
+        (31, 10, 5, 20),
+        (1, 10, 5, 5),
+    ],
+)
+def test_a_bucket_owes_as_many_tokens_when_its_rate_changes(
+    owed_us: int, interval_us: int, new_interval_us: int, expected_us: int
+) -> None:
+    full_at_us = reckoned_anew(NOW + owed_us, NOW, interval_us, new_interval_us)
+
+    assert full_at_us == NOW + expected_us

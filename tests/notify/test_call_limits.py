@@ -220,3 +220,16 @@ async def test_a_kill_right_after_the_answer_refills_nothing(tmp_path: Path, lim
 
     assert before == [200] * limit.burst
     assert after == 429
+
+
+async def test_head_of_a_listing_spends_nothing_and_tells_where_one_stands(app: App) -> None:
+    path = app.paths["listing"]
+
+    heads = [await app.ask("HEAD", path) for _ in range(5)]
+    listings = [await app.listing() for _ in range(3)]
+    after = await app.ask("HEAD", path)
+
+    assert [answer.status for answer in heads] == [200] * 5
+    assert {answer.headers["RateLimit"] for answer in heads} == {'"subscriber-listings";r=2;t=0'}
+    assert [answer.status for answer in listings] == [200, 200, 429]
+    assert (after.status, after.headers["RateLimit"]) == (200, '"subscriber-listings";r=0;t=600')

@@ -267,6 +267,14 @@ async def test_a_type_is_one_of_the_project(app: App, type_id: str) -> None:
     assert await faults_of(app, fields) == ["#/notification/type"]
 
 
+async def test_a_wrong_type_is_told_which_there_are(app: App) -> None:
+    fields = {"notification": a_notification(type="other"), "accounts": [WHO]}
+
+    (fault,) = (await app.post(fields)).problem(400)["errors"]
+
+    assert fault["detail"] == "names no notification type of the project, which has news, offers"
+
+
 async def test_a_removed_type_is_none(app: App) -> None:
     await app.operator.projects.remove_type(app.project_id, NEWS)
     fields = {"notification": a_notification(), "accounts": [WHO]}

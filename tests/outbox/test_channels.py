@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import orjson
 import pytest
 from structlog.testing import capture_logs
 
@@ -75,8 +76,18 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other()
     assert (fake.sent, other.sent) == (["0"], ["1", "2", "3"])
 
 
-async def test_the_log_shows_what_a_device_would() -> None:
-    message = OutgoingMessage("id", "log:", b'{"title":"Bank","body":"Prices fall","url":"https://a.test"}')
+@pytest.mark.parametrize(
+    ("device_id", "of_whom", "told"),
+    [
+        ("", {"topic": "client", "bridge": "https://b.test"}, {"topic": "client"}),
+        ("device", {"account": "eip155:1:0x12", "id": "7"}, {"account": "eip155:1:0x12", "device": "device"}),
+    ],
+)
+async def test_the_log_shows_what_a_device_would_and_whose_it_is(
+    device_id: str, of_whom: dict[str, str], told: dict[str, str]
+) -> None:
+    body = orjson.dumps({"title": "Bank", "body": "Prices fall", "url": "https://a.test", **of_whom})
+    message = OutgoingMessage("id", "log:", body, device_id=device_id or None)
 
     with capture_logs() as logs:
         outcome = await LogSender().send(message, 0)
@@ -87,6 +98,7 @@ async def test_the_log_shows_what_a_device_would() -> None:
             "event": "device_notified",
             "log_level": "info",
             "message_id": "id",
+            **told,
             "title": "Bank",
             "text": "Prices fall",
         }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.web.prefer import preferred_seconds
 from tests.relay.polls import POLLS, Poll
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import until_waiting
@@ -231,3 +232,36 @@ async def test_head_is_told_what_get_would_be(poll: Poll) -> None:
 
     assert (response.status, body) == (200, b"")
     assert response.headers["Preference-Applied"] == "wait=5"
+
+
+@pytest.mark.parametrize(
+    ("preferences", "seconds"),
+    [
+        ("wait=5", 5),
+        ("WAIT = 5", 5),
+        ('wait="5"', 5),
+        ("respond-async, wait=5", 5),
+        ("respond-async; wait=5", 5),
+        ("wait=5, wait=7", 5),
+        ('x="a", wait=5', 5),
+        ('x="a, wait=2", wait=5', 5),
+        (r'x="a\", wait=2", wait=5', 5),
+        ('x="a, wait=2"', None),
+        ('x="a; wait=2"', None),
+        ('x="a, wait=2', None),
+        ("await=2", None),
+        ("wait=", None),
+        ("wait=-1", None),
+        ("wait=1.5", None),
+        ('wait="5', None),
+        ("", None),
+    ],
+)
+def test_a_preference_is_what_stands_between_commas(preferences: str, seconds: int | None) -> None:
+    assert preferred_seconds(preferences) == seconds
+
+
+async def test_a_wait_in_a_quoted_text_is_none(poll: Poll) -> None:
+    answer = await poll.read(Prefer='x="a, wait=20"')
+
+    assert "Preference-Applied" not in answer.headers

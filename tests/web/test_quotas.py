@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.quotas import Quotas
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
 from tests.support.server import RunningServer, running_server
@@ -213,3 +215,41 @@ async def test_a_restart_does_not_refill_what_was_spent_for_new_sessions(tmp_pat
             statuses.append((await ask(server, "POST", "/session/new")).status)
 
     assert statuses == [200, 200, 429]
+
+
+async def test_a_limit_that_was_raised_counts_after_the_restart(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with limited(tmp_path, clock) as server:
+        assert await spend(server, 4) == [200, 200, 200, 429]
+
+    async with limited(tmp_path, clock, requests_burst=100, requests_per_second=100) as server:
+        answer = await hello(server)
+
+        assert answer.headers["RateLimit"] == '"requests";r=96;t=1'
+        assert await spend(server, 97) == [200] * 96 + [429]
+
+
+async def test_a_limit_that_was_lowered_leaves_nobody_emptier_than_empty(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with limited(tmp_path, clock, requests_burst=100, requests_per_second=10) as server:
+        assert await spend(server, 50) == [200] * 50
+
+    async with limited(tmp_path, clock) as server:
+        assert await spend(server, 1) == [429]
+        clock.advance(1)
+        assert await spend(server, 2) == [200, 429]
+
+
+def test_a_limit_that_changes_while_the_server_runs_counts_from_then() -> None:
+    quotas = Quotas(ManualClock())
+    for _ in range(3):
+        quotas.charge("client", (Limit("requests", burst=3, interval_us=60_000_000),))
+        quotas.charge("other", (Limit("sessions", burst=3, interval_us=60_000_000),))
+    raised = Limit("requests", burst=10, interval_us=1_000_000)
+
+    charged = quotas.charge("client", (raised,))
+
+    assert charged.charges[0].spending.remaining == 6
+    assert charged.charges[0].spending.reset_us == 4_000_000
+    saved = {bucket.limit_name: bucket.interval_us for bucket in quotas.take_unsaved()}
+    assert saved == {"requests": 1_000_000, "sessions": 60_000_000}
