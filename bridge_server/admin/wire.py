@@ -113,7 +113,7 @@ def read_type_name(document: JsonObject) -> str:
 
 
 def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
-    """The types that a subscription is to have; None, when they are left out: every one that there is."""
+    """The types that a subscription is to have; None, when they are left out: all, later ones too."""
     types = check(SubscriptionShape, values).notification_types
     return None if types is None else tuple(map(TypeId, types))
 

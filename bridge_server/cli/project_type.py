@@ -18,10 +18,10 @@ def type_group() -> None:
 @type_group.command("add")
 @_project_argument
 @click.argument("name")
-@click.option("--id", "type_id", help="Its id: letters, digits and . _ -  [default: a random one]")
+@click.option("--id", "type_id", help="Its id: letters, digits and . _ -  [default: made from NAME]")
 @for_operator
 def add_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
-    """Add a type called NAME. Nobody is subscribed to it yet."""
+    """Add a type called NAME. Only who has subscribed to every type receives it yet."""
     added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
     operator.tell(wire.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
 

@@ -67,7 +67,7 @@ def list_command(operator: Operator, project_id: str) -> None:
 def add_command(
     operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
-    """Subscribe accounts (CAIP-10), or change their types; to every type when none is named."""
+    """Subscribe accounts (CAIP-10), or change their types; to all, later ones too, when none is named."""
     chosen = tuple(map(TypeId, types)) or None
 
     async def add(opened: Operations) -> Counts:

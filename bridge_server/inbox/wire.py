@@ -74,7 +74,7 @@ def read_sign_in(document: JsonObject) -> SignInAttempt:
 
 
 def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
-    """The types that are to be received; None, when they are left out: every one that there is."""
+    """The types that are to be received; None, when they are left out: all, later ones too."""
     types = check(SubscriptionShape, values).notification_types
     return None if types is None else tuple(map(TypeId, types))
 

@@ -89,7 +89,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription:
-    """What an account wants: some types, or with None every one that there is."""
+    """What an account wants: some types, or with None every one that there is and will be."""
 
     account: Account
     types: tuple[TypeId, ...] | None

@@ -17,7 +17,7 @@ from tests.cli.operating import Operating
 from tests.support.command import COMMAND, Finished
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-SECRET = re.compile(r"^secret +([A-Za-z0-9_-]{43})$", re.MULTILINE)
+SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 
 
@@ -59,7 +59,7 @@ def test_create_as_json_has_what_the_api_answers(operate: Operating) -> None:
     made = operate.json("project", "create", "My app")
 
     assert re.fullmatch("[0-9a-f]{32}", made["project_id"])
-    assert re.fullmatch("[A-Za-z0-9_-]{43}", made["secret"]["secret"])
+    assert re.fullmatch("bsk_[A-Za-z0-9_-]{43}", made["secret"]["secret"])
     shown = operate.json("project", "show", made["project_id"])
     assert {name: value for name, value in made.items() if name != "secret"} == shown
 
