@@ -133,6 +133,16 @@ async def test_a_refusal_costs_nothing(app: App) -> None:
     assert retry_after(await app.notify([A])) is None
 
 
+async def test_a_limit_that_was_raised_counts_from_then(app: App) -> None:
+    await app.subscribe(A)
+    waits = []
+    for per_hour, burst, calls in ((1, 1, 2), (1, 3, 3), (3_600, 10, 8)):
+        await app.operator.projects.limit_accounts(app.project_id, per_hour, burst)
+        waits += [retry_after(await app.notify([A])) for _ in range(calls)]
+
+    assert waits == [None, HOUR] + [None, None, HOUR] + [None] * 7 + [1]
+
+
 async def test_all_types_of_a_project_share_the_bucket(app: App) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, 1, 2)

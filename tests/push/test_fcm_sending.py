@@ -61,6 +61,16 @@ async def test_a_link_that_fcm_would_refuse_is_left_out(url: str | None) -> None
         assert received.message["data"].get("url") == url
 
 
+async def test_a_link_beyond_ascii_is_spelled_in_ascii() -> None:
+    async with opened_fcm() as fcm:
+        await fcm.push(notice=replace(NOTICE, url="https://exämple.org/é?q=ü"))
+
+        (received,) = fcm.service.received
+        link = received.message["webpush"]["fcm_options"]["link"]
+        assert link == "https://xn--exmple-cua.org/%C3%A9?q=%C3%BC"
+        assert received.message["data"]["url"] == "https://exämple.org/é?q=ü"
+
+
 @pytest.mark.parametrize(
     ("ttl", "sent"), [(-1, "0s"), (0, "0s"), (2_419_200, "2419200s"), (10**9, "2419200s")]
 )

@@ -5,6 +5,8 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
 
 from typing import Any
 
+from yarl import URL
+
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.apns_notice import collapse_id, expiration
 
@@ -51,6 +53,17 @@ def _web_push(notice: PushNotice, ttl_seconds: int) -> dict[str, Any]:
         "headers": {"TTL": str(ttl_seconds), "Urgency": "high"},
         "notification": {"tag": notice.message_id},
     }
-    if notice.url is not None and notice.url.startswith("https://"):  # FCM refuses other links
-        part["fcm_options"] = {"link": notice.url}
+    link = _link(notice.url or "")
+    if link is not None:
+        part["fcm_options"] = {"link": link}
     return part
+
+
+def _link(url: str) -> str | None:
+    """The URL as FCM takes it: with https and in ASCII; None for others, which it refuses."""
+    if not url.startswith("https://"):
+        return None
+    try:
+        return url if url.isascii() else str(URL(url))
+    except ValueError:  # its host cannot be spelled in ASCII
+        return None
