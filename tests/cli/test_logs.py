@@ -95,8 +95,9 @@ def test_neither_secrets_nor_ids_that_are_capabilities_nor_payloads_are_logged(t
         assert secret not in told.text
 
 
-def test_what_is_not_http_is_answered_400_without_a_traceback(told: Told) -> None:
-    assert [answer.split(b" ")[1:2] for answer in told.answers] == [[b"400"]] * len(NOT_HTTP)
+def test_what_is_not_http_is_refused_without_a_traceback(told: Told) -> None:
+    statuses = [answer.split(b" ")[1] for answer in told.answers]
+    assert statuses == [b"400"] * (len(NOT_HTTP) - 1) + [b"414"]
     assert "Traceback" not in told.text
     assert not told.events("request_failed")
     assert told.exit_code == 0
