@@ -34,6 +34,8 @@ def _failure(error: Exception) -> str:
             return f"the name does not resolve: {error.strerror or error.os_error}"
         case aiohttp.ClientConnectorError():
             return f"no connection: {error.strerror or error.os_error}"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection in time"
         case TimeoutError():
             return "no answer in time"
         case aiohttp.ServerDisconnectedError():

@@ -32,7 +32,7 @@ FROM (SELECT destination, queue, MIN(id) AS id,
              MIN(CASE WHEN next_attempt_at_ms > ?1 THEN next_attempt_at_ms END) AS next_due_ms
       FROM outbox WHERE next_attempt_at_ms IS NOT NULL AND (destination, queue) > (?2, ?3)
       GROUP BY destination, queue ORDER BY destination, queue LIMIT ?4) AS owed
-CROSS JOIN outbox ON outbox.id = owed.id
+JOIN outbox ON outbox.id = owed.id
 """
 _NEXT_DUE = """
 SELECT MIN(next_attempt_at_ms) FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms > ?

@@ -1,6 +1,7 @@
 """What a sender makes of receivers and networks that fail it."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,20 @@ async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiv
     assert await send(receiver.url(), replace(OPEN, timeout_seconds=0.2)) == Outcome(
         Verdict.FAILED, "no answer in time"
     )
+
+
+async def test_what_cannot_be_connected_to_is_given_up_sooner() -> None:
+    may_end = threading.Event()
+
+    def hangs(host: str) -> list[str]:
+        may_end.wait(10)
+        return ["127.0.0.1"]
+
+    async with WebhookSender(replace(OPEN, connect_seconds=0.1), look_up=hangs) as webhooks:
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}"), 0)
+        may_end.set()
+
+    assert outcome == Outcome(Verdict.FAILED, "no connection in time")
 
 
 async def test_a_broken_connection_is_a_failure(receiver: WebhookReceiver) -> None:
