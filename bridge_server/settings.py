@@ -156,7 +156,7 @@ class Settings(BaseSettings):
         32 * 2**20, description="Bytes that wait in memory for the clients at one address to read them."
     )
     max_unread_bytes: PositiveInt = Field(
-        128 * 2**20, description="Bytes that wait in memory for clients to read them."
+        64 * 2**20, description="Bytes that wait in memory for clients to read them."
     )
 
     relay_body_limit: PositiveInt = Field(64 * 1024, description="The largest body the bridge accepts.")

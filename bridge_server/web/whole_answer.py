@@ -8,6 +8,8 @@ A long answer goes out in slices, each when the one before has left: what waits 
 itself, which others may be sent too, and no copy of it.
 """
 
+import asyncio
+
 from aiohttp import hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.helpers import rfc822_formatted_time
@@ -76,6 +78,7 @@ class WholeAnswer(web.Response):
             await self.write(before + body[:_SHORT_BYTES])
             for start in range(_SHORT_BYTES, len(body), _SHORT_BYTES):
                 await request.writer.drain()
+                await asyncio.sleep(0)  # a client that takes all at once leaves others their turn
                 await self.write(memoryview(body)[start : start + _SHORT_BYTES])
             await self.write(after)
         finally:
