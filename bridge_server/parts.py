@@ -197,6 +197,7 @@ def _connection_limits(settings: Settings) -> ConnectionLimits:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return ConnectionLimits(
         settings.max_address_connections or max(1, descriptors // 4),
+        descriptors - descriptors // 8,
         settings.head_timeout,
         UnreadLimits(settings.max_address_unread_bytes, settings.max_unread_bytes, settings.unread_timeout),
     )

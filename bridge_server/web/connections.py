@@ -31,9 +31,13 @@ _EXEMPT = "exempt"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Open connections per client address, the seconds until the first request, and what may be unread."""
+    """Open connections per client address and in all, seconds until the first request, what may be unread.
+
+    Over the number in all no connection is refused, but each new one ends the oldest that is still silent.
+    """
 
     per_address: int
+    in_all: int
     head_seconds: float
     unread: UnreadLimits
 
@@ -109,6 +113,8 @@ class Connections:
             self._open_from[key] += 1
         self._open[connection] = None
         loop = asyncio.get_running_loop()
+        if len(self._open) > self._limits.in_all:
+            self._make_room()
         self._deadlines[connection] = loop.time() + self._limits.head_seconds
         if self._next_look is None:
             self._next_look = loop.call_later(self._limits.head_seconds, self._end_silent)
@@ -141,6 +147,8 @@ class Connections:
         """The server stops: each answer is its connection's last, and in the end all are cut off."""
         if not self.is_stopping:
             self.is_stopping = True
+            self._refusals.tell()
+            self._cuts.tell()
             self.unread.hurry(_LAST_PATIENCE_SECONDS)
             asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
 
@@ -174,6 +182,16 @@ class Connections:
             earliest = next(iter(self._deadlines.values()))
             pause = max(earliest - now, self._limits.head_seconds / 10)
             self._next_look = loop.call_later(pause, self._end_silent)
+
+    def _make_room(self) -> None:
+        """Close the connection that has been silent for longest, if there is one."""
+        while self._deadlines:
+            oldest = next(iter(self._deadlines))
+            del self._deadlines[oldest]
+            if not oldest.has_asked:
+                self.silent += 1
+                oldest.hang_up()
+                return
 
     def _cut_all(self) -> None:
         for connection in self.all():

@@ -28,11 +28,10 @@ class Tally:
         is_known = address in self._counts or len(self._counts) < _MOST_COUNTED
         self._counts[address if is_known else _OTHERS] += 1
         if self._next_line is None:
-            self._next_line = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._tell)
+            self._next_line = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._tell_again)
 
-    def _tell(self) -> None:
-        """Stay silent, and forget the time of the last line, after a minute without news."""
-        self._next_line = None
+    def tell(self) -> None:
+        """Write the line now, if there is anything to say."""
         if not self._counts:
             return
         log.warning(
@@ -42,4 +41,10 @@ class Tally:
             advice=self._advice,
         )
         self._counts.clear()
-        self._next_line = asyncio.get_running_loop().call_later(_MINUTE_SECONDS, self._tell)
+
+    def _tell_again(self) -> None:
+        """Every minute; after one without news the next line comes soon again."""
+        self._next_line = None
+        if self._counts:
+            self.tell()
+            self._next_line = asyncio.get_running_loop().call_later(_MINUTE_SECONDS, self._tell_again)

@@ -68,6 +68,25 @@ def test_an_address_has_a_quarter_of_them_and_newcomers_are_served(tmp_path: Pat
 
 
 def test_silent_connections_are_closed_in_the_time_that_is_set(tmp_path: Path) -> None:
-    with watched_server(tmp_path, environment={"BRIDGE_HEAD_TIMEOUT": "0.2"}) as server:
-        with client(URL(server.url).port or 0, SOMEBODY) as silent:
-            assert read_all(silent) == b""
+    with (
+        watched_server(tmp_path, environment={"BRIDGE_HEAD_TIMEOUT": "0.2"}) as server,
+        client(URL(server.url).port or 0, SOMEBODY) as silent,
+    ):
+        assert read_all(silent) == b""
+
+
+def test_silent_connections_of_everybody_leave_room_for_who_asks(tmp_path: Path) -> None:
+    with watched_server(tmp_path, limits="ulimit -n 256") as server, ExitStack() as stack:
+        port = URL(server.url).port or 0
+        for _ in range(300):
+            stack.enter_context(client(port, SOMEBODY))  # exempt, as all on this machine
+
+        until(lambda: is_served(port))
+
+
+def is_served(port: int) -> bool:
+    try:
+        with client(port, ANOTHER, get("/hello", "Connection: close")) as newcomer:
+            return read_all(newcomer).startswith(b"HTTP/1.1 200 ")
+    except ConnectionError:  # the system was out of descriptors at that moment
+        return False

@@ -42,6 +42,7 @@ async def guarded(
     handle: Callable[[web.Request], Awaitable[web.StreamResponse]],
     *,
     per_address: int = 1_000,
+    in_all: int = 1_000,
     head_seconds: float = _LONG_SECONDS,
     address_bytes: int = _MANY,
     total_bytes: int = _MANY,
@@ -51,7 +52,7 @@ async def guarded(
 ) -> AsyncIterator[Guarded]:
     """Answer every path of a server with this handler."""
     limits = ConnectionLimits(
-        per_address, head_seconds, UnreadLimits(address_bytes, total_bytes, patience_seconds)
+        per_address, in_all, head_seconds, UnreadLimits(address_bytes, total_bytes, patience_seconds)
     )
     connections = Connections(ClientAddresses(networks(trusted), networks(exempt)), limits)
     application = web.Application()
