@@ -63,7 +63,17 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
 
-_GROWING = frozenset({"database_commits", "database_transactions", "outbox_delivered", "outbox_failed"})
+_GROWING = frozenset(
+    {
+        "connections_cut",
+        "connections_refused",
+        "connections_silent",
+        "database_commits",
+        "database_transactions",
+        "outbox_delivered",
+        "outbox_failed",
+    }
+)
 """Figures that start with nothing, and never go down."""
 
 

@@ -81,6 +81,7 @@ class WholeAnswer(web.Response):
                 await asyncio.sleep(0)  # a client that takes all at once leaves others their turn
                 await self.write(memoryview(body)[start : start + _SHORT_BYTES])
             await self.write(after)
+            await request.writer.drain()
         finally:
             if connection is not None:
                 connection.release()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.web import refusals as module
+from bridge_server.web import refusal_report as module
 from bridge_server.web.refusal_report import Refusals
 from tests.support.asking import ask
 from tests.support.eventually import eventually
