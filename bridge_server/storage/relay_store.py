@@ -109,17 +109,18 @@ class SqlRelayStore:
             session, lives_until_ms, listed, has_webhooks, *push = rows[0]
             if cast(int, listed) >= min(pending_limit, _MANY_ANSWERED):
                 yield from _check_pending(cast(int, session), cast(int, listed), pending_limit, now_ms)
+            webhooks: list[Row] = []
+            if has_webhooks:
+                webhooks = yield Statement(sql.WEBHOOKS_OF_TOPIC, (call.session_id, now_ms))
+            is_heard = bool(webhooks) or push[0] is not None
+            messages = messages_to(_audience(push, webhooks)) if is_heard else ()  # may refuse: first of all
             yield Statement(sql.INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
             yield Announcement(("calls", call.session_id))
             if cast(int, lives_until_ms) < call.prolonged_if_before_ms:
                 yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
                 yield Announcement(("session", call.session_id))
-            webhooks: list[Row] = []
-            if has_webhooks:
-                webhooks = yield Statement(sql.WEBHOOKS_OF_TOPIC, (call.session_id, now_ms))
-            if webhooks or push[0] is not None:
-                for message in messages_to(_audience(push, webhooks)):
-                    yield from enqueue(message, now_ms)
+            for message in messages:
+                yield from enqueue(message, now_ms)
 
         await self._database.transaction(work, adds=True)
 

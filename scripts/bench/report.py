@@ -36,6 +36,8 @@ class Result:
     figures: Figures = field(default_factory=dict)
     target: Target | None = None
     failure: str | None = None
+    label: str = ""
+    """The name for people who read the documentation."""
     least: Figures = field(default_factory=dict)
     greatest: Figures = field(default_factory=dict)
     """Of several runs; empty after one."""
@@ -74,6 +76,7 @@ def _of_several_runs(runs: Sequence[Result]) -> Result:
         {name: median(seen) if seen else None for name, seen in values.items()},
         last.target,
         failures[0] if failures else None,
+        last.label,
         least={name: min(seen) for name, seen in values.items() if seen},
         greatest={name: max(seen) for name, seen in values.items() if seen},
     )
@@ -117,7 +120,7 @@ def markdown(title: str, results: Sequence[Result]) -> str:
     names = list(dict.fromkeys(name for result in results for name in result.figures))
     names = [name for name in _OF_A_RATIO if name in names] or names
     lines = [[title, *names], ["---"] * (len(names) + 1)]
-    lines += [[result.name, *(_range(result, name) for name in names)] for result in results]
+    lines += [[result.label or result.name, *(_range(result, name) for name in names)] for result in results]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -79,7 +79,7 @@ def measure_scenario(scenario: Scenario, plan: Plan) -> list[Result]:
             side.warm_up()
         rounds = [(sides[0].measure(), sides[1].measure()) for _ in range(plan.rounds)]
     target = Target("ratio", scenario.target, at_least=True) if scenario.target else None
-    return [Result(scenario.name, _figures(rounds, scenario.writes), target)]
+    return [Result(scenario.name, _figures(rounds, scenario.writes), target, label=scenario.label)]
 
 
 def ceiling_options(method: str, route: str, answer: Answer, folder: Path) -> list[str]:

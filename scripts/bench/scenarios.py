@@ -38,6 +38,15 @@ class Scenario:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def label(self) -> str:
+        """The request as the documentation names it."""
+        pending = self.population.calls_per_session
+        state = f"{pending} pending" if self.route.endswith("/calls") else str(self.status)
+        if self.writes:
+            state = self.name if self.route == "/rpc" else "on disk"
+        return f"`{self.method} {self.route}`, {state}"
+
+    @property
     def writes(self) -> bool:
         """Whether the server must make something durable."""
         return self.method != "GET"
@@ -66,20 +75,22 @@ _POLLED = Population(sessions=1_000)
 _ANSWERED = Population(sessions=1_000, calls_per_session=1, answered_per_session=1)
 
 SCENARIOS = (
-    Scenario("session-new", "POST", "/session/new"),
-    Scenario("session-put", "PUT", "/session/{id}", population=Population(5_000), body=SESSION_BODY),
+    Scenario("session-new", "POST", "/session/new", target=0.67),
+    Scenario(
+        "session-put", "PUT", "/session/{id}", population=Population(5_000), body=SESSION_BODY, target=0.66
+    ),
     Scenario("session-get-204", "GET", "/session/{id}", population=_POLLED, status=204),
     Scenario("session-get-200", "GET", "/session/{id}", population=Population(1_000, session_payload=True)),
     Scenario(
         "call-new", "POST", "/session/{id}/call/new",
-        population=Population(10_000), body=CALL_BODY, target=0.45,
+        population=Population(10_000), body=CALL_BODY, target=0.52,
     ),
     _calls(1, 0.7, sessions=500),
     _calls(10, 0.7, sessions=200),
     _calls(100, 0.6, sessions=50),
     Scenario(
         "status-post", "POST", "/call-status/{id}/new", ids="pending",
-        population=Population(4_000, calls_per_session=50), body=STATUS_BODY,
+        population=Population(4_000, calls_per_session=50), body=STATUS_BODY, target=0.62,
     ),
     Scenario(
         "status-get-204", "GET", "/call-status/{id}", ids="pending",

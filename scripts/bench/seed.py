@@ -111,7 +111,8 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
     sessions = [
         ids.ordered_uuid(now_ms - _HOUR_MS + _HOUR_MS // 2 * index // count) for index in range(count)
     ]
-    _insert_sessions(connection, sessions, payloads if population.session_payload else None, expires_at_ms)
+    ends_ms = expires_at_ms if population.expired else now_ms + 24 * _HOUR_MS
+    _insert_sessions(connection, sessions, payloads if population.session_payload else None, ends_ms)
     seeded, turns = Seeded(sessions), population.calls_per_session
     for turn in range(turns):
         made_ms = now_ms - _HOUR_MS // 2 * (turns - turn) // turns
