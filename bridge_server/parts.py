@@ -60,7 +60,7 @@ from bridge_server.web.connections import ConnectionLimits, Connections
 from bridge_server.web.quotas import Quotas, SavedBucket
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
 
 _GROWING = frozenset(
@@ -91,17 +91,10 @@ class Parts:
         self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
         self.buckets = SqlBucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-        self.connections = Connections(self.addresses, _connection_limits(settings))
+        self.connections = Connections(self.addresses, self.live.held(_connection_limits))
         self.quotas = Quotas(clock)
-        self.payload_bytes = self._stored_bytes(
-            "payload", settings.payload_bytes_per_address, settings.payload_bytes_in_all, settings.call_ttl
-        )
-        self.subscription_bytes = self._stored_bytes(
-            "subscription",
-            settings.subscription_bytes_per_address,
-            settings.subscription_bytes_in_all,
-            settings.subscription_ttl,
-        )
+        self.payload_bytes = self._stored_bytes("payload", settings.call_ttl)
+        self.subscription_bytes = self._stored_bytes("subscription", settings.subscription_ttl)
         self.figures = RequestFigures()
         self.refusals = Refusals()
         store = SqlRelayStore(self.database)
@@ -133,13 +126,15 @@ class Parts:
         self.push_server.webhook_limit = settings.max_topic_webhooks
         self.sender.sign_with(_text_of(settings.webhook_secret))
 
-    def _stored_bytes(self, name: str, per_address: int, in_all: int, lifetime_seconds: int) -> StoredBytes:
-        return StoredBytes(
-            self.quotas,
-            self.addresses.bucket_key,
-            storage_limit(name, per_address, lifetime_seconds),
-            storage_limit(f"all-{name}", in_all, lifetime_seconds),
-        )
+    def _stored_bytes(self, name: str, lifetime_seconds: int) -> StoredBytes:
+        def per_address(settings: Settings) -> StorageLimit:
+            return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
+
+        def in_all(settings: Settings) -> StorageLimit:
+            return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
+
+        held = self.live.held
+        return StoredBytes(self.quotas, self.addresses.bucket_key, held(per_address), held(in_all))
 
     def _push_server(self, channels: Channels, clock: Clock, ids: IdMaker) -> PushServer:
         return PushServer(

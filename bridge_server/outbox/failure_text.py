@@ -42,10 +42,13 @@ def _failure(error: Exception) -> str:
             return "the connection was closed before an answer"
         case aiohttp.ClientResponseError():
             return "the answer is not valid HTTP"
-        case aiohttp.ClientOSError():  # of which the text may have the URL
-            reason = os.strerror(error.errno) if error.errno else type(error).__name__
-            return f"the connection broke: {reason}"
         case OSError():
-            return f"the connection broke: {error.strerror or type(error).__name__}"
+            return f"the connection broke: {_break(error)}"
         case _:
             return f"the request failed: {type(error).__name__}"
+
+
+def _break(error: OSError) -> str:
+    if isinstance(error, aiohttp.ClientOSError):  # its own text may have the URL
+        return os.strerror(error.errno) if error.errno else type(error).__name__
+    return error.strerror or type(error).__name__

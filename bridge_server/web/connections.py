@@ -29,11 +29,12 @@ _RETRY_SECONDS = 10
 _EXEMPT = "exempt"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConnectionLimits:
     """Open connections per client address and in all, seconds until the first request, what may be unread.
 
-    Over the number in all no connection is refused, but each new one ends the oldest that is still silent.
+    They may be changed at any time. Over the number in all no connection is refused, but each new one ends
+    the oldest that is still silent.
     """
 
     per_address: int
@@ -89,9 +90,10 @@ class Connections:
         self._deadlines: dict[Guarded, float] = {}
         self._next_look: asyncio.TimerHandle | None = None
         self._refusals = Tally(
-            "connections_refused", f"max_address_connections is {limits.per_address}: see trusted_proxies too"
+            "connections_refused",
+            lambda: f"max_address_connections is {limits.per_address}: see trusted_proxies too",
         )
-        self._cuts = Tally("unread_connections_cut", "their clients do not read what they asked for")
+        self._cuts = Tally("unread_connections_cut", lambda: "their clients do not read what they asked for")
 
     @property
     def open(self) -> int:

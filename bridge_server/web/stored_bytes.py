@@ -19,9 +19,9 @@ _LEAST_INTERVAL_US = 10
 _ALL_CLIENTS = "all"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StorageLimit:
-    """A limit whose tokens are units of so many bytes."""
+    """A limit whose tokens are units of so many bytes. It may be changed at any time."""
 
     limit: Limit
     unit_bytes: int

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 import structlog
 
@@ -17,7 +18,7 @@ log = structlog.get_logger()
 class Tally:
     """Counts what happens to clients. The first second of it is told soon, the rest every minute."""
 
-    def __init__(self, event: str, advice: str) -> None:
+    def __init__(self, event: str, advice: Callable[[], str]) -> None:
         self._event = event
         self._advice = advice
         self._counts: Counter[str] = Counter()
@@ -38,7 +39,7 @@ class Tally:
             self._event,
             connections=self._counts.total(),
             addresses=dict(self._counts.most_common(_MOST_ADDRESSES)),
-            advice=self._advice,
+            advice=self._advice(),
         )
         self._counts.clear()
 

@@ -7,6 +7,7 @@ has just come is served. One connection is left over either bound: a single answ
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,9 +20,12 @@ _ENOUGH = 7 / 8
 """Down to this part of a bound, so that not every write above it begins a search."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UnreadLimits:
-    """Bytes for one client address and in all, and the seconds that a client may take none of them."""
+    """Bytes for one client address and in all, and the seconds that a client may take none of them.
+
+    They may be changed at any time.
+    """
 
     address_bytes: int
     total_bytes: int
@@ -84,8 +88,7 @@ class Unread:
     def __init__(self, limits: UnreadLimits, on_cut: Callable[[str | None], None]) -> None:
         self._limits = limits
         self._on_cut = on_cut
-        self._patience_seconds = limits.patience_seconds
-        self._look_every_seconds = min(_LOOK_EVERY_SECONDS, limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
+        self._most_patience_seconds = math.inf
         self._all = _Account()
         self._of_address: dict[str, _Account] = {}
         self._waiting: dict[Backlog, None] = {}
@@ -147,7 +150,7 @@ class Unread:
 
     def hurry(self, patience_seconds: float) -> None:
         """From now on have less patience with clients that take nothing."""
-        self._patience_seconds = min(self._patience_seconds, patience_seconds)
+        self._most_patience_seconds = min(self._most_patience_seconds, patience_seconds)
 
     def move(self, backlog: Backlog, address: str | None) -> None:
         """The connection, a proxy's, serves the client at this address now. Nothing is on its way."""
@@ -218,8 +221,13 @@ class Unread:
         self._on_cut(backlog.address)
         backlog.writer.abort()
 
+    @property
+    def _patience_seconds(self) -> float:
+        return min(self._limits.patience_seconds, self._most_patience_seconds)
+
     def _look_later(self) -> None:
-        self._next_look = asyncio.get_running_loop().call_later(self._look_every_seconds, self._look)
+        pause_seconds = min(_LOOK_EVERY_SECONDS, self._limits.patience_seconds / _LOOKS_WITHIN_PATIENCE)
+        self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
 
     def _look(self) -> None:
         """See who has taken something since the last time, and cut off who has not for too long."""

@@ -6,10 +6,11 @@ from typing import Any
 
 import orjson
 
-_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-%s[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+_BEFORE_A_SESSION = r'(?:(?<=/session/)|(?<=wc-)|(?<="sessionId":")|(?<="topic":"))'
 _STABLE = (
-    (re.compile(_UUID % "4"), "SESSION"),
-    (re.compile(_UUID % "7"), "CALL"),
+    (re.compile(_BEFORE_A_SESSION + _UUID), "SESSION"),
+    (re.compile(_UUID), "CALL"),
     (re.compile(r'"expires":\d+'), '"expires":1800000000000'),
     (re.compile(r"http://127\.0\.0\.1:\d+/hook"), "https://push.example/hook"),
     (re.compile(r"http://127\.0\.0\.1:\d+/push"), "https://device.example/push"),

@@ -107,11 +107,11 @@ async def test_subscriptions_and_types_are_seen_by_the_next_request(beside: Besi
     assert (await beside.notify(secret, "news", ETHEREUM))[1]["sent"] == [ETHEREUM]
 
     await beside.told("project", "type", "add", "app", "Deals", "--id", "deals")
+    assert (await beside.notify(secret, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
+
+    await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "news")
     failed = (await beside.notify(secret, "deals", ETHEREUM))[1]["failed"]
     assert failed == [{"account": ETHEREUM, "reason": "type_not_subscribed"}]
-
-    await beside.told("subscriber", "add", "app", ETHEREUM, "--type", "deals")
-    assert (await beside.notify(secret, "deals", ETHEREUM))[1]["sent"] == [ETHEREUM]
 
     await beside.told("project", "type", "remove", "app", "deals")
     assert (await beside.notify(secret, "deals", ETHEREUM))[0] == 400

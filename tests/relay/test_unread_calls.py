@@ -55,8 +55,8 @@ async def test_a_list_that_many_do_not_read_is_in_memory_once(server: RunningSer
         await until(server, "unread_connections", 30)
 
         assert LIST_BYTES < await figure(server, "unread_bytes") < LIST_BYTES + 30 * WINDOW_BYTES
-        assert await figure(server, "connections_cut") == 0
-        await until(server, "connections_cut", 30)  # they have taken nothing for too long
+        assert await figure(server, "connections_cut_total") == 0
+        await until(server, "connections_cut_total", 30)  # they have taken nothing for too long
         assert await figure(server, "unread_bytes") == 0
 
 
@@ -66,7 +66,7 @@ async def test_many_lists_are_bounded_and_a_newcomer_has_his(server: RunningServ
     with ExitStack() as stack:
         for session_id in session_ids:
             stack.enter_context(client(port, SOMEBODY, get(f"/session/{session_id}/calls")))
-        await until(server, "connections_cut", 4)
+        await until(server, "connections_cut_total", 4)
 
         assert await figure(server, "unread_bytes") <= MOST_OF_AN_ADDRESS_BYTES
         path = f"/session/{session_ids[0]}/calls"
