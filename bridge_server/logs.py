@@ -36,6 +36,7 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     handler.addFilter(calm_about_clients)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("hpack").setLevel(logging.INFO)  # below, it tells requests, and so device tokens
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)  # below, it tells each operation, twice
 
 
 def set_log_level(level: str) -> None:

@@ -37,6 +37,8 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
     if path is None:
         yield
         return
+    if path.exists() and not path.is_file():  # a device would be gone when the server stops
+        raise CommandError(f"the ready file {path} is no file: name one, or none")
     try:
         _write(path, facts)
     except OSError as error:

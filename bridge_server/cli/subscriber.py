@@ -135,9 +135,9 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
 def import_command(operator: Operator, project_id: str, file: str) -> None:
     """Subscribe the accounts that FILE lists, or standard input without FILE, or with -.
 
-    A line is a JSON object with an account (CAIP-10) and its notification_types (left out: every type), or
-    an account alone. What is written is written some hundred lines at a time; a line that is refused ends
-    the import with its number. Importing the same again does no harm.
+    A line is a JSON object with an account (CAIP-10) and its notification_types (left out: every type,
+    later ones too), or an account alone. What is written is written some hundred lines at a time; a line
+    that is refused ends the import with its number. Importing the same again does no harm.
     """
     with reading(file) as stream:
         counts = operator.run(lambda opened: _import(opened, project_id, read_entries(stream)))

@@ -49,10 +49,8 @@ def read_entries(stream: BinaryIO) -> Iterator[Entry]:
 
 def write_entry(subscription: Subscription) -> bytes:
     """The line that asks for this subscription."""
-    return orjson.dumps(
-        {"account": subscription.account, "notification_types": subscription.types},
-        option=orjson.OPT_APPEND_NEWLINE,
-    )
+    chosen = {} if subscription.follows_all else {"notification_types": subscription.types}
+    return orjson.dumps({"account": subscription.account, **chosen}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _read(text: bytes) -> NewSubscription:

@@ -80,11 +80,15 @@ class ProjectDetails:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An account that receives some types of a project. `account` is the spelling that is listed."""
+    """An account that receives some types of a project. `account` is the spelling that is listed.
+
+    One that follows all receives the types that are made later, too.
+    """
 
     account: str
     types: tuple[TypeId, ...]
     subscribed_at_ms: int
+    follows_all: bool
 
 
 @dataclass(frozen=True, slots=True)

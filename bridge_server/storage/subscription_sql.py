@@ -9,7 +9,8 @@ INSERT_ACCOUNT = "INSERT INTO accounts (account_key) VALUES (?) ON CONFLICT (acc
 ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
 
 SUBSCRIPTION = """
-SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms, type_sets.id
+SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms, type_sets.follows_all,
+    type_sets.id
 FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
 WHERE subscriptions.project = ? AND subscriptions.account_key = ?
 """
@@ -24,7 +25,7 @@ UPDATE subscriptions SET type_set = ? WHERE project = ? AND account_key = ?
 DELETE_SUBSCRIPTION = "DELETE FROM subscriptions WHERE project = ? AND account_key = ?"
 
 PAGE = """
-SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms
+SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms, type_sets.follows_all
 FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
 WHERE subscriptions.project = ? AND subscriptions.account_id > ?
 ORDER BY subscriptions.account_id LIMIT ?

@@ -4,6 +4,7 @@ from __future__ import annotations  # those of inner functions would be evaluate
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import orjson
@@ -69,7 +70,7 @@ class SqlSubscriptionStore:
                 for known, type_set in (yield from _subscription(project, key)):
                     yield Statement(sql.DELETE_SUBSCRIPTION, (project.number, key))
                     moved[type_set] -= 1
-                    left = Subscription(known.account, (), known.subscribed_at_ms)
+                    left = replace(known, types=(), follows_all=False)
                     yield from _tell(project, left, Change.UNSUBSCRIBED, now_ms, message_of)
             yield from _count(moved)
             return -moved.total()
@@ -109,12 +110,12 @@ def _subscribe(
     if not stored:
         account = yield from account_number(key)
         yield Statement(sql.INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
-        return Subscription(spelled, chosen, now_ms), Change.SUBSCRIBED
+        return Subscription(spelled, chosen, now_ms, new.types is None), Change.SUBSCRIBED
     ((known, left),) = stored
     moved[left] -= 1
     yield Statement(sql.UPDATE_SUBSCRIPTION, (type_set, project.number, key))
     changed = None if set(known.types) == set(chosen) else Change.UPDATED
-    return Subscription(known.account, chosen, known.subscribed_at_ms), changed
+    return replace(known, types=chosen, follows_all=new.types is None), changed
 
 
 def _tell(
@@ -163,11 +164,14 @@ def _count(moved: Mapping[int, int]) -> Transaction[None]:
 def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
     """An account's subscription, if there is one, and the number of its choice."""
     rows = yield Statement(sql.SUBSCRIPTION, (project.number, key))
-    return [(_read_subscription(row[:3]), cast(int, row[3])) for row in rows]
+    return [(_read_subscription(row[:-1]), cast(int, row[-1])) for row in rows]
 
 
 def _read_subscription(row: Row) -> Subscription:
-    account, types, subscribed_at_ms = row
+    account, types, subscribed_at_ms, follows_all = row
     return Subscription(
-        cast(str, account), tuple(orjson.loads(cast(str, types))), cast(int, subscribed_at_ms)
+        cast(str, account),
+        tuple(orjson.loads(cast(str, types))),
+        cast(int, subscribed_at_ms),
+        bool(follows_all),
     )

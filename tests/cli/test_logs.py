@@ -177,3 +177,11 @@ def test_a_value_whose_name_says_that_it_is_private_is_not_shown(name: str) -> N
     event = redact(None, "info", {"event": "something", name: "open-sesame", "client": "192.0.2.1"})
 
     assert event == {"event": "something", name: "[redacted]", "client": "192.0.2.1"}
+
+
+def test_at_level_debug_the_database_does_not_tell_of_each_operation(tmp_path: Path) -> None:
+    with watched_server(tmp_path, environment={"BRIDGE_LOG_LEVEL": "debug"}) as server:
+        post(f"{server.url}/session/new", b"")
+        server.stop(signal.SIGTERM)
+
+        assert [line for line in server.said() if line["event"].startswith(("executing", "operation"))] == []

@@ -171,3 +171,14 @@ def test_a_database_in_memory(tmp_path: Path) -> None:
     finished = run_command("serve", "--port", "0", "--data-dir", ":memory:")
 
     assert "temporary directory" in only_line(finished)
+
+
+def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    finished = run_command("--port", "0", "--data-dir", tmp_path / "data", "--ready-file", pipe)
+
+    assert finished.exit_code == 2
+    assert finished.err.splitlines()[-1].endswith(f"the ready file {pipe} is no file: name one, or none")
+    assert pipe.is_fifo()

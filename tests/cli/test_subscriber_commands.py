@@ -28,9 +28,8 @@ def app(invoke: Invoke, tmp_path: Path) -> Operating:
 
 def subscribed(app: Operating) -> dict[str, list[str]]:
     """The types of each account."""
-    return {
-        entry["account"]: entry["notification_types"] for entry in app.lines("subscriber", "export", "app")
-    }
+    lines = app.lines("subscriber", "list", "app", "--json")
+    return {line["account"]: line["notification_types"] for line in lines}
 
 
 def write(file: Path, *lines: str | bytes) -> Path:
@@ -127,6 +126,22 @@ def test_what_was_exported_is_imported_as_it_was(app: Operating, tmp_path: Path)
     assert app.text("subscriber", "export", "other").encode() == file.read_bytes()
 
 
+def test_who_is_subscribed_to_later_types_too_still_is_after_an_export_and_an_import(
+    app: Operating, tmp_path: Path
+) -> None:
+    app.text("subscriber", "add", "app", plain_account(1))
+    app.text("subscriber", "add", "app", plain_account(2), "--type", "news", "--type", "deals")
+    app.text("subscriber", "export", "app", tmp_path / "exported.jsonl")
+
+    app.text("subscriber", "import", "app", tmp_path / "exported.jsonl")
+    app.text("project", "type", "add", "app", "Later", "--id", "later")
+
+    assert subscribed(app) == {
+        plain_account(1): ["news", "deals", "later"],
+        plain_account(2): ["news", "deals"],
+    }
+
+
 def test_export_to_a_file_replaces_it_and_leaves_no_other(app: Operating, tmp_path: Path) -> None:
     folder = tmp_path / "exports"
     folder.mkdir()
@@ -137,7 +152,7 @@ def test_export_to_a_file_replaces_it_and_leaves_no_other(app: Operating, tmp_pa
 
     assert app.json("subscriber", "export", "app", link) == {"file": str(link), "subscribers": 1}
 
-    assert file.read_text() == f'{{"account":"{ETHEREUM}","notification_types":["news","deals"]}}\n'
+    assert file.read_text() == f'{{"account":"{ETHEREUM}"}}\n'
     assert link.is_symlink()
     assert sorted(path.name for path in folder.iterdir()) == ["link", "real"]
 
