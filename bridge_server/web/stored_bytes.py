@@ -46,6 +46,11 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> StorageLim
     return StorageLimit(Limit(f"{name}-{unit}", burst, max(1, round(window_us / burst))), unit_bytes)
 
 
+def _bucket(limit: StorageLimit, key: str) -> _Bucket:
+    """The caller's bucket as the limit is now: one that changed may count in another unit, by another name."""
+    return (limit.limit.name, key), limit
+
+
 class StoredBytes:
     """Charges clients for what they store. `bucket_key` tells under which key a client's address counts."""
 
@@ -59,17 +64,17 @@ class StoredBytes:
         self._quotas = quotas
         self._bucket_key = bucket_key
         self._per_address = per_address
-        self._in_all = (in_all.limit.name, _ALL_CLIENTS), in_all
+        self._in_all = in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
         """Charge the client for what it sent, and all clients. Raises QuotaError, and then has charged
         nobody.
         """
         address = self._bucket_key(request)
+        together = _bucket(self._in_all, _ALL_CLIENTS)
         if address is None:
-            return Bill(self._quotas, (self._in_all,), size_bytes)
-        own = (self._per_address.limit.name, address), self._per_address
-        return Bill(self._quotas, (own, self._in_all), size_bytes)
+            return Bill(self._quotas, (together,), size_bytes)
+        return Bill(self._quotas, (_bucket(self._per_address, address), together), size_bytes)
 
 
 class Bill:
