@@ -112,6 +112,7 @@ def test_no_setting_is_in_the_table_twice_and_every_row_is_one() -> None:
 
 
 def test_no_page_has_two_versions_of_a_part() -> None:
-    marked = [page.name for page in _PAGES if re.search(r"^(<{7}|={7}$|>{7})", page.read_text("utf-8"), re.M)]
+    mark = re.compile(r"^(<{7}|={7}$|>{7})", re.MULTILINE)
+    marked = [page.name for page in _PAGES if mark.search(page.read_text("utf-8"))]
 
     assert marked == []

@@ -47,7 +47,7 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> StorageLim
 
 
 def _bucket(limit: StorageLimit, key: str) -> _Bucket:
-    """The caller's bucket as the limit is now: one that changed may count in another unit, by another name."""
+    """The caller's bucket as the limit is now: once changed it may count in another unit, by another name."""
     return (limit.limit.name, key), limit
 
 
