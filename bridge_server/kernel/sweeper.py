@@ -65,7 +65,7 @@ class Sweeper:
         return self._clock.elapsed_us() < self._rests_until_us
 
     async def sweep(self) -> int:
-        """Delete what had expired when it began, until each sweep has enough; returns the sum of their rows."""
+        """Delete what had expired when it began, until each sweep has enough; returns the sum of rows."""
         swept = 0
         began = perf_counter()
         now_ms = self._clock.now_ms()

@@ -19,6 +19,10 @@ class Places:
         self._open = asyncio.Semaphore(total - kept)
         self._went_well: OrderedDict[str, bool] = OrderedDict()
 
+    def went_well(self, key: str) -> bool | None:
+        """How the last use went, or None when that is not known."""
+        return self._went_well.get(key)
+
     def note(self, key: str, well: bool) -> None:
         """Remember how the last use went."""
         self._went_well[key] = well
