@@ -126,9 +126,8 @@ async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_
 
 
 async def test_what_webhooks_are_owed_is_charged_to_whoever_publishes(tmp_path: Path) -> None:
-    settings = {"quota_exempt": (), "payload_bytes_per_address": 1_000}
     async with (
-        running_server(tmp_path / "data", **settings) as server,
+        running_server(tmp_path / "data", quota_exempt=(), payload_bytes_per_address=1_000) as server,
         connected(server.client, server.url) as dapp,
     ):
         webhook = f"https://example.org/{'x' * 400}"
