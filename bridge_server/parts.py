@@ -151,7 +151,7 @@ class Parts:
     def _pubsub(self, clock: Clock, ids: IdMaker) -> PubSub:
         messages = self.live.held(_messages)
         return PubSub(
-            SqlTopicStore(self.database),
+            SqlTopicStore(self.database, self.payload_bytes),
             clock,
             ids,
             os.urandom,

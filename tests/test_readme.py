@@ -102,3 +102,17 @@ def test_every_setting_is_in_the_table_with_its_meaning() -> None:
     ]
 
     assert missing == []
+
+
+def test_no_setting_is_in_the_table_twice_and_every_row_is_one() -> None:
+    page = (_ROOT / "docs" / "settings.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+
+    assert [row.split("`")[1] for row in rows] == list(Settings.model_fields)
+
+
+def test_no_page_has_two_versions_of_a_part() -> None:
+    mark = re.compile(r"^(<{7}|={7}$|>{7})", re.MULTILINE)
+    marked = [page.name for page in _PAGES if mark.search(page.read_text("utf-8"))]
+
+    assert marked == []

@@ -16,7 +16,8 @@ from bridge_server.kernel.clock_jumps import ClockJumps
 from bridge_server.kernel.errors import UnavailableError
 
 Sweep: TypeAlias = Callable[[int], Awaitable[int]]
-"""Deletes one slice of what has expired at the given time in milliseconds; returns how many rows."""
+"""Deletes one slice of what has expired at the given time in milliseconds; returns how many rows it deleted
+or looked at, and 0 when that is enough for now."""
 
 # After each slice the others have the database to themselves: for a multiple of the time that it took,
 # and at least so long. A sweep that goes on for a minute is behind: its pauses shrink down to a tenth.
@@ -64,7 +65,7 @@ class Sweeper:
         return self._clock.elapsed_us() < self._rests_until_us
 
     async def sweep(self) -> int:
-        """Delete everything that had expired when it began; returns how many rows."""
+        """Delete what had expired when it began, until each sweep has enough; returns the sum of rows."""
         swept = 0
         began = perf_counter()
         now_ms = self._clock.now_ms()

@@ -8,6 +8,18 @@ from bridge_server.pubsub.errors import QueueFullError
 from bridge_server.pubsub.models import Changes, Message, QueueLimits, Topic
 
 
+class Allowance(Protocol):
+    """How many bytes of notices an address may cause; None is exempt."""
+
+    def covers(self, address: str | None, size_bytes: int) -> bool:
+        """Whether there is so much left. Any thread may ask."""
+        ...
+
+    def pay(self, address: str | None, size_bytes: int) -> None:
+        """So much has been stored."""
+        ...
+
+
 class TopicStore(Protocol):
     """The messages that wait. What has expired at `now_ms` is as if it were not there."""
 

@@ -12,6 +12,7 @@ import orjson
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub.errors import QueueFullError
 from bridge_server.pubsub.models import Changes, Message, QueueLimits, Topic
+from bridge_server.pubsub.store import Allowance
 from bridge_server.storage import topic_sql as sql
 from bridge_server.storage.database import Database, Row, Statement, Transaction
 from bridge_server.storage.outbox_store import enqueue
@@ -33,8 +34,9 @@ _Counted: TypeAlias = dict[tuple[str, str], _Waiting]
 class SqlTopicStore:
     """Implements the room's store."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, allowance: Allowance | None = None) -> None:
         self._database = database
+        self._allowance = allowance
 
     async def newest(self) -> int:
         ((number,),) = await self._database.read(sql.NEWEST)
@@ -50,27 +52,55 @@ class SqlTopicStore:
         limits: QueueLimits,
         notice: Callable[[Topic, str | None, str], OutgoingMessage],
     ) -> Mapping[int, QueueFullError]:
+        caused: Counter[str | None] = Counter()
+
         def work() -> Transaction[Mapping[int, QueueFullError]]:
+            caused.clear()  # when it is run again
             refused = self._refusals(changes)
-            counted: _Counted = {}
-            for message in changes.kept:
-                if message.number in refused:
-                    continue
-                full = yield from _keep(message, now_ms, limits, counted)
-                if full is not None:
-                    refused[message.number] = full
+            notices = yield from self._notices(changes, refused, now_ms, notice)
+            yield from _keep_each(changes.kept, refused, now_ms, limits)
             if changes.settled:
                 yield Statement(sql.DELETE, (orjson.dumps(changes.settled).decode(),))
-            taken = Counter(
-                (message.topic, message.address)
-                for message in changes.announced
-                if message.number not in refused
-            )
-            for (topic, address), times in taken.items():
-                yield from _announce(topic, address, times, now_ms, notice)
+            for number, message in notices:
+                if number not in refused:
+                    caused[message.client] += message.size_bytes
+                    yield from enqueue(message, now_ms)
             return refused
 
-        return await self._database.transaction(work)
+        refused = await self._database.transaction(work)
+        for address, size_bytes in caused.items():
+            if self._allowance is not None:
+                self._allowance.pay(address, size_bytes)
+        return refused
+
+    def _notices(
+        self,
+        changes: Changes,
+        refused: dict[int, QueueFullError],
+        now_ms: int,
+        notice: Callable[[Topic, str | None, str], OutgoingMessage],
+    ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
+        """What each announced message has sent; one that its address may not cause any more is refused."""
+        webhooks: dict[Topic, list[str]] = {}
+        caused: Counter[str | None] = Counter()
+        notices: list[tuple[int, OutgoingMessage]] = []
+        for number, topic, _, _, address, _ in changes.announced:
+            if number in refused:
+                continue
+            if topic not in webhooks:
+                rows = yield Statement(WEBHOOKS_OF_TOPIC, (topic, now_ms))
+                webhooks[topic] = [cast(str, webhook) for (webhook,) in rows]
+            messages = [notice(topic, address, webhook) for webhook in webhooks[topic]]
+            size_bytes = sum(message.size_bytes for message in messages)
+            if messages and not self._covers(address, caused[address] + size_bytes):
+                refused[number] = QueueFullError("your address")
+                continue
+            caused[address] += size_bytes
+            notices += [(number, message) for message in messages]
+        return notices
+
+    def _covers(self, address: str | None, size_bytes: int) -> bool:
+        return self._allowance is None or self._allowance.covers(address, size_bytes)
 
     def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
         """A full database takes nothing; what has arrived is deleted from it all the same."""
@@ -86,6 +116,18 @@ class SqlTopicStore:
             return cast(int, deleted)
 
         return await self._database.transaction(work)
+
+
+def _keep_each(
+    messages: Sequence[Message], refused: dict[int, QueueFullError], now_ms: int, limits: QueueLimits
+) -> Transaction[None]:
+    counted: _Counted = {}
+    for message in messages:
+        if message.number in refused:
+            continue
+        full = yield from _keep(message, now_ms, limits, counted)
+        if full is not None:
+            refused[message.number] = full
 
 
 def _keep(
@@ -114,18 +156,6 @@ def _waiting(statement: str, whose: str, now_ms: int, counted: _Counted) -> Tran
         ((messages, size_bytes),) = yield Statement(statement, (whose, now_ms))
         waiting = counted[statement, whose] = _Waiting(cast(int, messages), cast(int, size_bytes))
     return waiting
-
-
-def _announce(
-    topic: Topic,
-    address: str | None,
-    times: int,
-    now_ms: int,
-    notice: Callable[[Topic, str | None, str], OutgoingMessage],
-) -> Transaction[None]:
-    for (webhook,) in (yield Statement(WEBHOOKS_OF_TOPIC, (topic, now_ms))):
-        for _ in range(times):
-            yield from enqueue(notice(topic, address, cast(str, webhook)), now_ms)
 
 
 def _message(row: Row) -> Message:

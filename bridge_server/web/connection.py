@@ -1,8 +1,9 @@
 """aiohttp's connection, guarded: the only module that knows aiohttp's server from inside.
 
-Of its private attributes three are read, to tell whether a request has come and whether its body is still
-on its way. Without them connections are guarded all the same, but silent ones end only with aiohttp's
-keep-alive, and a body that arrives while the server stops is lost.
+Of its private attributes four are read, to tell whether a request has come, whether its body is still on its
+way, and whether the next is waited for. Without them connections are guarded all the same, but silent ones
+end only with aiohttp's keep-alive, idle ones make no room, and a body that arrives while the server stops is
+lost.
 
 A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
 flow control says just that, and connections whose clients read cost nothing.
@@ -26,7 +27,7 @@ _MOST_UNSENT_BYTES = 128 * 1024
 """What the operating system may hold for a client that takes nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-_INSIDE = ("_current_request", "_messages", "_request_count")
+_INSIDE = ("_current_request", "_messages", "_request_count", "_waiter")
 _KNOWS_INSIDE = all(hasattr(web.RequestHandler, name) for name in _INSIDE)
 _REFUSAL = refusal()
 
@@ -55,6 +56,10 @@ class Connection(web.RequestHandler):
     @property
     def has_asked(self) -> bool:
         return not _KNOWS_INSIDE or self._request_count > 0
+
+    @property
+    def is_idle(self) -> bool:
+        return _KNOWS_INSIDE and self._request_count > 0 and self._waiter is not None and not self._messages
 
     @property
     def is_receiving(self) -> bool:

@@ -6,6 +6,7 @@ What a connection has to be told, it is told through `Guarded`; the one kind the
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import orjson
@@ -25,6 +26,7 @@ _LAST_PATIENCE_SECONDS = 1.0
 """How long a client may read nothing meanwhile."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
+_LOOKS_FOR_IDLE = 64
 _RETRY_SECONDS = 10
 _EXEMPT = "exempt"
 
@@ -34,7 +36,7 @@ class ConnectionLimits:
     """Open connections per client address and in all, seconds until the first request, what may be unread.
 
     They may be changed at any time. Over the number in all no connection is refused, but each new one ends
-    the oldest that is still silent.
+    the oldest that is still silent, or else one that waits for its next request.
     """
 
     per_address: int
@@ -54,6 +56,11 @@ class Guarded(Protocol):
     @property
     def has_asked(self) -> bool:
         """Whether the head of a request has come."""
+        ...
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything that it asked for was answered."""
         ...
 
     @property
@@ -92,6 +99,10 @@ class Connections:
         self._refusals = Tally(
             "connections_refused",
             lambda: f"max_address_connections is {limits.per_address}: see trusted_proxies too",
+        )
+        self._room_made = Tally(
+            "connections_made_room",
+            lambda: f"more than {limits.in_all} are open: raise the limit of open files (LimitNOFILE=)",
         )
         self._cuts = Tally("unread_connections_cut", lambda: "their clients do not read what they asked for")
 
@@ -150,6 +161,7 @@ class Connections:
         if not self.is_stopping:
             self.is_stopping = True
             self._refusals.tell()
+            self._room_made.tell()
             self._cuts.tell()
             self.unread.hurry(_LAST_PATIENCE_SECONDS)
             asyncio.get_running_loop().call_later(_LAST_CALL_SECONDS, self._cut_all)
@@ -186,14 +198,29 @@ class Connections:
             self._next_look = loop.call_later(pause, self._end_silent)
 
     def _make_room(self) -> None:
-        """Close the connection that has been silent for longest, if there is one."""
+        """Close a connection that nobody uses, if one is found: the longest silent, else an old idle one."""
+        unused = self._longest_silent() or self._old_idle()
+        if unused is not None:
+            self.silent += 1
+            self._room_made.count(unused.peer_key or _EXEMPT)
+            unused.hang_up()
+
+    def _longest_silent(self) -> Guarded | None:
         while self._deadlines:
             oldest = next(iter(self._deadlines))
             del self._deadlines[oldest]
             if not oldest.has_asked:
-                self.silent += 1
-                oldest.hang_up()
-                return
+                return oldest
+        return None
+
+    def _old_idle(self) -> Guarded | None:
+        """One of the oldest; each that is looked at goes behind the others, so that all have their turn."""
+        for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
+            del self._open[connection]
+            self._open[connection] = None
+            if connection.is_idle:
+                return connection
+        return None
 
     def _cut_all(self) -> None:
         for connection in self.all():

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.web.quotas import BucketId, Cost, Quotas, declare
+from bridge_server.web.quotas import BucketId, Cost, QuotaError, Quotas, declare
 
 _LEAST_INTERVAL_US = 10
 _ALL_CLIENTS = "all"
@@ -46,6 +46,11 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> StorageLim
     return StorageLimit(Limit(f"{name}-{unit}", burst, max(1, round(window_us / burst))), unit_bytes)
 
 
+def _bucket(limit: StorageLimit, key: str) -> _Bucket:
+    """The caller's bucket as the limit is now: once changed it may count in another unit, by another name."""
+    return (limit.limit.name, key), limit
+
+
 class StoredBytes:
     """Charges clients for what they store. `bucket_key` tells under which key a client's address counts."""
 
@@ -59,17 +64,29 @@ class StoredBytes:
         self._quotas = quotas
         self._bucket_key = bucket_key
         self._per_address = per_address
-        self._in_all = (in_all.limit.name, _ALL_CLIENTS), in_all
+        self._in_all = in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
         """Charge the client for what it sent, and all clients. Raises QuotaError, and then has charged
         nobody.
         """
-        address = self._bucket_key(request)
-        if address is None:
-            return Bill(self._quotas, (self._in_all,), size_bytes)
-        own = (self._per_address.limit.name, address), self._per_address
-        return Bill(self._quotas, (own, self._in_all), size_bytes)
+        return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
+
+    def covers(self, address: str | None, size_bytes: int) -> bool:
+        """Whether so much can be charged to this key now; None is exempt. Any thread may ask."""
+        try:
+            self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
+        except QuotaError:
+            return False
+        return True
+
+    def pay(self, address: str | None, size_bytes: int) -> None:
+        """Charge the key for what has been stored."""
+        self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
+
+    def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
+        together = _bucket(self._in_all, _ALL_CLIENTS)
+        return (together,) if address is None else (_bucket(self._per_address, address), together)
 
 
 class Bill:
@@ -126,4 +143,8 @@ class Bill:
             self._quotas.charge_what_is_left(self._costs(size_bytes))
 
     def _costs(self, size_bytes: int) -> list[Cost]:
-        return [Cost(bucket[1], of.limit, of.tokens(size_bytes)) for bucket, of in self._buckets]
+        return _costs(self._buckets, size_bytes)
+
+
+def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
+    return [Cost(bucket[1], of.limit, of.tokens(size_bytes)) for bucket, of in buckets]

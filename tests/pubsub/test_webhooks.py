@@ -123,3 +123,19 @@ async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_
         whose = look(server, "SELECT client, subject, queue FROM outbox ORDER BY id")
 
     assert whose == [("198.51.100.7", "topic", "topic"), (None, "topic", "topic")]
+
+
+async def test_what_webhooks_are_owed_is_charged_to_whoever_publishes(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path / "data", quota_exempt=(), payload_bytes_per_address=1_000) as server,
+        connected(server.client, server.url) as dapp,
+    ):
+        webhook = f"https://example.org/{'x' * 400}"
+        await BridgeClient(server).subscribe("topic", webhook)
+
+        await dapp.publish("topic", "first", "second", silent=False)
+        await dapp.settled()
+        await dapp.say("topic", "pub", "third", silent=False)
+
+        code, reason = await dapp.closed()
+        assert (code, "your address has as much waiting" in reason) == (1013, True)

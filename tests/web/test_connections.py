@@ -31,6 +31,18 @@ async def wait(_: web.Request) -> web.StreamResponse:
     return text_answer("waited")
 
 
+class Holding:
+    """Greets, but holds the answer of one path back until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/held":
+            await self.let_go.wait()
+        return text_answer("hello")
+
+
 async def answer_to(server: Guarded, address: str) -> bytes:
     with client(server.port, address, get("/", "Connection: close")) as connection:
         return await everything_from(connection)
@@ -154,6 +166,60 @@ async def test_when_there_are_many_the_oldest_silent_one_makes_room() -> None:
             assert server.connections.silent == 1
             for connection in (asker, silent[1]):
                 connection.sendall(get("/", "Connection: close"))
+                assert (await everything_from(connection)).endswith(b"hello")
+
+
+async def asked_once(stack: ExitStack, server: Guarded, address: str) -> socket.socket:
+    """A connection that has its answer, and is idle."""
+    connection = stack.enter_context(client(server.port, address, get()))
+    answer = b""
+    while not answer.endswith(b"hello"):
+        answer += await asyncio.to_thread(connection.recv, 1_024)
+    return connection
+
+
+async def held(stack: ExitStack, server: Guarded) -> socket.socket:
+    """A connection whose request is under way."""
+    known = server.connections.open
+    connection = stack.enter_context(client(server.port, SOMEBODY, get("/held", "Connection: close")))
+    await server.until(
+        lambda connections: connections.open > known and all(one.has_asked for one in connections.all())
+    )
+    return connection
+
+
+async def test_when_none_is_silent_an_idle_one_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "_SOON_SECONDS", 0.01)
+    holding = Holding()
+    with capture_logs() as lines:
+        async with guarded(holding.answer, in_all=3) as server:
+            with ExitStack() as stack:
+                busy = await held(stack, server)
+                idle = [await asked_once(stack, server, ANOTHER) for _ in range(2)]
+                await server.until(lambda connections: sum(one.is_idle for one in connections.all()) == 2)
+
+                assert (await answer_to(server, EXEMPT)).endswith(b"hello")
+
+                assert await everything_from(idle[0]) == b""
+                holding.let_go.set()
+                idle[1].sendall(get("/", "Connection: close"))
+                for connection in (idle[1], busy):
+                    assert (await everything_from(connection)).endswith(b"hello")
+
+    told = [line for line in lines if line["event"] == "connections_made_room"]
+    assert [line["addresses"] for line in told] == [{ANOTHER: 1}]
+
+
+async def test_where_all_are_busy_nobody_makes_room_and_a_newcomer_is_served() -> None:
+    holding = Holding()
+    async with guarded(holding.answer, in_all=2) as server:
+        with ExitStack() as stack:
+            busy = [await held(stack, server) for _ in range(2)]
+
+            assert (await answer_to(server, EXEMPT)).endswith(b"hello")
+
+            holding.let_go.set()
+            for connection in busy:
                 assert (await everything_from(connection)).endswith(b"hello")
 
 

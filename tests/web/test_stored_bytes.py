@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from bridge_server.web.quotas import Cost, QuotaError, Quotas
-from bridge_server.web.stored_bytes import storage_limit
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
 from tests.support.clock import ManualClock
@@ -278,6 +279,21 @@ def test_parts_of_a_unit_count_whole_and_nothing_costs_more_than_there_is(
     size_bytes: int, tokens: int
 ) -> None:
     assert storage_limit("a", 4 * 2**30, HOUR).tokens(size_bytes) == tokens
+
+
+async def test_a_limit_that_is_counted_in_another_unit_from_now_on_is_charged_in_one_bucket() -> None:
+    in_all = storage_limit("all", 4 * 2**30, HOUR)
+    stored = StoredBytes(Quotas(ManualClock()), lambda _: ADDRESS, storage_limit("own", 10_000, HOUR), in_all)
+    request = make_mocked_request("PUT", "/session/one")
+    stored.bill(request, 600)
+
+    lower = storage_limit("all", 1_000, HOUR)
+    in_all.limit, in_all.unit_bytes = lower.limit, lower.unit_bytes
+
+    stored.bill(request, 600)
+    with pytest.raises(QuotaError):
+        stored.bill(request, 600)
+    stored.bill(request, 400)
 
 
 BUCKET = ("a-bytes", "key")
