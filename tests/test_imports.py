@@ -16,8 +16,8 @@ TEXTS = [path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))]
 BUILDS_THE_SERVER = """
 import sys
 from pathlib import Path
-from bridge_server.app import build_app
-from bridge_server.settings import Settings
+from bridge_server.assembly.application import build_app
+from bridge_server.settings.settings import Settings
 build_app(Settings(data_dir=Path("unused")))
 print(*sys.modules, sep="\\n")
 """
@@ -58,5 +58,5 @@ def test_what_is_imported_by_name_is_there() -> None:
         and isinstance(call.args[0], ast.Constant)
     ]
 
-    assert "bridge_server.push.configured" in names
+    assert "bridge_server.push.providers.configured" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from tests.support.node_packages import needs_anvil
 from tests.support.server import server_process
 

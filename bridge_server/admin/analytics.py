@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import day_of, parse_day
-from bridge_server.projects.models import NO_FIGURES, DailyFigures, Figures, TypeId
+from bridge_server.projects.models import NO_FIGURES, DailyFigures, ReadFigures, TypeId
 
 USUAL_DAYS = 30
 MOST_DAYS = 366
@@ -31,7 +31,7 @@ class TypeReport:
     days: Sequence[DailyFigures]
 
     @property
-    def total(self) -> Figures:
+    def total(self) -> ReadFigures:
         """Those of all days together."""
         return _sum_of(day.figures for day in self.days)
 
@@ -45,7 +45,7 @@ class Report:
     types: Sequence[TypeReport]
 
     @property
-    def total(self) -> Figures:
+    def total(self) -> ReadFigures:
         """Those of all types together."""
         return _sum_of(report.total for report in self.types)
 
@@ -72,7 +72,7 @@ def report_of(project_id: str, period: Period, figures: Sequence[DailyFigures]) 
     return Report(project_id, period, [TypeReport(type_id, days) for type_id, days in by_type.items()])
 
 
-def _sum_of(figures: Iterable[Figures]) -> Figures:
+def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:
     return sum(figures, start=NO_FIGURES)
 
 

@@ -9,11 +9,12 @@ from bridge_server.admin.analytics import asked_period, report_of
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.projects.device_states import DeviceStateStore
+from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.errors import SubscriptionNotFoundError
 from bridge_server.projects.models import NewSubscription
 from bridge_server.projects.projects import Projects
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 
@@ -112,7 +113,7 @@ class AdminHandlers:
     async def subscribe(self, request: web.Request) -> web.Response:
         account = wire.read_account(request.match_info["account"])
         values = (await json_object(request)).values if await request.read() else {}
-        types = wire.read_wanted_types(values)
+        types = read_wanted_types(values)
         subscription, _ = await self._subscriptions.subscribe(
             _project_id(request), NewSubscription(account, types)
         )

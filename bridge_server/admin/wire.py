@@ -7,24 +7,23 @@ import orjson
 from pydantic import AfterValidator, Field
 
 from bridge_server.admin.analytics import Report, TypeReport
-from bridge_server.kernel.caip10 import Account, parse_account
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.device_states import DeviceState
 from bridge_server.projects.models import (
-    Figures,
     NewSecret,
     NotificationType,
     Project,
     ProjectDetails,
+    ReadFigures,
     Subscription,
-    TypeId,
     Webhook,
 )
 from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
-from bridge_server.projects.projects import LEAST_PER_HOUR, MOST_AT_ONCE, MOST_PER_HOUR, MOST_TYPES
+from bridge_server.projects.projects import LEAST_PER_HOUR, MOST_AT_ONCE, MOST_PER_HOUR
 from bridge_server.web.json_body import JsonObject
 from bridge_server.web.shapes import Shape, check
 
@@ -81,12 +80,6 @@ class TypeNameShape(Shape):
     name: Name
 
 
-class SubscriptionShape(Shape):
-    """The body of PUT /admin/projects/{project_id}/subscribers/{account}."""
-
-    notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
-
-
 def read_project(document: JsonObject) -> ProjectShape:
     """A name, and the id if the caller chooses it."""
     return check(ProjectShape, document.values)
@@ -110,12 +103,6 @@ def read_type(document: JsonObject) -> TypeShape:
 def read_type_name(document: JsonObject) -> str:
     """Another name for a type."""
     return check(TypeNameShape, document.values).name
-
-
-def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
-    """The types that a subscription is to have; None, when they are left out: all, later ones too."""
-    types = check(SubscriptionShape, values).notification_types
-    return None if types is None else tuple(map(TypeId, types))
 
 
 def read_account(text: str) -> Account:
@@ -228,7 +215,7 @@ def report_fields(report: Report) -> dict[str, Any]:
     }
 
 
-def figures_fields(figures: Figures) -> dict[str, Any]:
+def figures_fields(figures: ReadFigures) -> dict[str, Any]:
     """Counts, and the share of the notifications that their users read: null when none counts."""
     return {
         "sent": figures.sent,

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.cli.files import replacing
 from bridge_server.cli.groups import Group
+from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.operator import Operator, for_operator, one_line, table
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.running_server import running_url
@@ -29,13 +31,11 @@ from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.logs import configure_logs
-from bridge_server.storage.keystore_files import KeystoreDirectory
 from bridge_server.wallet.accounts import DEFAULT_UNLOCK_SECONDS, LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.errors import UnknownAccountError
-from bridge_server.wallet.models import Account, AccountSource, Address
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import AccountSource, Address, WalletAccount
 from bridge_server.wallet.private_keys import PrivateKeyError, read_private_key
-from bridge_server.wallet_accounts import wallet_accounts
 
 Result = TypeVar("Result")
 
@@ -157,9 +157,9 @@ def unlock_command(
     )
 
 
-def _files(operator: Operator) -> KeystoreDirectory:
+def _files(operator: Operator) -> KeystoreFiles:
     configure_logs(operator.settings.log_level, operator.settings.log_format)  # what is foreign is told there
-    return KeystoreDirectory(operator.settings.keystore, SystemClock())
+    return KeystoreFiles(operator.settings.keystore, SystemClock())
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
@@ -186,7 +186,7 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 
 
 def _done(
-    operator: Operator, files: KeystoreDirectory, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
+    operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
     """Do the work on the accounts of the settings. Raises CommandError."""
     accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
@@ -208,7 +208,7 @@ def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Addr
     operator.tell(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
-def _fields(account: Account, files: KeystoreDirectory) -> dict[str, str]:
+def _fields(account: WalletAccount, files: KeystoreFiles) -> dict[str, str]:
     file = str(files.file(account.address)) if account.source is AccountSource.KEYSTORE else ""
     return {"address": checksummed(account.address), "source": account.source.value, "file": file}
 

@@ -1,22 +1,20 @@
 """`bridge-server approvals`: what the wallet is asked to sign, for somebody to decide."""
 
-from __future__ import annotations  # those of inner functions would be evaluated at every call
-
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import click
 import orjson
 
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.operations import Operations
 from bridge_server.storage.data_directory import is_held
 from bridge_server.wallet.explaining.explaining import explain
-from bridge_server.wallet.models import Approval, ApprovalState
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 
 _HEADER = ("approval", "method", "account", "client", "until")
 _SHOWN_OF_AN_ID = 8
@@ -39,7 +37,7 @@ def approvals_group() -> None:
 def list_command(operator: Operator) -> None:
     """Print the requests that wait, oldest first."""
 
-    async def pending(opened: Operations) -> Sequence[Approval]:
+    async def pending(opened: OperatorServices) -> Sequence[ApprovalRequest]:
         return await opened.approvals.pending(opened.clock.now_ms())
 
     waiting = _run(operator, pending)
@@ -75,7 +73,7 @@ def reject_command(operator: Operator, approval: str) -> None:
 
 
 def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
-    async def decide(opened: Operations) -> Approval:
+    async def decide(opened: OperatorServices) -> ApprovalRequest:
         approval = await _named(opened, name)
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
@@ -89,10 +87,10 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
     )
 
 
-def _run(operator: Operator, work: Callable[[Operations], Awaitable[Result]]) -> Result:
+def _run(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
     """Do the work on what waits, which is nothing where no server runs: it would sign for nobody."""
 
-    async def on_what_waits(opened: Operations) -> Result:
+    async def on_what_waits(opened: OperatorServices) -> Result:
         if not is_held(operator.settings.data_dir):
             await opened.approvals.expire_all(opened.clock.now_ms())
         return await work(opened)
@@ -100,7 +98,7 @@ def _run(operator: Operator, work: Callable[[Operations], Awaitable[Result]]) ->
     return operator.run(on_what_waits)
 
 
-async def _named(opened: Operations, name: str) -> Approval:
+async def _named(opened: OperatorServices, name: str) -> ApprovalRequest:
     if len(name) < _LEAST_OF_AN_ID:
         raise CommandError(f"write at least {_LEAST_OF_AN_ID} characters of the approval's id")
     found = await opened.approvals.named(name.lower())
@@ -113,12 +111,12 @@ async def _named(opened: Operations, name: str) -> Approval:
     return found[0]
 
 
-def _outcome(approval: Approval) -> str:
+def _outcome(approval: ApprovalRequest) -> str:
     """What became of a request that cannot be decided. One that is pending was not decided in time."""
     return ApprovalState.EXPIRED if approval.state is ApprovalState.PENDING else approval.state
 
 
-def _row(approval: Approval) -> tuple[str, ...]:
+def _row(approval: ApprovalRequest) -> tuple[str, ...]:
     return (
         approval.approval_id[:_SHOWN_OF_AN_ID],
         approval.method,
@@ -128,7 +126,7 @@ def _row(approval: Approval) -> tuple[str, ...]:
     )
 
 
-def _lines(approval: Approval) -> list[str]:
+def _lines(approval: ApprovalRequest) -> list[str]:
     about = [
         ("approval", approval.approval_id),
         ("state", approval.state),
@@ -143,7 +141,7 @@ def _lines(approval: Approval) -> list[str]:
     return columns([*about, *explain(approval.method, approval.subject, approval.address)])
 
 
-def _fields(approval: Approval) -> dict[str, object]:
+def _fields(approval: ApprovalRequest) -> dict[str, object]:
     return {
         "id": approval.approval_id,
         "state": approval.state,

@@ -5,15 +5,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from bridge_server.assembly.wallet import known_chain_id
 from bridge_server.cli.process import url_of
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.relay.v07 import V07
-from bridge_server.setting_types import DEVELOPMENT_MNEMONIC
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.types import DEVELOPMENT_MNEMONIC
 from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.private_keys import development_secrets
-from bridge_server.wallet_parts import known_chain_id
 
 _EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - they are only recognised here
 _FAR_AWAY = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}

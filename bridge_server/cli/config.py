@@ -15,7 +15,7 @@ from bridge_server.cli.options import (
     loaded_settings,
     set_option,
 )
-from bridge_server.settings import NOT_SET
+from bridge_server.settings.settings import NOT_SET
 
 
 @click.group("config", cls=Group)

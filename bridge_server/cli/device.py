@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import click
 
 from bridge_server.admin import wire
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, for_operator, table
 from bridge_server.cli.running_server import running_url, troubles_of
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.operations import Operations
 from bridge_server.projects.device_states import DeviceState
 
 
@@ -24,7 +24,7 @@ def device_group() -> None:
 def list_command(operator: Operator, account: str) -> None:
     """Print the devices of ACCOUNT and how deliveries to them go, without their addresses."""
 
-    async def states(opened: Operations) -> list[DeviceState]:
+    async def states(opened: OperatorServices) -> list[DeviceState]:
         return await opened.devices.of_account(wire.read_account(account).key)
 
     devices = operator.run(states)

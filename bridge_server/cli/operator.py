@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from bridge_server.assembly.operator import OperatorServices, operations
 from bridge_server.cli.json_option import json_option
 from bridge_server.cli.options import (
     CommandError,
@@ -20,9 +21,8 @@ from bridge_server.cli.options import (
 )
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.operations import Operations, operations
 from bridge_server.projects.projects import account_limit
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, require_own
 from bridge_server.storage.migrate import NewerSchemaError
 
@@ -38,7 +38,9 @@ class Operator:
     settings: Settings
     as_json: bool
 
-    def run(self, work: Callable[[Operations], Awaitable[Result]], *, may_create: bool = False) -> Result:
+    def run(
+        self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
+    ) -> Result:
         """Do the work on the database, which is made if it `may_create` one.
 
         Raises CommandError, with one line that says what is wrong.
@@ -68,7 +70,7 @@ class Operator:
         for line in lines:
             click.echo(line)
 
-    async def _run(self, work: Callable[[Operations], Awaitable[Result]], may_create: bool) -> Result:
+    async def _run(self, work: Callable[[OperatorServices], Awaitable[Result]], may_create: bool) -> Result:
         async with operations(self.settings, may_create=may_create) as opened:
             return await work(opened)
 

@@ -8,14 +8,14 @@ import click
 
 from bridge_server.admin import wire
 from bridge_server.admin.analytics import Report, asked_period, report_of
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.project_type import type_group
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.instants import rfc3339, spell_day
-from bridge_server.operations import Operations
-from bridge_server.projects.models import Figures, ProjectDetails
+from bridge_server.projects.models import ProjectDetails, ReadFigures
 
 _SHOWN_ONCE = "It is not shown again: keep it where the app's backend finds it."
 
@@ -165,7 +165,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     of the read rate.
     """
 
-    async def report(opened: Operations) -> Report:
+    async def report(opened: OperatorServices) -> Report:
         period = asked_period(first, last, SystemClock().now_ms())
         figures = await opened.projects.figures(project_id, period.first_day, period.last_day)
         return report_of(project_id, period, figures)
@@ -224,6 +224,6 @@ def _describe_report(report: Report) -> list[str]:
     return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 
-def _figures_row(kind: str, day: str, figures: Figures) -> tuple[str, str, str, str, str, str]:
+def _figures_row(kind: str, day: str, figures: ReadFigures) -> tuple[str, str, str, str, str, str]:
     rate = "-" if figures.read_rate is None else f"{figures.read_rate:.1%}"
     return kind, day, str(figures.sent), str(figures.read), str(figures.bulk_marked), rate

@@ -2,14 +2,14 @@
 
 import click
 
+from bridge_server.assembly.operator import OperatorServices, pushing
 from bridge_server.cli.groups import Group
+from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.operator import Operator, for_operator
 from bridge_server.cli.options import CommandError
-from bridge_server.logs import configure_logs
-from bridge_server.operations import Operations, pushing
-from bridge_server.outbox.models import Outcome
+from bridge_server.outgoing.outcome import Outcome
 from bridge_server.push.errors import ProviderFailedError
-from bridge_server.push.models import Topic
+from bridge_server.topics.models import Topic
 
 
 @click.group("push", cls=Group)
@@ -26,7 +26,7 @@ def test_command(operator: Operator, topic: str) -> None:
     A token that the provider calls dead is unregistered, as it would be by any other push.
     """
 
-    async def send(opened: Operations) -> Outcome:
+    async def send(opened: OperatorServices) -> Outcome:
         async with pushing(operator.settings, opened) as push_server:
             try:
                 return await push_server.push(Topic(topic), None)

@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 
 from bridge_server.cli.process import read_server_file
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import is_held
 from bridge_server.version import USER_AGENT
 

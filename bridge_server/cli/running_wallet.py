@@ -10,7 +10,7 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import url_of
 from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.fields import http_url
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 60.0

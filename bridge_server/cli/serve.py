@@ -19,9 +19,10 @@ import click
 import structlog
 from aiohttp import web
 
-from bridge_server.app import build_app
+from bridge_server.assembly.application import build_app
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import Rereading, hangup_stops
+from bridge_server.cli.logs import configure_logs, set_log_level
 from bridge_server.cli.options import (
     CommandError,
     config_option,
@@ -38,8 +39,7 @@ from bridge_server.cli.process import (
     url_of,
 )
 from bridge_server.kernel.background import running
-from bridge_server.logs import configure_logs, set_log_level
-from bridge_server.settings import LoadedSettings, Settings
+from bridge_server.settings.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION

@@ -13,13 +13,13 @@ import click
 import orjson
 
 from bridge_server.admin.wire import read_account, subscription_fields
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.operations import Operations
 from bridge_server.projects.errors import listed
 from bridge_server.projects.models import Change, NewSubscription, Subscription, TypeId
 
@@ -73,7 +73,7 @@ def add_command(
     """Subscribe accounts (CAIP-10), or change their types; to all, later ones too, when none is named."""
     chosen = tuple(map(TypeId, types)) or None
 
-    async def add(opened: Operations) -> Counts:
+    async def add(opened: OperatorServices) -> Counts:
         wanted = [NewSubscription(read_account(account), chosen) for account in accounts]
         await _require_types(opened, project_id, chosen or ())
         counts = Counts()
@@ -91,7 +91,7 @@ def add_command(
 def remove_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
     """End the subscriptions of accounts (CAIP-10)."""
 
-    async def remove(opened: Operations) -> tuple[int, int]:
+    async def remove(opened: OperatorServices) -> tuple[int, int]:
         keys = list(dict.fromkeys(read_account(account).key for account in accounts))
         removed = 0
         for some in _slices(keys):
@@ -144,7 +144,7 @@ def import_command(operator: Operator, project_id: str, file: str) -> None:
     _tell_counts(operator, counts)
 
 
-async def _import(opened: Operations, project_id: str, entries: Iterator[Entry]) -> Counts:
+async def _import(opened: OperatorServices, project_id: str, entries: Iterator[Entry]) -> Counts:
     await opened.projects.types(project_id)  # without a project there is nothing to read for
     counts = Counts()
     try:
@@ -159,18 +159,20 @@ async def _import(opened: Operations, project_id: str, entries: Iterator[Entry])
     return counts
 
 
-async def _subscribe(opened: Operations, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
+async def _subscribe(opened: OperatorServices, project_id: str, wanted: Sequence[NewSubscription]) -> Counts:
     return Counts(change for _, change in await opened.subscriptions.subscribe_all(project_id, wanted))
 
 
-async def _require_types(opened: Operations, project_id: str, wanted: Iterable[TypeId]) -> None:
+async def _require_types(opened: OperatorServices, project_id: str, wanted: Iterable[TypeId]) -> None:
     known = [kind.type_id for kind in await opened.projects.types(project_id)]
     for type_id in wanted:
         if type_id not in known:
             raise CommandError(_unknown_type(type_id, known))
 
 
-async def _require_types_of_entries(opened: Operations, project_id: str, entries: Sequence[Entry]) -> None:
+async def _require_types_of_entries(
+    opened: OperatorServices, project_id: str, entries: Sequence[Entry]
+) -> None:
     known = [kind.type_id for kind in await opened.projects.types(project_id)]
     for entry in entries:
         for type_id in entry.wanted.types or ():
@@ -201,7 +203,7 @@ def _write_pages(
 ) -> int:
     """Write every subscription, a page at a time; returns how many."""
 
-    async def write(opened: Operations) -> int:
+    async def write(opened: OperatorServices) -> int:
         written = 0
         async for page in _pages(opened, project_id):
             stream.write(spell(page))
@@ -212,7 +214,7 @@ def _write_pages(
     return operator.run(write)
 
 
-async def _pages(opened: Operations, project_id: str) -> AsyncIterator[Sequence[Subscription]]:
+async def _pages(opened: OperatorServices, project_id: str) -> AsyncIterator[Sequence[Subscription]]:
     after = ""
     while page := await opened.subscriptions.page(project_id, after, _PAGE):
         yield page

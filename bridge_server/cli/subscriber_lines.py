@@ -6,11 +6,12 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from bridge_server.admin.wire import read_account, read_wanted_types
+from bridge_server.admin.wire import read_account
 from bridge_server.cli.operator import one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.models import NewSubscription, Subscription
+from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.json_body import parse_object
 
 _LONGEST_LINE_BYTES = 65_536

@@ -1,4 +1,4 @@
-"""The bridge's endpoints (contract, section 4, B), one method each.
+"""The bridge's endpoints (docs/protocol.md, B), one method each.
 
 The envelope of generation 0.7 (`{"data": ...}` around what is read) is understood wherever it is: whether
 a bridge speaks it is a matter of its URL alone, and a session is the same with and without.

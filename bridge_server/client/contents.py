@@ -2,7 +2,7 @@
 
 As the published clients of generation 0.7 have it (walletconnect and rn-walletconnect-wallet 0.7.28):
 `{approved, accounts, chainId}`, a JSON-RPC request, `{approved, result}`. Statuses carry JSON-RPC's `id`,
-`jsonrpc` and `error` beside that, for who reads them as a JSON-RPC response (contract, section 4, D).
+`jsonrpc` and `error` beside that, for who reads them as a JSON-RPC response (docs/protocol.md, D).
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Where the wallet wants to be told of new calls (contract, section 2)."""
+    """Where the wallet wants to be told of new calls (docs/protocol.md)."""
 
     type: str
     token: str

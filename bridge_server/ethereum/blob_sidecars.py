@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from bridge_server.ethereum.rlp import Item, RlpError
-from bridge_server.ethereum.transaction_fields import Fields
+from bridge_server.ethereum.transaction_fields import TransactionFields
 
 BLOB_HASH_VERSION = b"\x01"
 GAS_OF_A_BLOB = 131_072
@@ -28,7 +28,7 @@ def blob_hash(commitment: bytes) -> bytes:
 
 def check_sidecar(items: Sequence[Item], blob_hashes: Sequence[bytes]) -> None:
     """Raise RlpError unless these items, which follow the transaction, belong to its blobs."""
-    fields = Fields("the blobs' wrapper", items, 3, 4)
+    fields = TransactionFields("the blobs' wrapper", items, 3, 4)
     proofs_of_a_blob = 1
     if len(items) == 4:
         fields.number("wrapper_version", _CELL_PROOFS_VERSION, _CELL_PROOFS_VERSION)

@@ -12,7 +12,7 @@ from bridge_server.ethereum import rlp
 from bridge_server.ethereum.blob_sidecars import BLOB_HASH_VERSION, check_sidecar
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.recovery import SignatureError, recover_address
-from bridge_server.ethereum.transaction_fields import Fields
+from bridge_server.ethereum.transaction_fields import TransactionFields
 from bridge_server.ethereum.transactions import (
     ACCESS_LIST_TYPE,
     BLOB_TYPE,
@@ -96,8 +96,11 @@ def read_raw_transaction(raw: bytes) -> RawTransaction:
 
 def _read_legacy(raw: bytes) -> RawTransaction:
     items = _list(rlp.decode(raw))
-    fields = Fields("the transaction", items, _LEGACY_ITEMS)
-    signed, signature = items[:-_SIGNATURE_ITEMS], Fields("the signature", items[-_SIGNATURE_ITEMS:])
+    fields = TransactionFields("the transaction", items, _LEGACY_ITEMS)
+    signed, signature = (
+        items[:-_SIGNATURE_ITEMS],
+        TransactionFields("the signature", items[-_SIGNATURE_ITEMS:]),
+    )
     chain_id, parity = _chain_and_parity(signature.number("v", legacy_v(MAX_CHAIN_ID, 1)))
     if chain_id is not None:
         signed = [*signed, rlp.number(chain_id), b"", b""]
@@ -132,8 +135,11 @@ def _read_typed(raw: bytes) -> RawTransaction:
 def _read_items(raw: bytes, items: Sequence[rlp.Item]) -> RawTransaction:
     """Read a typed transaction without blobs: its bytes, and the items that are encoded in them."""
     kind, prefix = raw[0], raw[:1]
-    fields = Fields("the transaction", items, _ITEMS[kind])
-    signed, signature = items[:-_SIGNATURE_ITEMS], Fields("the signature", items[-_SIGNATURE_ITEMS:])
+    fields = TransactionFields("the transaction", items, _ITEMS[kind])
+    signed, signature = (
+        items[:-_SIGNATURE_ITEMS],
+        TransactionFields("the signature", items[-_SIGNATURE_ITEMS:]),
+    )
     has_tip = kind != ACCESS_LIST_TYPE
     creates = kind in (ACCESS_LIST_TYPE, FEE_MARKET_TYPE)
     return RawTransaction(  # each argument reads the next item: their order is the transaction's
@@ -169,20 +175,20 @@ def _chain_and_parity(v: int) -> tuple[int | None, int]:
     return (v - LEGACY_V) // 2, (v - LEGACY_V) % 2
 
 
-def _sender(signed: bytes, parity: int, signature: Fields) -> str:
+def _sender(signed: bytes, parity: int, signature: TransactionFields) -> str:
     r, s = signature.number("r", _UINT256_MAX), signature.number("s", _UINT256_MAX)
     spelled = r.to_bytes(_HASH_BYTES) + s.to_bytes(_HASH_BYTES) + bytes([parity])
     return recover_address(keccak256(signed), spelled).lower()
 
 
-def _blob_hashes(fields: Fields) -> tuple[bytes, ...]:
+def _blob_hashes(fields: TransactionFields) -> tuple[bytes, ...]:
     hashes = fields.bytes_list("blob_versioned_hashes", _HASH_BYTES)
     if not hashes or not all(named.startswith(BLOB_HASH_VERSION) for named in hashes):
         raise rlp.RlpError("blob_versioned_hashes must name a blob or more, each by a hash of version 1")
     return hashes
 
 
-def _authorizations(fields: Fields) -> tuple[Authorization, ...]:
+def _authorizations(fields: TransactionFields) -> tuple[Authorization, ...]:
     authorizations = fields.list_of("authorization_list", _authorization)
     if not authorizations:
         raise rlp.RlpError("authorization_list must not be empty (EIP-7702)")
@@ -190,7 +196,7 @@ def _authorizations(fields: Fields) -> tuple[Authorization, ...]:
 
 
 def _authorization(place: str, item: rlp.Item) -> Authorization:
-    fields = Fields(place, item, 6)
+    fields = TransactionFields(place, item, 6)
     authorization = Authorization(
         fields.number(f"{place}.chain_id", _UINT256_MAX),
         fields.address(f"{place}.address"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from bridge_server.ethereum.address import checksummed
-from bridge_server.ethereum.rfc3339 import date_time_of, milliseconds_of
-from bridge_server.ethereum.rfc3986 import is_host_and_port, is_scheme, is_segment, is_uri
+from bridge_server.kernel.rfc3339 import date_time_of, milliseconds_of
+from bridge_server.kernel.rfc3986 import is_host_and_port, is_scheme, is_segment, is_uri
 
 Value = TypeVar("Value")
 

@@ -10,7 +10,7 @@ from bridge_server.ethereum.transactions import STORAGE_KEY_BYTES, AccessListEnt
 Value = TypeVar("Value")
 
 
-class Fields:
+class TransactionFields:
     """Each method takes the next item; its RlpError or TransactionError begins with the field's name."""
 
     def __init__(self, name: str, item: Item, *counts: int) -> None:
@@ -58,7 +58,7 @@ class Fields:
 
 
 def _access_list_entry(place: str, item: Item) -> AccessListEntry:
-    fields = Fields(place, item, 2)
+    fields = TransactionFields(place, item, 2)
     return AccessListEntry(
         fields.address(f"{place}.address"), fields.bytes_list(f"{place}.storage_keys", STORAGE_KEY_BYTES)
     )

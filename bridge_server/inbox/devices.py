@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
-from bridge_server.inbox.store import DeviceStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage

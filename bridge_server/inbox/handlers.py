@@ -11,6 +11,7 @@ from bridge_server.inbox.reading import Reading
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.streams import Streams
 from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.answers import json_answer
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.json_body import json_object
@@ -33,7 +34,7 @@ class InboxServices:
 
 
 class InboxHandlers:
-    """One method per endpoint of the account's side (decisions, section 1).
+    """One method per endpoint of the account's side (docs/protocol.md, A).
 
     A server that `has_public_url` is not known by the address that it listens on.
     """
@@ -69,7 +70,7 @@ class InboxHandlers:
     async def subscribe(self, request: web.Request) -> web.StreamResponse:
         project_id = request.match_info["project_id"]
         values = (await json_object(request)).values if await request.read() else {}
-        types = wire.read_wanted_types(values)
+        types = read_wanted_types(values)
         subscription = await self._services.subscribing.subscribe(request[_READER], project_id, types)
         return json_answer(wire.write_subscription(project_id, subscription))
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NewType
 
 from bridge_server.ethereum.sign_in_message import SignInMessage
-from bridge_server.kernel.caip10 import Account
+from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 
 DeviceId = NewType("DeviceId", str)
@@ -90,7 +90,7 @@ class Overview:
 
 
 class ReadBy(Enum):
-    """Who marked a notification as read. The values are the contract's."""
+    """Who marked a notification as read. The values are the protocol's."""
 
     USER = "user"
     BULK = "bulk"
@@ -181,3 +181,7 @@ class Device:
     channel: str
     url: str = field(repr=False)
     created_at_ms: int
+
+
+SIGNED_OUT = "signed-out"
+"""The kind of key that is touched when a token was ended; its id is the digest in hexadecimal."""

@@ -1,4 +1,4 @@
-"""The contract's spelling (decisions, section 1) of notifications: in pages, as events, and asked for."""
+"""The protocol's spelling (docs/protocol.md, A) of notifications: in pages, as events, and asked for."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The account's side (decisions, section 1) as rows."""
+"""The account's side (docs/protocol.md, A) as rows."""
 
 from collections.abc import Sequence
 

@@ -8,12 +8,12 @@ from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.inbox.errors import WrongSignerError
 from bridge_server.inbox.models import NewToken, Nonce, Reader, SignInAttempt
 from bridge_server.inbox.origins import POINTER, origin_faults
-from bridge_server.inbox.store import SignInStore
-from bridge_server.kernel.caip10 import ethereum_account
+from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.secrets import digest, new_secret
+from bridge_server.projects.caip10 import ethereum_account
 
 CLOCK_SLACK_MS = 300_000
 """How far the clock of the machine on which a message was written may be off."""

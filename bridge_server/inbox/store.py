@@ -1,104 +1,113 @@
-"""What inboxes need of a store. One method is one transaction, or one read."""
+"""Inboxes in SQL."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
+import orjson
+
+from bridge_server.inbox import sql
 from bridge_server.inbox.models import (
     Arrival,
-    Device,
-    DeviceId,
+    AvailableType,
     InboxNotification,
-    NewDevice,
-    Nonce,
+    InboxSubscription,
+    Leftover,
     Overview,
     Positions,
     Question,
-    Reader,
+    ReadBy,
 )
-from bridge_server.kernel.caip10 import Account
+from bridge_server.projects.models import ProjectId, TypeId
+from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar, transaction
 
-SIGNED_OUT = "signed-out"
-"""The kind of key that is touched when a token was ended; its id is the digest in hexadecimal."""
+_LATER_THAN_ALL = 2**63 - 1
 
-
-class SignInStore(Protocol):
-    """Durable nonces and tokens. What has expired at `now_ms` is as if it were not there."""
-
-    async def add_nonce(self, nonce: Nonce) -> None:
-        """Store a nonce."""
-        ...
-
-    async def sign_in(
-        self, nonce: str, account: Account, digest: bytes, expires_at_ms: int, now_ms: int
-    ) -> None:
-        """Use the nonce up and store the token's digest, or do neither. Raises NonceRefusedError."""
-        ...
-
-    async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
-        """Who has the token of this digest; None when nobody has."""
-        ...
-
-    async def sign_out(self, digest: bytes) -> None:
-        """Remove the token and touch SIGNED_OUT."""
-        ...
-
-    async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what has expired; returns how many rows."""
-        ...
+_UNREAD = {None: (0, 1), False: (0, 0), True: (1, 1)}
+"""How unread a notification is that passes the filter, at least and at most."""
 
 
-class InboxStore(Protocol):
+class InboxStore:
     """What accounts are subscribed to and have received. Deleted projects do not appear."""
 
-    async def overview(self, account: int) -> Overview:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @reading
+    def overview(self, account: int) -> Transaction[Overview]:
         """The account's subscriptions, earliest first, and what else it has not read."""
-        ...
+        subscribed = yield Statement(sql.SUBSCRIPTIONS, (account,))
+        unread = yield Statement(sql.UNREAD, (account,))
+        return _overview(subscribed, unread)
 
     async def page(self, account: int, question: Question) -> tuple[Sequence[InboxNotification], int]:
         """Up to `limit` of the account's notifications, newest first, and the number of the newest that it
         has, whatever it is, at the same moment.
         """
-        ...
+        cursor, filters = question.cursor, question.filters
+        before = _LATER_THAN_ALL if cursor.before is None else cursor.before
+        unread = _UNREAD[filters.unread]
+        bounds = (account, account, cursor.since, before)
+        rows = await self.database.read(sql.PAGE, (*bounds, filters.project_id, *unread, question.limit))
+        notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
+        return notifications, rows[0][0]
 
     async def newest(self, account: int) -> int:
         """The number of the account's newest notification; 0 when it has none."""
-        ...
+        return scalar(int, await self.database.read(sql.NEWEST, (account,)))
 
     async def page_after(self, account: int, after: int, limit: int) -> Sequence[InboxNotification]:
         """Up to `limit` of the account's notifications that are later than `after`, oldest first."""
-        ...
+        rows = await self.database.read(sql.PAGE_AFTER, (account, after, limit))
+        return [_notification(row) for row in rows]
 
     async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
         """Up to `limit` notifications that came into any of these inboxes after its position, oldest first,
         each with all the accounts among them that it came to. Whether they were read is left out.
         """
-        ...
+        asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
+        rows = await self.database.read(sql.ARRIVALS, (asked, limit))
+        return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
-    async def mark_read(self, account: int, sendings: Sequence[int], now_ms: int) -> int:
+    @transaction
+    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int) -> Transaction[int]:
         """Mark those of the account's that are unread, and count them in the figures; returns how many."""
-        ...
+        asked = orjson.dumps(sendings).decode()
+        rows = yield Statement(sql.MARK_READ, (now_ms, account, asked))
+        if rows:
+            yield Statement(sql.COUNT_READ, (orjson.dumps([sending for (sending,) in rows]).decode(),))
+        return len(rows)
 
 
-class DeviceStore(Protocol):
-    """Durable devices."""
+def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
+    unread = {number: row for number, *row in unread_rows}
+    subscriptions = []
+    for number, project_id, name, types, subscribed_at_ms, available in subscribed:
+        _, _, count = unread.pop(number, (None, None, 0))
+        subscriptions.append(
+            InboxSubscription(
+                ProjectId(project_id),
+                name,
+                orjson.loads(types),
+                [AvailableType(TypeId(kind), label) for kind, label in orjson.loads(available)],
+                count,
+                subscribed_at_ms,
+            )
+        )
+    leftovers = [Leftover(ProjectId(project_id), name, count) for project_id, name, count in unread.values()]
+    return Overview(subscriptions, leftovers)
 
-    async def devices(self, account: int) -> Sequence[Device]:
-        """The account's devices, oldest first."""
-        ...
 
-    async def add(
-        self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
-    ) -> Device:
-        """Store a device under this id, or find the one that is the same. Raises TooManyDevicesError."""
-        ...
-
-    async def remove(self, account: int, device_id: DeviceId) -> None:
-        """Delete a device and what is queued for it. Raises DeviceNotFoundError."""
-        ...
-
-    async def forget(self, device_id: DeviceId, address: str, message_id: str) -> None:
-        """Delete a device, whoever's it is, if it is there and has this address.
-
-        What is queued for it goes too, but for the message that found it dead, which is being settled.
-        """
-        ...
+def _notification(row: Row) -> InboxNotification:
+    number, project_id, project_name, type_id, title, body, url, sent_at_ms, bulk_marked, read_at_ms = row
+    bulk = ReadBy.BULK if bulk_marked else None
+    return InboxNotification(
+        sending=number,
+        project_id=ProjectId(project_id),
+        project_name=project_name,
+        type_id=TypeId(type_id),
+        title=title,
+        body=body,
+        url=url,
+        sent_at_ms=sent_at_ms,
+        read_by=bulk if read_at_ms is None else ReadBy.USER,
+        read_at_ms=read_at_ms,
+    )

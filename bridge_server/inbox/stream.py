@@ -10,7 +10,7 @@ from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.web.event_stream import Outlet, Piece
+from bridge_server.web.event_stream import EventOutlet, Piece
 
 _PAGE = 100
 _RETRY_SECONDS = 0.5
@@ -18,7 +18,7 @@ _RETRY_SECONDS = 0.5
 log = structlog.get_logger()
 
 
-class Audience:
+class StreamAudience:
     """The streams of an account. `arrivals` counts what was announced for it since the first of them."""
 
     def __init__(self, number: int, store: InboxStore, forget: Callable[[int], None]) -> None:
@@ -55,18 +55,18 @@ class Stream:
 
     __slots__ = ("_audience", "_clock", "_ended", "_is_over", "_outlet", "is_live", "position", "reader")
 
-    def __init__(self, audience: Audience, reader: Reader, position: int, clock: Clock) -> None:
+    def __init__(self, audience: StreamAudience, reader: Reader, position: int, clock: Clock) -> None:
         self.reader = reader
         self.position = position
         self.is_live = False
         self._audience = audience
         self._clock = clock
-        self._outlet: Outlet | None = None
+        self._outlet: EventOutlet | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_over = False
         audience.streams[self] = None
 
-    async def flow(self, outlet: Outlet) -> None:
+    async def flow(self, outlet: EventOutlet) -> None:
         """Write what came before, then let others push what comes, until the stream is ended."""
         self._outlet = outlet
         await self._replay(outlet)
@@ -98,7 +98,7 @@ class Stream:
         self.is_live = False
         self._audience.leave(self)
 
-    async def _replay(self, outlet: Outlet) -> None:
+    async def _replay(self, outlet: EventOutlet) -> None:
         """Write what the store has, until nothing has come while it was asked."""
         audience = self._audience
         while not self._is_over:

@@ -12,10 +12,10 @@ import structlog
 
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.errors import TooManyStreamsError
-from bridge_server.inbox.models import Arrival, Reader
+from bridge_server.inbox.models import SIGNED_OUT, Arrival, Reader
 from bridge_server.inbox.notification_wire import write_event
-from bridge_server.inbox.store import SIGNED_OUT, InboxStore
-from bridge_server.inbox.stream import Audience, Stream
+from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.stream import Stream, StreamAudience
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.web.event_stream import KEEP_ALIVE, Piece, piece
@@ -45,7 +45,7 @@ class Streams:
         self._clock = clock
         self.most_per_account = most_per_account
         self._keep_alive_seconds = keep_alive_seconds
-        self._audiences: dict[int, Audience] = {}
+        self._audiences: dict[int, StreamAudience] = {}
         self._touched: set[int] = set()
         self._something_came = asyncio.Event()
         self._closed = False
@@ -66,7 +66,9 @@ class Streams:
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)
         if audience is None:
-            audience = self._audiences[reader.number] = Audience(reader.number, self._store, self._forget)
+            audience = self._audiences[reader.number] = StreamAudience(
+                reader.number, self._store, self._forget
+            )
         if len(audience.streams) >= self.most_per_account:
             raise TooManyStreamsError(self.most_per_account)
         stream = Stream(audience, reader, position, self._clock)

@@ -1,11 +1,11 @@
-"""The contract's spelling (decisions, section 1) of sign-ins, subscriptions and devices."""
+"""The protocol's spelling (docs/protocol.md, A) of sign-ins, subscriptions and devices."""
 
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-from pydantic import Field, PlainValidator
+from pydantic import PlainValidator
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.inbox.devices import DeviceChannels
@@ -21,8 +21,7 @@ from bridge_server.inbox.models import (
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.projects.models import Subscription, TypeId
-from bridge_server.projects.projects import MOST_TYPES
+from bridge_server.projects.models import Subscription
 from bridge_server.web.json_body import JsonObject
 from bridge_server.web.shapes import Shape, check
 
@@ -41,12 +40,6 @@ class SignInShape(Shape):
 
     message: str
     signature: str
-
-
-class SubscriptionShape(Shape):
-    """The body of PUT /inbox/subscriptions/{project_id}."""
-
-    notification_types: Annotated[list[str], Field(max_length=MOST_TYPES)] | None = None
 
 
 def _address(value: Any) -> Any:
@@ -72,12 +65,6 @@ def read_sign_in(document: JsonObject) -> SignInAttempt:
     shape = check(SignInShape, document.values, faults)
     assert message is not None  # else there is a fault
     return SignInAttempt(shape.message, message, bytes.fromhex(shape.signature[2:]))
-
-
-def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
-    """The types that are to be received; None, when they are left out: all, later ones too."""
-    types = check(SubscriptionShape, values).notification_types
-    return None if types is None else tuple(map(TypeId, types))
 
 
 def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:

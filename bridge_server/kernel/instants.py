@@ -2,7 +2,7 @@
 
 from datetime import date, timedelta
 
-from bridge_server.ethereum.rfc3339 import date_time_of
+from bridge_server.kernel.rfc3339 import date_time_of
 
 DAY_MS = 86_400_000
 _FIRST_DAY = date(1970, 1, 1)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Turns:
+class KeyedLock:
     """Whoever takes a turn with a key waits until those before have had theirs."""
 
     def __init__(self) -> None:

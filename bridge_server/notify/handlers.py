@@ -6,7 +6,7 @@ from contextlib import aclosing
 from aiohttp import web
 
 from bridge_server.notify import wire
-from bridge_server.notify.service import Publishing
+from bridge_server.notify.service import Notifications
 from bridge_server.projects.models import Publisher
 from bridge_server.projects.projects import Projects
 from bridge_server.web.answers import json_answer
@@ -17,9 +17,9 @@ _PUBLISHER = web.RequestKey("publisher", Publisher)
 
 
 class NotifyHandlers:
-    """One method per endpoint of the contract's section 4, A."""
+    """One method per endpoint of the protocol's section A."""
 
-    def __init__(self, publishing: Publishing, projects: Projects) -> None:
+    def __init__(self, publishing: Notifications, projects: Projects) -> None:
         self._publishing = publishing
         self._projects = projects
 

@@ -1,9 +1,11 @@
 """Notifications and what becomes of them, as the rules see them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import TypeId
 
 
@@ -31,7 +33,7 @@ class NotifyRequest:
 
 
 class Obstacle(Enum):
-    """Why an account is not sent to. The values are the contract's, but for the last."""
+    """Why an account is not sent to. The values are the protocol's, but for the last."""
 
     RATE_LIMITED = "rate_limited"
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
@@ -83,3 +85,6 @@ Failures = Mapping[str, Failure]
 """Those that were not sent to, by account key."""
 
 Devices = Sequence[DeviceOfRecipient]
+
+MessagesTo: TypeAlias = Callable[[Sent, Sequence[DeviceOfRecipient]], Sequence[OutgoingMessage]]
+"""Writes what the devices of those who are sent to are told."""

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-from bridge_server.ethereum.rfc3986 import is_uri
+from bridge_server.kernel.rfc3986 import is_uri
 
 _REFUSED_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
 """They run what they hold, or show what nobody else has."""

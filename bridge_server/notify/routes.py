@@ -1,4 +1,4 @@
-"""The contract's table (section 4, A) with its limits (section 8) as rows."""
+"""The protocol's table (docs/protocol.md, A) with its limits as rows."""
 
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify.handlers import NotifyHandlers

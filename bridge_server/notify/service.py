@@ -1,4 +1,4 @@
-"""What an app's backend does: send, look subscribers up, mark as read (decisions, section 1)."""
+"""What an app's backend does: send, look subscribers up, mark as read (docs/protocol.md, A)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,7 +14,7 @@ from bridge_server.projects.models import Project, Publisher
 _LISTING_PAGE = 1_000
 
 
-class Publishing:
+class Notifications:
     """The rules of publishing. What changes something returns once the change is on disk.
 
     Notifications are kept for `read_kept_ms` after they were read, and at most `unread_kept_ms` after they

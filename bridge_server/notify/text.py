@@ -1,4 +1,4 @@
-"""Plain text as the contract wants it: in one line, without control characters, of bounded length."""
+"""Plain text as the protocol wants it: in one line, without control characters, of bounded length."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The contract's spelling (sections 2 and 4, A): JSON to models and back."""
+"""The protocol's spelling (docs/protocol.md, A): JSON to models and back."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, Field
 
-from bridge_server.kernel.caip10 import account_key, unproven_account_key
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.notify.models import Failure, Failures, Notification, NotifyRequest, Obstacle
 from bridge_server.notify.openable_url import openable_url
 from bridge_server.notify.text import plain_text
+from bridge_server.projects.caip10 import account_key, unproven_account_key
 from bridge_server.projects.models import TypeId
 from bridge_server.web.json_body import JsonObject
 from bridge_server.web.shapes import Shape, check, misspelled

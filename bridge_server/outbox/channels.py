@@ -6,7 +6,8 @@ from typing import Protocol
 import orjson
 import structlog
 
-from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outgoing.outcome import Outcome, Verdict
 
 log = structlog.get_logger()
 

@@ -10,11 +10,12 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.known_hosts import KnownHosts
-from bridge_server.outbox.models import DueMessage, Outcome, OutgoingMessage, Verdict, host_of
+from bridge_server.outbox.models import DueMessage, OutgoingMessage, host_of
 from bridge_server.outbox.pauses import Pauses
 from bridge_server.outbox.retry import next_delay_ms, pause_ms
 from bridge_server.outbox.settling import Settling
 from bridge_server.outbox.store import OutboxStore
+from bridge_server.outgoing.outcome import Outcome, Verdict
 
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -23,7 +24,7 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class Figures:
+class OutboxFigures:
     """Deliveries and failed attempts since the start."""
 
     delivered: int = 0
@@ -49,7 +50,7 @@ class Delivery:
         self._settling = Settling(self._forget)
         self._pauses = Pauses()
         self.known_hosts = KnownHosts()
-        self.figures = Figures()
+        self.figures = OutboxFigures()
 
     async def send(self, due: DueMessage) -> Outcome:
         """Make one attempt. If cancelled, the message stays due."""

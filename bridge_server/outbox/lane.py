@@ -11,10 +11,11 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.outbox.admission import Admission, Place
 from bridge_server.outbox.delivery import Delivery
-from bridge_server.outbox.models import Claimant, DueMessage, Outcome, Verdict
+from bridge_server.outbox.models import Claimant, DueMessage
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
+from bridge_server.outgoing.outcome import Outcome, Verdict
 
 # A host that a stranger names is spared; a service that this server pushes through is made for many. A
 # push service that a browser names lies in between: it is a stranger's word, and mostly one of three.

@@ -11,16 +11,17 @@ from aiohttp import hdrs
 from yarl import URL
 
 from bridge_server.kernel.retry_after import parse_retry_after
-from bridge_server.outbox.guard import Rule, anywhere, public_only
-from bridge_server.outbox.guarded_client import (
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.signature import Signer
+from bridge_server.outgoing.guard import Rule, anywhere, public_only
+from bridge_server.outgoing.guarded_client import (
     CONNECT_SECONDS,
     guarded_client,
     judge_error,
     read_limited,
 )
-from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
-from bridge_server.outbox.resolver import LookUp, look_up
-from bridge_server.outbox.signature import Signer
+from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outgoing.resolver import LookUp, look_up
 
 _SCHEMES = frozenset({"http", "https"})
 _ASKING_STATUSES = frozenset({429, 503})

@@ -1,12 +1,124 @@
-"""What the outbox asks of storage. Every method that writes is one transaction."""
+"""The outbox in SQL. A message enters it in the transaction of whoever causes it."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from bridge_server.outbox.models import Backlog, DueMessage, Queue
+import orjson
+
+from bridge_server.outbox.announcements import counted, key_of, more_dead, more_owed
+from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
+from bridge_server.storage.database import (
+    Announcement,
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    scalar,
+    transaction,
+)
+
+_INSERT = """
+INSERT INTO outbox
+    (message_id, destination, url, body, signing_secret, device_id, client, subject, queue,
+     created_at_ms, next_attempt_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_INSERT_ALL = """
+INSERT INTO outbox (message_id, destination, url, body, device_id, client, subject, queue,
+     created_at_ms, next_attempt_at_ms)
+SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+       CAST(json_extract(value, '$[3]') AS BLOB), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
+       json_extract(value, '$[6]'), json_extract(value, '$[7]'), ?1, ?1
+FROM json_each(?2)
+"""
+# The first row of each queue tells whose it is; all else is in the index.
+_BACKLOG = """
+SELECT owed.destination, owed.queue, outbox.client, owed.tried_due, owed.tried, owed.next_due_ms
+FROM (SELECT destination, queue, MIN(id) AS id,
+             MIN(CASE WHEN next_attempt_at_ms <= ?1 THEN attempts END) AS tried_due,
+             MIN(attempts) AS tried,
+             MIN(CASE WHEN next_attempt_at_ms > ?1 THEN next_attempt_at_ms END) AS next_due_ms
+      FROM outbox WHERE next_attempt_at_ms IS NOT NULL AND (destination, queue) > (?2, ?3)
+      GROUP BY destination, queue ORDER BY destination, queue LIMIT ?4) AS owed
+JOIN outbox ON outbox.id = owed.id
+"""
+_NEXT_DUE = """
+SELECT MIN(next_attempt_at_ms) FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms > ?
+"""
+_NEXT = """
+SELECT id, message_id, url, body, signing_secret, destination, device_id, client, subject, attempts,
+       created_at_ms, next_attempt_at_ms
+FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms <= ?
+ORDER BY attempts, next_attempt_at_ms, id LIMIT ?
+"""
+# An id may be given again once its row is deleted: the message id keeps a late record off a stranger's row.
+_DELETE = "DELETE FROM outbox WHERE id = ? AND message_id = ?"
+_POSTPONE = """
+UPDATE outbox SET attempts = ?, next_attempt_at_ms = ?, last_error = ?
+WHERE id = ? AND message_id = ?
+"""
+_BURY = """
+UPDATE outbox SET attempts = ?, next_attempt_at_ms = NULL, died_at_ms = ?, last_error = ?
+WHERE id = ? AND message_id = ? AND next_attempt_at_ms IS NOT NULL
+"""
+# The gone message itself stays, to become a dead letter.
+_WITHDRAW = """
+DELETE FROM outbox WHERE device_id = ? AND message_id <> ? AND next_attempt_at_ms IS NOT NULL
+"""
+_DEVICE_REACHED = "UPDATE devices SET delivered_at_ms = ?, last_error = NULL WHERE device_id = ?"
+_DEVICE_FAILED = "UPDATE devices SET failed_at_ms = ?, last_error = ? WHERE device_id = ?"
+_HOST_ANSWERED = """
+INSERT INTO outbox_hosts (host, answered_at_ms) VALUES (?, ?)
+ON CONFLICT (host) DO UPDATE SET answered_at_ms = excluded.answered_at_ms
+"""
+_HOST_SILENT = "DELETE FROM outbox_hosts WHERE host = ?"
+_ANSWERING_HOSTS = "SELECT host, answered_at_ms FROM outbox_hosts ORDER BY answered_at_ms DESC LIMIT ?"
+_COUNT_OWED = "SELECT COUNT(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
+_COUNT_DEAD = "SELECT COUNT(*) FROM outbox WHERE died_at_ms IS NOT NULL"
+_SWEEP_DEAD = """
+DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE died_at_ms < ? ORDER BY died_at_ms LIMIT ?)
+RETURNING id
+"""
+_SWEEP_OLD_HOSTS = """
+DELETE FROM outbox_hosts WHERE host IN
+    (SELECT host FROM outbox_hosts WHERE answered_at_ms < ? ORDER BY answered_at_ms LIMIT ?)
+"""
+_SWEEP_MANY_HOSTS = """
+DELETE FROM outbox_hosts WHERE host IN
+    (SELECT host FROM outbox_hosts ORDER BY answered_at_ms DESC LIMIT ? OFFSET ?)
+"""
+
+_SWEEP_SLICE = 500
 
 
-class OutboxStore(Protocol):
+def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
+    """Owe the message from now on: to be yielded from within the transaction that causes it."""
+    destination, queue = message.queue
+    sealed = (message.message_id, destination, message.url, message.body, message.signing_secret)
+    whose = (message.device_id, message.client, message.subject, queue)
+    yield Statement(_INSERT, (*sealed, *whose, now_ms, now_ms))
+    yield Announcement(key_of(message))
+
+
+def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction[None]:
+    """The same for many at once, in one statement; nobody is told twice of one queue."""
+    if not messages:
+        return
+    yield Statement(_INSERT_ALL, (now_ms, orjson.dumps([_sealed(message) for message in messages]).decode()))
+    queues = {message.queue: message for message in messages}
+    for message in queues.values():
+        yield Announcement(key_of(message))
+    if len(messages) > len(queues):
+        yield Announcement(more_owed(len(messages) - len(queues)))
+
+
+def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
+    """Owe the device nothing more, but for one message: part of the transaction that removes the device."""
+    deleted = scalar(int, (yield Statement(_WITHDRAW, (device_id, but_message_id))))
+    if deleted:
+        yield Announcement(more_owed(-deleted))
+
+
+class OutboxStore:
     """The messages that are owed, and the dead letters. Times are milliseconds since the Unix epoch.
 
     Every change of how many there are is announced with the commit that makes it: `outbox` for a message that
@@ -14,50 +126,130 @@ class OutboxStore(Protocol):
     All methods raise `UnavailableError` when the database cannot serve now.
     """
 
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
     async def backlog(self, now_ms: int, after: Queue, limit: int) -> list[Backlog]:
         """The queues that follow this one in their order and are owed something, due or not yet."""
-        ...
+        return [_backlog(row) for row in await self.database.read(_BACKLOG, (now_ms, *after, limit))]
 
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
         """The messages that are due: those that were tried least first, each sort in the order of time."""
-        ...
+        return [_due_message(row) for row in await self.database.read(_NEXT, (*queue, now_ms, limit))]
 
     async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:
         """When the first message becomes due that is not yet; None when there is no such."""
-        ...
+        due_at_ms: int | None
+        ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
+        return due_at_ms
 
-    async def delete_delivered(
+    @transaction
+    def delete_delivered(
         self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
-    ) -> None:
+    ) -> Transaction[None]:
         """Forget messages that receivers took; the devices that they were for have been reached.
 
         Remember that these hosts have answered.
         """
-        ...
+        owed = 0
+        for due in messages:
+            deleted = scalar(int, (yield Statement(_DELETE, (due.row_id, due.message.message_id))))
+            owed -= deleted
+            if due.message.device_id is not None:
+                yield Statement(_DEVICE_REACHED, (now_ms, due.message.device_id))
+        for host in answering:
+            yield Statement(_HOST_ANSWERED, (host, now_ms))
+        if owed:
+            yield Announcement(more_owed(owed))
 
-    async def postpone(
+    @transaction
+    def postpone(
         self, message: DueMessage, next_attempt_at_ms: int, error: str, now_ms: int, silent: str | None
-    ) -> None:
+    ) -> Transaction[None]:
         """Record a failed attempt and when the next one is due.
 
         Remember no longer that the `silent` host has answered.
         """
-        ...
+        row = (message.row_id, message.message.message_id)
+        yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
+        yield from _note_failure(message, now_ms, error, silent)
 
-    async def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> None:
+    @transaction
+    def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> Transaction[None]:
         """Record the last attempt and keep the message as a dead letter, unless it was owed no more."""
-        ...
+        row = (message.row_id, message.message.message_id)
+        ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
+        yield from _note_failure(message, died_at_ms, error, silent)
+        if buried:
+            yield Announcement(more_owed(-1))
+            yield Announcement(more_dead(1))
 
-    async def count(self) -> None:
+    @transaction
+    def count(self) -> Transaction[None]:
         """Have announced how many messages are owed and how many dead letters are kept."""
-        ...
+        # Where changes are made, so that none is counted that is announced afterwards, and none left out.
+        owed = scalar(int, (yield Statement(_COUNT_OWED)))
+        dead = scalar(int, (yield Statement(_COUNT_DEAD)))
+        yield Announcement(counted(owed, dead))
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""
-        ...
+        rows = await self.database.read(_ANSWERING_HOSTS, (limit,))
+        return [(host, answered_at_ms) for host, answered_at_ms in rows]
 
-    async def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> int:
+    @transaction
+    def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
         """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
         too many; returns how many, 0 when none is left.
         """
-        ...
+        dead = len((yield Statement(_SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+        if dead:
+            yield Announcement(more_dead(-dead))
+        old = scalar(int, (yield Statement(_SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
+        many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
+        return dead + old + many
+
+
+def _sealed(message: OutgoingMessage) -> list[str | None]:
+    destination, queue = message.queue
+    sealed = [message.message_id, destination, message.url, message.body.decode(), message.device_id]
+    return [*sealed, message.client, message.subject, queue]
+
+
+def _note_failure(message: DueMessage, now_ms: int, error: str, silent: str | None) -> Transaction[None]:
+    if message.message.device_id is not None:
+        yield Statement(_DEVICE_FAILED, (now_ms, error, message.message.device_id))
+    if silent is not None:
+        yield Statement(_HOST_SILENT, (silent,))
+
+
+def _backlog(row: Row) -> Backlog:
+    destination, queue, client, tried_due, tried, next_due_ms = row
+    is_due = tried_due is not None
+    claimant = Claimant(
+        Queue(destination, queue),
+        client,
+        has_failed=tried_due if is_due else tried > 0,
+    )
+    return Backlog(claimant, is_due, next_due_ms)
+
+
+def _due_message(row: Row) -> DueMessage:
+    row_id, message_id, url, body, secret, lane, device_id, client, subject, *times = row
+    attempts, created_at_ms, due_at_ms = times
+    return DueMessage(
+        row_id=row_id,
+        message=OutgoingMessage(
+            message_id,
+            url,
+            body,
+            secret,
+            lane,
+            device_id,
+            client,
+            subject,
+        ),
+        attempts=attempts,
+        created_at_ms=created_at_ms,
+        due_at_ms=due_at_ms,
+    )

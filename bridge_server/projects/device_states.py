@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 
 class DeliveryState(Enum):
@@ -37,11 +36,3 @@ class DeviceState:
         if self.last_error is not None:
             return DeliveryState.FAILED
         return DeliveryState.NEW if self.delivered_at_ms is None else DeliveryState.DELIVERED
-
-
-class DeviceStateStore(Protocol):
-    """Reads how deliveries go."""
-
-    async def of_account(self, account_key: str) -> list[DeviceState]:
-        """The account's devices, oldest first; none for an account that was never seen."""
-        ...

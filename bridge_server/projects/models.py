@@ -3,16 +3,20 @@
 Times are milliseconds since the Unix epoch, days are whole days since then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NewType
+from typing import NewType, TypeAlias
 
-from bridge_server.kernel.caip10 import Account
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.caip10 import Account
 
 ProjectId = NewType("ProjectId", str)
 TypeId = NewType("TypeId", str)
+
+
+ACCOUNT_LIMIT = "account"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ class NewSubscription:
 
 
 class Change(Enum):
-    """What became of a subscription. The values are the contract's with the project's webhook."""
+    """What became of a subscription. The values are the protocol's with the project's webhook."""
 
     SUBSCRIBED = "subscribed"
     UPDATED = "updated"
@@ -122,7 +126,7 @@ class SubscriptionEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ReadFigures:
     """How many notifications were sent, and what has become of them since."""
 
     sent: int
@@ -136,8 +140,8 @@ class Figures:
         counted = self.sent - self.bulk_marked
         return self.read / counted if counted else None
 
-    def __add__(self, other: "Figures") -> "Figures":
-        return Figures(
+    def __add__(self, other: "ReadFigures") -> "ReadFigures":
+        return ReadFigures(
             self.sent + other.sent,
             self.read + other.read,
             self.bulk_marked + other.bulk_marked,
@@ -145,7 +149,7 @@ class Figures:
         )
 
 
-NO_FIGURES = Figures(0, 0, 0, 0)
+NO_FIGURES = ReadFigures(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +158,11 @@ class DailyFigures:
 
     type_id: TypeId
     day: int
-    figures: Figures
+    figures: ReadFigures
+
+
+MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
+"""Writes what a project's webhook is told."""
+
+IdAmong: TypeAlias = Callable[[Set[TypeId]], TypeId]
+"""Chooses the id of a new type, given those that the project has."""

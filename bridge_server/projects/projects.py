@@ -10,6 +10,7 @@ from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
 from bridge_server.projects.models import (
+    ACCOUNT_LIMIT,
     DailyFigures,
     NewSecret,
     NotificationType,
@@ -31,7 +32,6 @@ from bridge_server.projects.store import ProjectStore
 LIVE_SECRETS = 2
 SECRET_PREFIX = "bsk_"  # noqa: S105 - by which scanners find secrets where they do not belong
 MOST_TYPES = 256
-ACCOUNT_LIMIT = "account"
 LEAST_PER_HOUR = 0.001
 MOST_PER_HOUR = 1_000_000
 MOST_AT_ONCE = 1_000_000

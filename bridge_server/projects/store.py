@@ -1,128 +1,254 @@
-"""What projects and subscriptions need of a store. One method is one transaction, or one read."""
+"""Projects, their secrets and types, and their figures in SQL."""
 
-from collections.abc import Callable, Sequence, Set
-from typing import Protocol, TypeAlias
+from collections.abc import Generator, Sequence
 
+import orjson
+
+from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects import sql
+from bridge_server.projects.deleting import delete_project
+from bridge_server.projects.errors import (
+    ProjectExistsError,
+    ProjectNotFoundError,
+    SecretNotFoundError,
+    TooManySecretsError,
+    TooManyTypesError,
+    TypeExistsError,
+    TypeNotFoundError,
+)
 from bridge_server.projects.models import (
-    Change,
+    ACCOUNT_LIMIT,
     DailyFigures,
-    NewSubscription,
+    IdAmong,
     NotificationType,
     Project,
     ProjectDetails,
     ProjectId,
-    Subscription,
-    SubscriptionEvent,
+    Publisher,
+    ReadFigures,
+    SecretInfo,
     TypeId,
     Webhook,
 )
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Step,
+    Transaction,
+    adding_transaction,
+    reading,
+    scalar,
+    transaction,
+)
 
-MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
-"""Writes what a project's webhook is told."""
+_SWEEP_SLICE = 500
 
 
-IdAmong: TypeAlias = Callable[[Set[TypeId]], TypeId]
-"""Chooses the id of a new type, given those that the project has."""
-
-
-class ProjectStore(Protocol):
+class ProjectStore:
     """Durable projects. Whatever names a project that is not there raises ProjectNotFoundError."""
 
-    async def create(
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @adding_transaction
+    def create(
         self, project_id: ProjectId, name: str, digest: bytes, now_ms: int
-    ) -> tuple[Project, int]:
+    ) -> Transaction[tuple[Project, int]]:
         """Store a project with the SHA-256 of its first secret; returns it and that secret's number.
 
         Raises ProjectExistsError.
         """
-        ...
+        ((created,),) = yield Statement(sql.INSERT_PROJECT, (project_id, name, now_ms))
+        if not created:
+            raise ProjectExistsError
+        project = yield from find_project(project_id)
+        number = scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
+        return project, number
 
     async def projects(self) -> list[Project]:
         """Every project, oldest first."""
-        ...
+        return [_project(row) for row in await self.database.read(sql.PROJECTS)]
 
-    async def details(self, project_id: ProjectId) -> ProjectDetails:
+    @reading
+    def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
         """One project and what belongs to it."""
-        ...
+        project = yield from find_project(project_id)
+        types = yield from find_types(project)
+        secrets = yield Statement(sql.SECRETS, (project.number,))
+        subscribers = scalar(int, (yield Statement(sql.COUNT_SUBSCRIBERS, (project.number,))))
+        return ProjectDetails(
+            project,
+            [known for _, known in types],
+            [SecretInfo(number, created) for number, created in secrets],
+            subscribers,
+        )
 
-    async def delete(self, project_id: ProjectId) -> None:
+    @transaction
+    def delete(self, project_id: ProjectId) -> Transaction[None]:
         """Remove the project from sight at once; sweeping removes what belongs to it."""
-        ...
+        project = yield from find_project(project_id)
+        yield Statement(sql.DELETE_SECRETS, (project.number,))
+        yield Statement(sql.HIDE_PROJECT, (project.number,))
 
     async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
         """The project and the digests of its live secrets; None when there is no such project."""
-        ...
+        rows = await self.database.read(sql.DIGESTS, (project_id,))
+        if not rows:
+            return None
+        return _project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
-    async def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> int:
+    @transaction
+    def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
-        ...
+        project = yield from find_project(project_id)
+        live = yield Statement(sql.SECRETS, (project.number,))
+        if len(live) >= limit:
+            raise TooManySecretsError(limit)
+        return scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
 
-    async def remove_secret(self, project_id: ProjectId, number: int) -> None:
+    @transaction
+    def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
-        ...
+        project = yield from find_project(project_id)
+        ((removed,),) = yield Statement(sql.DELETE_SECRET, (project.number, number))
+        if not removed:
+            raise SecretNotFoundError
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
         """Give the project a limit per account of its own, or with None the server's again."""
-        ...
+        burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
+        return await self._change(project_id, sql.SET_ACCOUNT_LIMIT, burst, interval_us)
 
     async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
         """Replace the project's webhook, or with None remove it."""
-        ...
+        url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
+        return await self._change(project_id, sql.SET_WEBHOOK, url, secret)
 
-    async def types(self, project_id: ProjectId) -> list[NotificationType]:
+    @reading
+    def types(self, project_id: ProjectId) -> Transaction[list[NotificationType]]:
         """The project's types, oldest first."""
-        ...
+        project = yield from find_project(project_id)
+        return [known for _, known in (yield from find_types(project))]
 
-    async def add_type(
+    @transaction
+    def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
-    ) -> NotificationType:
+    ) -> Transaction[NotificationType]:
         """Store a type, and let those who have chosen every type have it. Raises TypeExistsError,
         TooManyTypesError.
         """
-        ...
+        project = yield from find_project(project_id)
+        known = {kind.type_id for _, kind in (yield from find_types(project))}
+        type_id = id_among(known)
+        if type_id in known:
+            raise TypeExistsError
+        if len(known) >= limit:
+            raise TooManyTypesError(limit)
+        number = scalar(int, (yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))))
+        yield from _add_to_all(project, number)
+        return NotificationType(type_id, name, now_ms)
 
-    async def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> NotificationType:
+    @transaction
+    def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
         """Give a type another name. Raises TypeNotFoundError."""
-        ...
+        project = yield from find_project(project_id)
+        number, known = yield from _find_type(project, type_id)
+        yield Statement(sql.RENAME_TYPE, (name, number))
+        return NotificationType(type_id, name, known.created_at_ms)
 
-    async def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> None:
+    @transaction
+    def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
         """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
-        ...
+        project = yield from find_project(project_id)
+        number, _ = yield from _find_type(project, type_id)
+        for type_set, types in (yield Statement(sql.TYPE_SETS_WITH, (number,))):
+            left = [other for other in orjson.loads(types) if other != type_id]
+            yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
+        yield Statement(sql.DELETE_TYPE_MEMBERSHIPS, (number,))
+        yield Statement(sql.REMOVE_TYPE, (now_ms, number))
 
-    async def figures(self, project_id: ProjectId, first_day: int, last_day: int) -> list[DailyFigures]:
+    @reading
+    def figures(
+        self, project_id: ProjectId, first_day: int, last_day: int
+    ) -> Transaction[list[DailyFigures]]:
         """What was sent on these days, by day and type."""
-        ...
+        project = yield from find_project(project_id)
+        rows = yield Statement(sql.FIGURES, (project.number, first_day, last_day))
+        return [_daily_figures(row) for row in rows]
 
-    async def sweep(self, now_ms: int) -> int:
+    @transaction
+    def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of what deleted projects have left behind; returns how many rows."""
-        ...
+        deleted = yield Statement(sql.DELETED_PROJECT)
+        return (yield from delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
+
+    @transaction
+    def _change(
+        self, project_id: ProjectId, statement: str, *values: str | int | None
+    ) -> Transaction[Project]:
+        project = yield from find_project(project_id)
+        yield Statement(statement, (*values, project.number))
+        return (yield from find_project(project_id))
 
 
-class SubscriptionStore(Protocol):
-    """Durable subscriptions. Whatever names a project that is not there raises ProjectNotFoundError."""
+def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
+    """The project, within a transaction. Raises ProjectNotFoundError."""
+    rows = yield Statement(sql.PROJECT, (project_id,))
+    if not rows:
+        raise ProjectNotFoundError
+    return _project(rows[0])
 
-    async def subscribe(
-        self,
-        project_id: ProjectId,
-        wanted: Sequence[NewSubscription],
-        now_ms: int,
-        message_of: MessageOf,
-    ) -> list[tuple[Subscription, Change | None]]:
-        """Store the subscriptions, all or none, and queue what the webhook is told of each that changed.
 
-        Returns each with what became of it; None when it was there already, just so. Raises
-        UnknownTypesError.
-        """
-        ...
+def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
+    """The publisher's project as it is now, within a transaction: a request's body may have taken a while.
 
-    async def unsubscribe(
-        self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
-    ) -> int:
-        """Remove those that are subscribed, and queue what the webhook is told; returns how many."""
-        ...
+    Raises NotAuthenticatedError when the project was deleted or the secret was revoked meanwhile.
+    """
+    rows = yield Statement(sql.PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
+    if not rows:
+        raise NotAuthenticatedError("The secret is not valid any more.")
+    return _project(rows[0])
 
-    async def page(self, project_id: ProjectId, after: str, limit: int) -> list[Subscription]:
-        """The subscriptions that follow the account `after`, in the order of their spelling."""
-        ...
+
+def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
+    """The project's types and their numbers, oldest first, within a transaction."""
+    return [
+        (number, NotificationType(TypeId(type_id), name, created))
+        for number, type_id, name, created in (yield Statement(sql.TYPES, (project.number,)))
+    ]
+
+
+def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:
+    for number, known in (yield from find_types(project)):
+        if known.type_id == type_id:
+            return number, known
+    raise TypeNotFoundError
+
+
+def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
+    """Who has chosen every type has chosen the new one too."""
+    every = [kind.type_id for _, kind in (yield from find_types(project))]
+    for (type_set,) in (yield Statement(sql.TYPE_SETS_OF_ALL, (project.number,))):
+        yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))
+        yield Statement(sql.INSERT_MEMBER, (new_type, type_set))
+
+
+def _daily_figures(row: Row) -> DailyFigures:
+    type_id, day, *counts = row
+    return DailyFigures(TypeId(type_id), day, ReadFigures(*counts))
+
+
+def _project(row: Row) -> Project:
+    number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
+    limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
+    webhook = None if url is None else Webhook(url, secret)
+    return Project(
+        number,
+        ProjectId(project_id),
+        name,
+        created_at_ms,
+        limit,
+        webhook,
+    )

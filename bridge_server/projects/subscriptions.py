@@ -14,7 +14,7 @@ from bridge_server.projects.models import (
     SubscriptionEvent,
     Webhook,
 )
-from bridge_server.projects.store import SubscriptionStore
+from bridge_server.projects.subscription_store import SubscriptionStore
 
 
 class Subscriptions:

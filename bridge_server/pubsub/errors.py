@@ -9,7 +9,7 @@ from bridge_server.kernel.errors import (
 _RETRY_SECONDS = 10
 
 
-class NotJsonError(UnsupportedMediaError):
+class FrameNotJsonError(UnsupportedMediaError):
     """A frame is not JSON."""
 
     code = "not-json"

@@ -11,8 +11,9 @@ from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub import wire
-from bridge_server.pubsub.models import Changes, Message, QueueLimits, Topic
+from bridge_server.pubsub.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.store import TopicStore
+from bridge_server.topics.models import Topic
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20

@@ -1,9 +1,9 @@
 """Messages as the rules see them. Times are milliseconds since the Unix epoch."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, NewType, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-Topic = NewType("Topic", str)
+from bridge_server.topics.models import Topic
 
 
 class Publish(NamedTuple):

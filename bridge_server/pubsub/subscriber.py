@@ -8,9 +8,10 @@ from aiohttp import WSCloseCode
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.errors import TooManyTopicsError
 from bridge_server.pubsub.journal import Journal
-from bridge_server.pubsub.models import Acknowledge, Message, Publish, Topic
+from bridge_server.pubsub.models import Acknowledge, Message, Publish
 from bridge_server.pubsub.topics import Topics
-from bridge_server.web.socket import Outlet
+from bridge_server.topics.models import Topic
+from bridge_server.web.socket import FrameOutlet
 
 _USUAL_BYTES = 256  # of an acknowledgement
 _NONE_YET: tuple[bytes | None, Topic] = (None, Topic(""))
@@ -43,7 +44,7 @@ class Subscriber:
         self._most_unacknowledged = most_unacknowledged
         self._charge = charge
         self._forget = forget
-        self._outlet: Outlet | None = None
+        self._outlet: FrameOutlet | None = None
         self._farewell: tuple[WSCloseCode, str] | None = None
         self._sent: dict[Topic, deque[int]] = {}
         self._acknowledges = False
@@ -51,7 +52,7 @@ class Subscriber:
         self._is_quiet = False
         self._pinged: tuple[bytes, list[tuple[Topic, int]]] | None = None
 
-    def join(self, outlet: Outlet) -> None:
+    def join(self, outlet: FrameOutlet) -> None:
         self._outlet = outlet
         if self._farewell is not None:
             outlet.end(*self._farewell)

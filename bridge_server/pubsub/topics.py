@@ -7,12 +7,13 @@ settled within a moment: most are, and never touch the disk.
 import asyncio
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.turns import Turns
+from bridge_server.kernel.turns import KeyedLock
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.journal import Journal
-from bridge_server.pubsub.models import Message, Publish, QueueLimits, Topic
+from bridge_server.pubsub.models import Message, Publish, QueueLimits
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.topic import LiveTopic, Receiver
+from bridge_server.topics.models import Topic
 from bridge_server.web.socket import text_frame
 
 GRACE_SECONDS = 0.05
@@ -28,7 +29,7 @@ class Topics:
         self._clock = clock
         self._limits = limits
         self._live: dict[Topic, LiveTopic] = {}
-        self._turns = Turns()
+        self._turns = KeyedLock()
         self._last_number = 0
         self._number_at_tick = 0
         self._unkept: dict[LiveTopic, None] = {}

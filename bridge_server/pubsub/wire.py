@@ -6,8 +6,9 @@ parsers could read differently.
 
 import orjson
 
-from bridge_server.pubsub.errors import InvalidFrameError, NotJsonError
-from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe, Topic
+from bridge_server.pubsub.errors import FrameNotJsonError, InvalidFrameError
+from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe
+from bridge_server.topics.models import Topic
 
 TOPIC_MAX_CHARACTERS = 128
 
@@ -20,7 +21,7 @@ def read_frame(text: bytes) -> Frame:
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise NotJsonError(error.msg) from error
+        raise FrameNotJsonError(error.msg) from error
     if not isinstance(values, dict):
         raise InvalidFrameError("A frame must be a JSON object: {topic, type, payload, silent}.")
     topic, kind, silent = values.get("topic"), values.get("type"), values.get("silent", False)

@@ -6,27 +6,27 @@ import orjson
 from yarl import URL
 
 from bridge_server.kernel.fields import http_url
-from bridge_server.push.models import Address
+from bridge_server.push.models import DeviceEndpoint
 
-AddressOf = Callable[[str], Address]
+AddressOf = Callable[[str], DeviceEndpoint]
 """Reads a channel's token. Raises ValueError that says what a token looks like there."""
 
 ALIASES = {"apn": "apns"}
 
 
-def webhook_address(token: str) -> Address:
+def webhook_address(token: str) -> DeviceEndpoint:
     """A webhook's token is its URL."""
-    return Address(http_url(token), None)
+    return DeviceEndpoint(http_url(token), None)
 
 
-def log_address(_: str) -> Address:
+def log_address(_: str) -> DeviceEndpoint:
     """The log needs no token."""
-    return Address("log:", "log")
+    return DeviceEndpoint("log:", "log")
 
 
 def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
     """A token of a service that all devices are reached through."""
-    return lambda token: Address(f"{channel}:{checked(token)}", channel)
+    return lambda token: DeviceEndpoint(f"{channel}:{checked(token)}", channel)
 
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
@@ -35,10 +35,10 @@ def webpush_address(checked: Callable[[str], str]) -> AddressOf:
     What is checked is JSON with an endpoint.
     """
 
-    def read(token: str) -> Address:
+    def read(token: str) -> DeviceEndpoint:
         subscription = checked(token)
         origin = URL(orjson.loads(subscription)["endpoint"]).origin()
-        return Address(f"webpush:{subscription}", f"webpush {origin}")
+        return DeviceEndpoint(f"webpush:{subscription}", f"webpush {origin}")
 
     return read
 
@@ -60,6 +60,6 @@ class Addresses:
         channel = ALIASES.get(lower, lower)
         return channel if channel in self._channels else None
 
-    def address(self, channel: str, token: str) -> Address:
+    def address(self, channel: str, token: str) -> DeviceEndpoint:
         """Where the token leads. Raises ValueError for one that does not look like a token of the channel."""
         return self._channels[channel](token)

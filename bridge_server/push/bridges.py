@@ -8,9 +8,9 @@ import orjson
 import structlog
 from aiohttp import hdrs
 
-from bridge_server.outbox.guard import Rule, anywhere, public_only
-from bridge_server.outbox.guarded_client import guarded_client, judge_error, read_limited
-from bridge_server.outbox.resolver import LookUp, look_up
+from bridge_server.outgoing.guard import Rule, anywhere, public_only
+from bridge_server.outgoing.guarded_client import guarded_client, judge_error, read_limited
+from bridge_server.outgoing.resolver import LookUp, look_up
 from bridge_server.push.errors import BridgeRefusedError
 
 log = structlog.get_logger()

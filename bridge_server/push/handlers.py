@@ -16,7 +16,7 @@ _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 class PushHandlers:
-    """One method per endpoint of the contract's section 4, C.
+    """One method per endpoint of the protocol's section C.
 
     A server without a `public_url` is known by the address that it is reached at; whether others can call it
     there is doubtful, unless they may be private (`allow_private`).

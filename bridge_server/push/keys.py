@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from Crypto.PublicKey import ECC
 
-from bridge_server.push import base64url
+from bridge_server.kernel import base64url
 
 PRIVATE_KEY_BYTES = 32
 

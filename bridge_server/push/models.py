@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NewType
 
-Topic = NewType("Topic", str)
+from bridge_server.topics.models import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class PushNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class DeviceEndpoint:
     """Where a device is reached, in the outbox's terms: a URL whose scheme is a channel, or a webhook's.
 
     `lane` is what its messages wait in: one for a service as a whole. None: that of the URL's host.
@@ -58,6 +57,6 @@ class Registration:
     topic: Topic
     bridge: str
     channel: str
-    address: Address
+    address: DeviceEndpoint
     peer_name: str
     language: str

@@ -6,7 +6,8 @@ import orjson
 
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.languages import request_text, shown_name
-from bridge_server.push.models import PushNotice, Registration, Topic
+from bridge_server.push.models import PushNotice, Registration
+from bridge_server.topics.models import Topic
 
 REQUEST = "request"
 """The event of a notice that tells a client of a new request on its topic."""
@@ -44,7 +45,7 @@ def topic_of_request(body: bytes) -> str | None:
 
 
 def topic_of_bridge_notice(body: bytes) -> Topic:
-    """The topic that a bridge's notice is about (decisions, section 2)."""
+    """The topic that a bridge's notice is about (docs/protocol.md, B)."""
     return Topic(orjson.loads(body)["topic"])
 
 

@@ -1,4 +1,4 @@
-"""The push server's rules (decisions, section 3)."""
+"""The push server's rules (docs/protocol.md, C)."""
 
 from urllib.parse import urlsplit
 
@@ -9,9 +9,10 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import web_origin
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.stopping import StoppedError, Stopping
-from bridge_server.kernel.turns import Turns
+from bridge_server.kernel.turns import KeyedLock
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.bridges import Bridges
 from bridge_server.push.errors import (
     BridgeRefusedError,
@@ -20,9 +21,10 @@ from bridge_server.push.errors import (
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.push.models import Address, Client, Registration, Topic
+from bridge_server.push.models import Client, DeviceEndpoint, Registration
 from bridge_server.push.notices import topic_of_bridge_notice, topic_of_request, write_request
 from bridge_server.push.store import PushStore
+from bridge_server.topics.models import Topic
 
 _PUSHES_AT_ONCE = 256
 
@@ -49,7 +51,7 @@ class PushServer:
     ) -> None:
         self._store = store
         self._stopping = stopping
-        self._turns = Turns()
+        self._turns = KeyedLock()
         self._pushing = 0
         self._sender = sender
         self._bridges = bridges
@@ -59,7 +61,7 @@ class PushServer:
         self.webhook_limit = webhook_limit
 
     async def register(
-        self, client: Client, address: Address, own_urls: frozenset[str], push_url: str | None
+        self, client: Client, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
     ) -> None:
         """Push to the client what its bridge says of its topic.
 

@@ -1,15 +1,48 @@
-"""What the push server needs of a store. One method is one transaction, or one read."""
-
-from typing import Protocol
+"""Registrations for pushes in SQL."""
 
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.push.models import Registration, Topic
+from bridge_server.outbox.store import enqueue
+from bridge_server.push.models import DeviceEndpoint, Registration
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    adding_transaction,
+    scalar,
+    transaction,
+)
+from bridge_server.topics.models import Topic
+from bridge_server.topics.webhooks import remove_webhook, subscribe_webhook
+
+_UPSERT = """
+INSERT INTO push_registrations (topic, bridge, channel, url, lane, peer_name, language, expires_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (topic) DO UPDATE SET bridge = excluded.bridge, channel = excluded.channel, url = excluded.url,
+    lane = excluded.lane, peer_name = excluded.peer_name, language = excluded.language,
+    expires_at_ms = excluded.expires_at_ms
+"""
+_REGISTRATION = """
+SELECT topic, bridge, channel, url, lane, peer_name, language
+FROM push_registrations WHERE topic = ? AND expires_at_ms > ?
+"""
+_DELETE = "DELETE FROM push_registrations WHERE topic = ? AND url = ?"
+_SWEEP = """
+DELETE FROM push_registrations WHERE id IN
+    (SELECT id FROM push_registrations WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+"""
+
+_SWEEP_SLICE = 500
 
 
-class PushStore(Protocol):
+class PushStore:
     """Durable registrations. What has expired at `now_ms` is as if it were not there."""
 
-    async def register(
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @adding_transaction
+    def register(
         self,
         registration: Registration,
         now_ms: int,
@@ -18,26 +51,61 @@ class PushStore(Protocol):
         own_webhook: str,
         is_own_bridge: bool,
         webhook_limit: int,
-    ) -> None:
+    ) -> Transaction[None]:
         """Store the registration instead of the one that the topic had.
 
         In the same transaction this server's own bridge is told to call `own_webhook` for the topic if it is
         the one that was named, and else to call it no longer. Raises TooManyWebhooksError.
         """
-        ...
+        topic = registration.topic
+        if is_own_bridge:
+            yield from subscribe_webhook(topic, own_webhook, now_ms, expires_at_ms, webhook_limit)
+        else:
+            yield from remove_webhook(topic, own_webhook)
+        yield Statement(_UPSERT, (*_row(registration), expires_at_ms))
 
     async def registration(self, topic: Topic, now_ms: int) -> Registration | None:
         """Who is told of the topic."""
-        ...
+        rows = await self.database.read(_REGISTRATION, (topic, now_ms))
+        return _registration(rows[0]) if rows else None
 
-    async def unregister(self, topic: Topic, url: str, own_webhook: str) -> None:
+    @transaction
+    def unregister(self, topic: Topic, url: str, own_webhook: str) -> Transaction[None]:
         """Forget the registration if it still has this address, and what the own bridge was told of it."""
-        ...
+        ((removed,),) = yield Statement(_DELETE, (topic, url))
+        if removed:
+            yield from remove_webhook(topic, own_webhook)
 
-    async def queue(self, message: OutgoingMessage, now_ms: int) -> None:
+    @transaction
+    def queue(self, message: OutgoingMessage, now_ms: int) -> Transaction[None]:
         """Owe the message from now on."""
-        ...
+        yield from enqueue(message, now_ms)
 
-    async def sweep(self, now_ms: int) -> int:
+    @transaction
+    def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of what has expired; returns how many rows."""
-        ...
+        return scalar(int, (yield Statement(_SWEEP, (now_ms, _SWEEP_SLICE))))
+
+
+def _row(registration: Registration) -> tuple[str | None, ...]:
+    return (
+        registration.topic,
+        registration.bridge,
+        registration.channel,
+        registration.address.url,
+        registration.address.lane,
+        registration.peer_name,
+        registration.language,
+    )
+
+
+def _registration(row: Row) -> Registration:
+    topic, bridge, channel, url, lane, peer_name, language = row
+    return Registration(
+        Topic(topic),
+        bridge,
+        channel,
+        DeviceEndpoint(url, lane),
+        peer_name,
+        language,
+    )

@@ -1,4 +1,4 @@
-"""The contract's spelling (sections 2 and 4, C): JSON to models and back."""
+"""The protocol's spelling (docs/protocol.md, C): JSON to models and back."""
 
 from typing import Annotated
 
@@ -7,14 +7,15 @@ from pydantic import AfterValidator, Field
 from bridge_server.kernel.errors import Fault
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.push.addresses import Addresses
-from bridge_server.push.models import Address, Client, Topic
+from bridge_server.push.models import Client, DeviceEndpoint
 from bridge_server.push.notices import REQUEST
+from bridge_server.topics.models import Topic
 from bridge_server.web.json_body import JsonObject
 from bridge_server.web.shapes import Shape, check
 
 REGISTERED = b'{"success":true}'
 PUSHED = b'{"success":true,"successs":true}'
-"""With the contract's own spelling of the field, and the usual one."""
+"""With the protocol's own spelling of the field, and the usual one."""
 
 _TOPIC_MAX_CHARACTERS = 128
 _TEXT_MAX_CHARACTERS = 1_024
@@ -29,17 +30,17 @@ class ClientShape(Shape):
     topic: TopicText
     type: Annotated[str, Field(min_length=1, max_length=PUSH_TYPE_MAX_CHARACTERS)]
     token: Annotated[str, Field(min_length=1, max_length=PUSH_TOKEN_MAX_CHARACTERS)]
-    peerName: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]  # noqa: N815 - the contract's spelling
+    peerName: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]  # noqa: N815 - the protocol's spelling
     language: Annotated[str, Field(max_length=_TEXT_MAX_CHARACTERS)]
 
 
-class PushShape(Shape):
+class PushTopicShape(Shape):
     """The body of POST /push."""
 
     topic: TopicText
 
 
-def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, Address]:
+def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, DeviceEndpoint]:
     """A client, and where its token leads."""
     faults: list[Fault] = []
     name, token = document.values.get("type"), document.values.get("token")
@@ -60,7 +61,7 @@ def read_topic(document: JsonObject) -> Topic:
     """The topic to push for."""
     is_own_notice = document.values.get("event") == REQUEST
     found = [Fault("#/event", "is that of a push: one must not cause another")] if is_own_notice else []
-    return Topic(check(PushShape, document.values, found).topic)
+    return Topic(check(PushTopicShape, document.values, found).topic)
 
 
 def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None:
@@ -71,7 +72,7 @@ def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None
     return channel
 
 
-def _address(channel: str, token: str, addresses: Addresses, faults: list[Fault]) -> Address | None:
+def _address(channel: str, token: str, addresses: Addresses, faults: list[Fault]) -> DeviceEndpoint | None:
     try:
         return addresses.address(channel, token)
     except ValueError as error:

@@ -13,7 +13,7 @@ class Dialect:
     """Where a kind of client finds the bridge, and how it reads what the bridge says."""
 
     path: str
-    """What stands before the contract's paths."""
+    """What stands before the protocol's paths."""
     route_prefix: str
     """What stands before the routes' names, in the log and in the metrics."""
     opened: Callable[[OpenedSession], bytes]
@@ -34,4 +34,4 @@ PLAIN = Dialect(
     calls_envelope=None,
     forgiven=(),
 )
-"""The contract's own (section 4, B)."""
+"""The protocol's own (docs/protocol.md, B)."""

@@ -1,6 +1,6 @@
 """What can go wrong between a dapp and a wallet."""
 
-from bridge_server.kernel.errors import ConflictError, LimitError, NotFoundError
+from bridge_server.kernel.errors import LimitError, NotFoundError
 
 
 class SessionNotFoundError(NotFoundError):
@@ -34,13 +34,3 @@ class TooManyPendingCallsError(LimitError):
             f"The session has {limit} calls without a status, and may have no more. Wait for the wallet.",
             retry_after_seconds,
         )
-
-
-class TooManyWebhooksError(ConflictError):
-    """The topic has as many webhooks as it may have."""
-
-    code = "too-many-webhooks"
-    title = "Too many webhooks"
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"The topic has {limit} webhooks already, and may have no more.")

@@ -8,7 +8,7 @@ from aiohttp import web
 from bridge_server.relay import wire
 from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.models import CallId, Found, SessionId
-from bridge_server.relay.polling import Polling
+from bridge_server.relay.polling import RelayReads
 from bridge_server.relay.service import Relay
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.opaque_body import OpaqueBodies
@@ -17,7 +17,7 @@ from bridge_server.web.stored_bytes import StoredBytes
 
 
 class RelayHandlers:
-    """One method per endpoint of the contract's section 4, B, answered in one dialect.
+    """One method per endpoint of the protocol's section B, answered in one dialect.
 
     `address_of` tells under which address a client is counted.
     """
@@ -25,7 +25,7 @@ class RelayHandlers:
     def __init__(
         self,
         relay: Relay,
-        polling: Polling,
+        polling: RelayReads,
         dialect: Dialect,
         longest_wait_seconds: int,
         address_of: Callable[[web.Request], str | None],

@@ -6,13 +6,12 @@ from typing import Literal, NamedTuple, NewType, TypeAlias
 
 SessionId = NewType("SessionId", str)
 CallId = NewType("CallId", str)
-Topic = NewType("Topic", str)
 Payload = NewType("Payload", bytes)
 """An `encryptionPayload`: the JSON text that its sender wrote, never looked into."""
 
 
 @dataclass(frozen=True, slots=True)
-class Push:
+class PushDetails:
     """Where the wallet wants to be told of new calls."""
 
     type: str
@@ -31,7 +30,7 @@ class Keep(Enum):
     KEEP = "keep"
 
 
-PushChange: TypeAlias = Push | Literal[Keep.KEEP] | None
+PushChange: TypeAlias = PushDetails | Literal[Keep.KEEP] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class SessionUpdate:
     @property
     def size_bytes(self) -> int:
         """What it takes to store."""
-        return len(self.payload) + (self.push.size_bytes if isinstance(self.push, Push) else 0)
+        return len(self.payload) + (self.push.size_bytes if isinstance(self.push, PushDetails) else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +76,10 @@ class StoredCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class CallAudience:
     """Who is to be told of a new call: the wallet's own push webhook, and the topic's webhooks."""
 
-    push: Push | None
+    push: PushDetails | None
     webhooks: tuple[str, ...]
 
 
@@ -100,7 +99,7 @@ class StatusSlot(Slot):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallRequest:
     """What the dapp asked, as the wallet reads it."""
 
     call_id: CallId
@@ -112,7 +111,7 @@ class Call:
 class PendingCalls:
     """A session's calls without a status, oldest first."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CallRequest, ...]
     session_expires_at_ms: int
 
 
@@ -125,7 +124,7 @@ class SweptSlice:
 
 
 class Found(NamedTuple):
-    """What a client reads: a body in the contract's own spelling, and until when it holds."""
+    """What a client reads: a body in the protocol's own spelling, and until when it holds."""
 
     body: bytes
     expires_at_ms: int

@@ -26,7 +26,7 @@ Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
 """Reads what a key names, as of a time in milliseconds."""
 
 
-class Polling:
+class RelayReads:
     """The relay's reads."""
 
     def __init__(self, store: RelayStore, cache: ReadCache, signals: Signals, clock: Clock) -> None:

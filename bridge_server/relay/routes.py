@@ -1,4 +1,4 @@
-"""The contract's table (section 4, B) as rows."""
+"""The protocol's table (docs/protocol.md, B) as rows."""
 
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay.dialect import Dialect

@@ -1,6 +1,4 @@
-"""What dapps and wallets change: sessions, calls, statuses, subscriptions (decisions, section 2)."""
-
-from __future__ import annotations  # those of inner functions would be evaluated at every call
+"""What dapps and wallets change: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +7,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.relay import wire
 from bridge_server.relay.models import (
-    Audience,
+    CallAudience,
     CallId,
     Caps,
     Lifetimes,
@@ -19,9 +17,9 @@ from bridge_server.relay.models import (
     SessionId,
     SessionUpdate,
     StoredCall,
-    Topic,
 )
 from bridge_server.relay.store import RelayStore
+from bridge_server.topics.models import Topic
 
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
@@ -80,7 +78,7 @@ class Relay:
             prolonged_if_before_ms=now_ms + self._kept_ms,
         )
 
-        def messages_to(audience: Audience) -> Sequence[OutgoingMessage]:
+        def messages_to(audience: CallAudience) -> Sequence[OutgoingMessage]:
             messages = self._messages(call, request.dapp_name, audience, client)
             if messages:
                 afford(sum(message.size_bytes for message in messages))
@@ -112,7 +110,7 @@ class Relay:
             await self._store.forget_webhook(session_id, notice.url)
 
     def _messages(
-        self, call: StoredCall, dapp_name: str, audience: Audience, client: str | None
+        self, call: StoredCall, dapp_name: str, audience: CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
         def message(webhook: str, notice: bytes) -> OutgoingMessage:
             message_id = self._ids.random_uuid()

@@ -1,6 +1,6 @@
 """Generation 0.7: npm `walletconnect`, `rn-walletconnect-wallet` and `js-walletconnect-core`, unmodified.
 
-They send what the contract has, under the bridge URL that they are given, and read every payload inside an
+They send what the protocol has, under the bridge URL that they are given, and read every payload inside an
 envelope, `{"data": {"encryptionPayload", "expires"}}`. What they make of an answer decides what they get:
 
 - `POST /session/new` tells `expires` beside `sessionId`. The dapp keeps both in its browser, and takes the

@@ -1,4 +1,4 @@
-"""The contract's spelling (sections 2 and 4, B): JSON to models and back."""
+"""The protocol's spelling (docs/protocol.md, B): JSON to models and back."""
 
 from typing import Annotated, Any
 
@@ -7,17 +7,17 @@ from pydantic import AfterValidator, Field, PlainValidator
 
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.relay.models import (
-    Call,
     CallId,
+    CallRequest,
     Keep,
     NewCall,
     OpenedSession,
     Payload,
-    Push,
+    PushDetails,
     SessionId,
     SessionUpdate,
-    Topic,
 )
+from bridge_server.topics.models import Topic
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.json_body import JsonObject
 from bridge_server.web.shapes import Shape, check
@@ -40,7 +40,7 @@ OpaqueValue = Annotated[Any, PlainValidator(_opaque)]
 WebUrl = Annotated[str, AfterValidator(http_url)]
 
 
-class PushShape(Shape):
+class PushDetailsShape(Shape):
     """The wallet's push details."""
 
     type: Annotated[str, Field(max_length=PUSH_TYPE_MAX_CHARACTERS)]
@@ -51,24 +51,24 @@ class PushShape(Shape):
 class SessionUpdateShape(Shape):
     """The body of PUT /session/{sessionId}."""
 
-    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
-    push: PushShape | None = None
+    encryptionPayload: OpaqueValue  # noqa: N815 - the protocol's spelling
+    push: PushDetailsShape | None = None
 
 
 class NewCallShape(Shape):
     """The body of POST /session/{sessionId}/call/new."""
 
-    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
-    dappName: Annotated[str, Field(min_length=1, max_length=255)]  # noqa: N815 - the contract's spelling
+    encryptionPayload: OpaqueValue  # noqa: N815 - the protocol's spelling
+    dappName: Annotated[str, Field(min_length=1, max_length=255)]  # noqa: N815 - the protocol's spelling
 
 
 class StatusShape(Shape):
     """The body of POST /call-status/{callId}/new."""
 
-    encryptionPayload: OpaqueValue  # noqa: N815 - the contract's spelling
+    encryptionPayload: OpaqueValue  # noqa: N815 - the protocol's spelling
 
 
-class SubscriptionShape(Shape):
+class TopicSubscriptionShape(Shape):
     """The body of POST /subscribe."""
 
     topic: Annotated[str, Field(min_length=1, max_length=128)]
@@ -95,7 +95,7 @@ def read_status(document: JsonObject) -> Payload:
 
 def read_subscription(document: JsonObject) -> tuple[Topic, str]:
     """A topic, and the webhook to call when something happens on it."""
-    shape = check(SubscriptionShape, document.values)
+    shape = check(TopicSubscriptionShape, document.values)
     return Topic(shape.topic), shape.webhook
 
 
@@ -119,14 +119,14 @@ def write_payload(payload: Payload) -> bytes:
     return b'{"encryptionPayload":%b}' % payload
 
 
-def write_calls(calls: tuple[Call, ...]) -> bytes:
+def write_calls(calls: tuple[CallRequest, ...]) -> bytes:
     """The answer to GET /session/{sessionId}/calls: an object keyed by call id, in the order given."""
     return b"{%b}" % b",".join(
         b'"%b":{"encryptionPayload":%b}' % (call.call_id.encode(), call.payload) for call in calls
     )
 
 
-def write_push_notice(session_id: SessionId, call_id: CallId, push: Push, dapp_name: str) -> bytes:
+def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails, dapp_name: str) -> bytes:
     """What the wallet's push webhook is told of a new call."""
     return orjson.dumps(
         {
@@ -155,8 +155,8 @@ def _payload(document: JsonObject) -> Payload:
     return Payload(document.text(_PAYLOAD))
 
 
-def _push(shape: SessionUpdateShape) -> Push | Keep | None:
+def _push(shape: SessionUpdateShape) -> PushDetails | Keep | None:
     if "push" not in shape.model_fields_set:
         return Keep.KEEP
     push = shape.push
-    return None if push is None else Push(push.type, push.token, push.webhook)
+    return None if push is None else PushDetails(push.type, push.token, push.webhook)

@@ -7,15 +7,20 @@ others, and may be run again from its start if the first attempt was rolled back
 anything but the database.
 """
 
-from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from functools import partial
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import orjson
 
 from bridge_server.kernel.signals import Key
 
 Value: TypeAlias = str | bytes | int | None
-Row: TypeAlias = tuple[Value, ...]
+Row: TypeAlias = tuple[Any, ...]
+"""The values of one row, each a `Value`: the statement says of which type."""
 
 Result = TypeVar("Result")
+Parameters = ParamSpec("Parameters")
 
 
 class Statement(NamedTuple):
@@ -69,3 +74,72 @@ class Database(Protocol):
         and it then has changed nothing.
         """
         ...
+
+
+class Store(Protocol):
+    """Whatever keeps its rows in a database."""
+
+    @property
+    def database(self) -> Database:
+        """Where the rows are."""
+        ...
+
+
+AnyStore = TypeVar("AnyStore", bound=Store)
+
+
+def transaction(
+    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
+) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
+    """Make a store's method of a generator: calling it runs one transaction on the store's database."""
+
+    async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return await store.database.transaction(partial(work, store, *args, **kwargs))
+
+    return run
+
+
+def adding_transaction(
+    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
+) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
+    """Make a store's method that stores more on somebody's demand: refused while the database is full."""
+
+    async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return await store.database.transaction(partial(work, store, *args, **kwargs), adds=True)
+
+    return run
+
+
+def reading(
+    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
+) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
+    """Make a store's method of a generator whose statements only read.
+
+    Each statement sees the state of its own moment, on the connections that only read. There must be no
+    announcement among them.
+    """
+
+    async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        steps = work(store, *args, **kwargs)
+        try:
+            step = next(steps)
+            while True:
+                assert isinstance(step, Statement)
+                step = steps.send(await store.database.read(step.sql, step.parameters))
+        except StopIteration as stop:
+            result: Result = stop.value
+            return result
+
+    return run
+
+
+def scalar(kind: type[Result], rows: Sequence[Row]) -> Result:
+    """The one value of the one row that a statement gave, of this type."""
+    ((value,),) = rows
+    assert isinstance(value, kind)
+    return value
+
+
+def json_array(values: Iterable[Value]) -> str:
+    """Many values as one parameter, which the statement takes apart."""
+    return orjson.dumps(list(values)).decode()

@@ -31,7 +31,7 @@ _BATCH_LIMIT = 256
 _SIBLINGS = 8
 _LINGER_SECONDS = 0.003
 
-Rider: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
+CommitHook: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 """Asked before every commit for a transaction of its own to share it."""
 
 
@@ -60,7 +60,7 @@ class GroupCommit:
         self._room = room
         self._presence = presence
         self._waiting: list[Job] = []
-        self._riders: list[Rider] = []
+        self._riders: list[CommitHook] = []
         self._drain: asyncio.Task[None] | None = None
         self._siblings = 0
         self._gathered = asyncio.Event()
@@ -84,7 +84,7 @@ class GroupCommit:
             self._drain = asyncio.create_task(self._commit_until_idle())
         return job.done
 
-    def ride_along(self, rider: Rider) -> None:
+    def ride_along(self, rider: CommitHook) -> None:
         """Ask `rider` before every commit."""
         self._riders.append(rider)
 

@@ -11,7 +11,7 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
-from bridge_server.storage.group_commit import GroupCommit, Rider
+from bridge_server.storage.group_commit import CommitHook, GroupCommit
 from bridge_server.storage.log_file import LogFile
 from bridge_server.storage.presence import Presence
 from bridge_server.storage.readers import Readers
@@ -71,7 +71,7 @@ class SqliteDatabase:
         result: Result = await self._writer.submit(begin)
         return result
 
-    def ride_along(self, rider: Rider) -> None:
+    def ride_along(self, rider: CommitHook) -> None:
         """Before every commit ask `rider` for a transaction of its own to share it."""
         self._writer.ride_along(rider)
 

@@ -27,8 +27,8 @@ from bridge_server.wallet.errors import (
     UnknownAccountError,
     WrongPassphraseError,
 )
-from bridge_server.wallet.models import Account, AccountSource, Address
-from bridge_server.wallet.store import KeystoreFiles
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import AccountSource, Address, WalletAccount
 
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
@@ -85,7 +85,7 @@ class Accounts:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
         return [account.address for account in self.accounts()]
 
-    def accounts(self) -> list[Account]:
+    def accounts(self) -> list[WalletAccount]:
         """The accounts in the order of `addresses`. Raises UnavailableError."""
         sources = dict(self._lasting)
         for address in self._files.addresses():
@@ -210,9 +210,9 @@ class Accounts:
         self._forget()
         return before - len(self._open)
 
-    def _account(self, address: Address, source: AccountSource) -> Account:
+    def _account(self, address: Address, source: AccountSource) -> WalletAccount:
         opened = self._open.get(address)
-        return Account(address, source, opened is not None, self._until_ms(opened))
+        return WalletAccount(address, source, opened is not None, self._until_ms(opened))
 
     def _until_ms(self, opened: _OpenKey | None) -> int | None:
         """The end of an unlock as the clock on the wall will show it."""

@@ -11,9 +11,9 @@ from bridge_server.kernel.errors import BridgeError, LimitError, UnavailableErro
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.wallet.errors import RejectedError, UndecidedError
-from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
-from bridge_server.wallet.store import ApprovalStore
+from bridge_server.wallet.approval_store import ApprovalStore
+from bridge_server.wallet.errors import SignatureRejectedError, UndecidedError
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
 MOST_WAITING = 64
 """How many requests wait for a decision at once."""
@@ -83,7 +83,7 @@ class Approvals:
         with self._wait_of(approval.approval_id):
             state = await self._state_in_time(approval)
         if state is ApprovalState.REJECTED:
-            raise RejectedError("The request was rejected.")
+            raise SignatureRejectedError("The request was rejected.")
         if state is not ApprovalState.APPROVED:
             raise self._not_decided()
         return approval.approval_id
@@ -111,9 +111,9 @@ class Approvals:
         longest_wait_ms = self._timeout_seconds * 1000
         return await self._store.sweep(now_ms - longest_wait_ms - self._kept_ms, _SWEEP_SLICE)
 
-    def _asked(self, method: str, address: Address, subject: bytes, caller: Caller) -> Approval:
+    def _asked(self, method: str, address: Address, subject: bytes, caller: Caller) -> ApprovalRequest:
         now_ms = self._clock.now_ms()
-        return Approval(
+        return ApprovalRequest(
             ApprovalId(self._ids.random_uuid()),
             method,
             address,
@@ -134,7 +134,7 @@ class Approvals:
             if not self._waiting:
                 self._some_wait.clear()
 
-    async def _state_in_time(self, approval: Approval) -> ApprovalState | None:
+    async def _state_in_time(self, approval: ApprovalRequest) -> ApprovalState | None:
         """What has become of it when the wait is over. Nobody can decide it after that."""
         approval_id = approval.approval_id
         try:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from bridge_server.ethereum.keystore import PassphraseError
 from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.errors import LimitError, UnavailableError
-from bridge_server.kernel.turns import Turns
+from bridge_server.kernel.turns import KeyedLock
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -29,7 +29,7 @@ class Derivations:
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
         self._pause = pause
-        self._accounts = Turns()
+        self._accounts = KeyedLock()
         self._memory = asyncio.Lock()
         self._waiting: Counter[str] = Counter()
 

@@ -72,14 +72,14 @@ class KeyFileError(ConflictError):
         super().__init__(f"The key file of {address} cannot be opened: {reason}.")
 
 
-class RejectedError(ForbiddenError):
+class SignatureRejectedError(ForbiddenError):
     """Who approves requests said no, or nothing in time."""
 
     code = "rejected"
     title = "The request was rejected"
 
 
-class UndecidedError(RejectedError):
+class UndecidedError(SignatureRejectedError):
     """Who approves requests said nothing in time."""
 
 

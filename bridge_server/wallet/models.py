@@ -20,7 +20,7 @@ class AccountSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class WalletAccount:
     """An account of the wallet. `unlocked_until_ms` is None for one without an end."""
 
     address: Address
@@ -118,7 +118,7 @@ class ApprovalState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class ApprovalRequest:
     """A request that waits for a decision. `subject` is the JSON text of what would be signed, whole."""
 
     approval_id: ApprovalId

@@ -10,8 +10,8 @@ from bridge_server.ethereum.typed_data import TypedData
 from bridge_server.kernel.clock import Clock
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
+from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.models import Address, AuditEntry, Caller
-from bridge_server.wallet.store import AuditLog
 
 
 class TypedDataScheme(StrEnum):
@@ -20,7 +20,7 @@ class TypedDataScheme(StrEnum):
     EIP712 = "eip712"
     """The hash of its 66 bytes, as every verifier expects."""
     EIP191 = "eip191"
-    """Those 66 bytes as a message, behind the prefix of messages (the contract's rule 1 to the letter)."""
+    """Those 66 bytes as a message, behind the prefix of messages (the protocol's rule for messages)."""
 
 
 class Signing:

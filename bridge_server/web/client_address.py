@@ -8,7 +8,7 @@ from typing import TypeAlias
 import structlog
 from aiohttp import web
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IpAddress: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
@@ -94,7 +94,7 @@ def _without_port(hop: str) -> str:
     return hop if found is None else found[1] or found[2]
 
 
-def _parse(text: str) -> Address | None:
+def _parse(text: str) -> IpAddress | None:
     try:
         address = ip_address(text)
     except ValueError:

@@ -38,7 +38,7 @@ def piece(plain: bytes) -> Piece:
     return Piece(plain, b"%x\r\n%b\r\n" % (len(plain), plain))
 
 
-class Outlet(Protocol):
+class EventOutlet(Protocol):
     """Where events go."""
 
     async def write(self, data: bytes) -> None:
@@ -57,7 +57,7 @@ class Outlet(Protocol):
 class Source(Protocol):
     """Where a client's events come from."""
 
-    async def flow(self, outlet: Outlet) -> None:
+    async def flow(self, outlet: EventOutlet) -> None:
         """Write events, and return when there are to be no more."""
         ...
 

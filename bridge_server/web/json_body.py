@@ -19,7 +19,7 @@ from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 
 MAX_DEPTH = 64
 MAX_VALUES = 4_096
-"""Members and elements in all. The contract's largest body has some 500."""
+"""Members and elements in all. The protocol's largest body has some 500."""
 
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
 """What orjson says of a text that is nested so deep that it reads no further."""

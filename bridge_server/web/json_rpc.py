@@ -39,7 +39,7 @@ class RpcError:
 
 
 @dataclass(slots=True)
-class Call:
+class MethodCall:
     """A request object. `id_text` is the JSON of its id as it was sent; a notification has none."""
 
     method: str
@@ -55,7 +55,7 @@ class Unreadable:
     id_text: bytes = _NO_ID
 
 
-Request: TypeAlias = Call | Unreadable
+Request: TypeAlias = MethodCall | Unreadable
 
 
 def read_requests(body: bytes) -> Request | list[Request]:
@@ -121,7 +121,7 @@ def _request(document: Any, id_text: bytes | None) -> Request:
         return _invalid("method must be a string, the name of a method.", id_text)
     if not isinstance(params, list | dict) and "params" in document:
         return _invalid("params must be an array or an object; it may be left out.", id_text)
-    return Call(method, params, id_text)
+    return MethodCall(method, params, id_text)
 
 
 def _id_text(sent: Any) -> bytes | None:

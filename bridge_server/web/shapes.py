@@ -11,7 +11,7 @@ _PLACES_NAMED = 10
 
 
 class Shape(BaseModel):
-    """A body as the contract spells it. Types are strict; unknown fields are ignored."""
+    """A body as the protocol spells it. Types are strict; unknown fields are ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, defer_build=True)
 

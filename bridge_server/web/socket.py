@@ -48,7 +48,7 @@ _HEADERS = ready_made({})
 log = structlog.get_logger()
 
 
-class Outlet(Protocol):
+class FrameOutlet(Protocol):
     """Where frames go."""
 
     def push(self, frame: bytes) -> None:
@@ -71,7 +71,7 @@ class Outlet(Protocol):
 class Party(Protocol):
     """Who talks with the client. What it raises closes the socket, with the code of the kind of failure."""
 
-    def join(self, outlet: Outlet) -> None:
+    def join(self, outlet: FrameOutlet) -> None:
         """The socket is open."""
         ...
 

@@ -9,8 +9,8 @@ import orjson
 from Crypto.PublicKey import ECC, RSA
 from seed import database_file, insert_many, sync
 
+from bridge_server.kernel import base64url
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.push import base64url
 from bridge_server.push.keys import raw_public_key
 from bridge_server.storage.migrate import migrate, packaged_migrations
 

@@ -16,13 +16,13 @@ from event_loop import new_event_loop
 from project_seed import TYPE_ID
 from worker import serve
 
-from bridge_server.kernel.caip10 import account_key
 from bridge_server.kernel.signals import Signals
 from bridge_server.notify.models import Notification, NotifyRequest
+from bridge_server.notify.store import NotifyStore
+from bridge_server.projects.caip10 import account_key
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.projects.projects import account_limit
-from bridge_server.storage.notify_store import SqlNotifyStore
-from bridge_server.storage.project_store import SqlProjectStore
+from bridge_server.projects.store import ProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
 
 _LIMIT = account_limit(2, 1_000_000)
@@ -41,18 +41,18 @@ def _request(line: str) -> tuple[str, NotifyRequest]:
 
 
 async def _sendings(database: SqliteDatabase, lines: Sequence[str]) -> list[Sending]:
-    store = SqlProjectStore(database)
+    store = ProjectStore(database)
     publishers = {project.project_id: await _publisher(store, project) for project in await store.projects()}
     return [(publishers[ProjectId(project_id)], request) for project_id, request in map(_request, lines)]
 
 
-async def _publisher(store: SqlProjectStore, project: Project) -> Publisher:
+async def _publisher(store: ProjectStore, project: Project) -> Publisher:
     found = await store.credentials(project.project_id)
     assert found is not None
     return Publisher(project, found[1][0])
 
 
-async def _send(store: SqlNotifyStore, sendings: Iterator[Sending], count: int, at_once: int) -> None:
+async def _send(store: NotifyStore, sendings: Iterator[Sending], count: int, at_once: int) -> None:
     """Send the next `count`, so many at once."""
     due = itertools.islice(sendings, count)
 
@@ -74,7 +74,7 @@ def main() -> None:
         runner.run(opened.__aenter__())
         lines = Path(accounts_file).read_text("ascii").splitlines()
         sendings = itertools.cycle(runner.run(_sendings(database, lines)))
-        store = SqlNotifyStore(database)
+        store = NotifyStore(database)
         serve(lambda count, _: runner.run(_send(store, sendings, count, int(at_once))))
         runner.run(opened.__aexit__(None, None, None))
 

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from aiohttp import web
 from pydantic import SecretStr
 
-from bridge_server.app import build_app
-from bridge_server.settings import Settings
+from bridge_server.assembly.application import build_app
+from bridge_server.settings.settings import Settings
 from scenes.node import local_node
 
 ADMIN_TOKEN = "tour"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.projects.models import Figures
+from bridge_server.projects.models import ReadFigures
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import ask
 
@@ -204,14 +204,14 @@ async def test_figures_of_an_unknown_project_are_not_found(admin: AdminClient) -
 @pytest.mark.parametrize(
     ("counts", "rate"),
     [
-        (Figures(0, 0, 0, 0), None),
-        (Figures(3, 0, 3, 0), None),
-        (Figures(3, 1, 2, 0), 1.0),
-        (Figures(4, 1, 0, 3), 0.25),
-        (Figures(5, 1, 3, 0), 0.5),
+        (ReadFigures(0, 0, 0, 0), None),
+        (ReadFigures(3, 0, 3, 0), None),
+        (ReadFigures(3, 1, 2, 0), 1.0),
+        (ReadFigures(4, 1, 0, 3), 0.25),
+        (ReadFigures(5, 1, 3, 0), 0.5),
     ],
 )
 def test_the_read_rate_is_reads_by_users_of_what_was_not_marked_in_bulk(
-    counts: Figures, rate: float | None
+    counts: ReadFigures, rate: float | None
 ) -> None:
     assert counts.read_rate == rate

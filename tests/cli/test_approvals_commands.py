@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from bridge_server.assembly.operator import operations
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.operations import operations
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.ethereum.typed_data_examples import mail
@@ -76,10 +76,10 @@ def request_of(
     *,
     expires_in_ms: int = 60_000,
     state: ApprovalState = ApprovalState.PENDING,
-) -> Approval:
+) -> ApprovalRequest:
     """A web page's request."""
     now_ms = SystemClock().now_ms()
-    return Approval(
+    return ApprovalRequest(
         ApprovalId(approval_id),
         method,
         Address(DEVELOPMENT_ADDRESS),
@@ -91,7 +91,7 @@ def request_of(
     )
 
 
-async def store(data_dir: Path, request: Approval) -> None:
+async def store(data_dir: Path, request: ApprovalRequest) -> None:
     """As the server would."""
     async with operations(Settings(data_dir=data_dir)) as opened:
         await opened.approvals.add(request)

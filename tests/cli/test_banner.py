@@ -9,7 +9,7 @@ import pytest
 
 from bridge_server.cli import banner as module
 from bridge_server.cli.banner import banner
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
 from tests.support.command import watched_server
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from tests.cli.conftest import Invoke
 
 SECRETS = {"BRIDGE_METRICS_TOKEN": "open-sesame", "BRIDGE_WEBHOOK_SECRET": "whsec_" + "Z" * 32}

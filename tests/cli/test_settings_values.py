@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings import NOT_SET, SettingsError, load_settings
+from bridge_server.settings.settings import NOT_SET, SettingsError, load_settings
 
 ConfigFile = Callable[[str], Path]
 

@@ -16,7 +16,7 @@ import pytest
 from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually

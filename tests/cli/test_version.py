@@ -90,7 +90,7 @@ def test_asking_for_the_version_loads_neither_the_server_nor_its_settings(argume
 
     loaded = {line.rpartition("|")[2].strip() for line in finished.err.splitlines()}
     assert "bridge_server.cli.main" in loaded
-    assert not loaded & {"aiohttp", "asyncio", "pydantic", "structlog", "bridge_server.settings"}
+    assert not loaded & {"aiohttp", "asyncio", "pydantic", "structlog", "bridge_server.settings.settings"}
 
 
 def test_an_unknown_command_is_refused(invoke: Invoke) -> None:

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from bridge_server.settings import Settings, SettingsError, load_settings
+from bridge_server.settings.settings import Settings, SettingsError, load_settings
 from tests.cli.conftest import Invoke
 from tests.support.command import WatchedServer, watched_server
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS

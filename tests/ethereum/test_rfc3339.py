@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge_server.ethereum.rfc3339 import date_time_of, milliseconds_of
+from bridge_server.kernel.rfc3339 import date_time_of, milliseconds_of
 
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999

@@ -7,7 +7,7 @@ from time import time_ns
 
 import aiohttp
 
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from tests.support.clock import ManualClock
 from tests.support.server import RunningServer, ServerProcess
 

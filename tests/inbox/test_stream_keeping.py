@@ -8,14 +8,22 @@ import pytest
 
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.errors import TooManyStreamsError
-from bridge_server.inbox.models import Arrival, InboxNotification, Overview, Positions, Question, Reader
-from bridge_server.inbox.store import SIGNED_OUT
+from bridge_server.inbox.models import (
+    SIGNED_OUT,
+    Arrival,
+    InboxNotification,
+    Overview,
+    Positions,
+    Question,
+    Reader,
+)
+from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.stream import Stream
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
-from bridge_server.kernel.caip10 import Account
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.signals import Signals
+from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.web.event_stream import Piece
 from tests.support.clock import ManualClock
@@ -25,7 +33,7 @@ ACCOUNT = 7
 EXPIRES_AT_MS = 1_800_000_060_000
 
 
-class Inbox:
+class Inbox(InboxStore):
     """A store with the inbox of one account, that can be made to fail."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bridge_server.ethereum.address import checksummed, is_valid_checksum
-from bridge_server.kernel.caip10 import Account, account_key, ethereum_account, parse_account
+from bridge_server.projects.caip10 import Account, account_key, ethereum_account, parse_account
 
 ADDRESS = "0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 LOWER = ADDRESS.lower()

@@ -9,7 +9,7 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bridge_server.kernel import caip10
+from bridge_server.projects import caip10
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, account, look, opened_app
 from tests.support.server import running_server

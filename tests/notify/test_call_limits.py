@@ -18,7 +18,7 @@ US = 0.000001
 
 @dataclass(frozen=True, slots=True)
 class CallLimit:
-    """One row of the contract's section 8."""
+    """One row of the protocol's table of limits (section A)."""
 
     endpoint: str
     name: str

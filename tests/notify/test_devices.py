@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.storage import notify_store
+from bridge_server.notify import store as notify_store
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN, until_delivered
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app

@@ -3,7 +3,7 @@
 import asyncio
 
 from bridge_server.kernel.instants import day_of
-from bridge_server.projects.models import NO_FIGURES, Figures
+from bridge_server.projects.models import NO_FIGURES, ReadFigures
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look
 
 A, B, C = accounts(3)
@@ -15,7 +15,7 @@ async def marked(app: App) -> int:
     return count
 
 
-async def figures(app: App, type_id: str | None = None) -> Figures:
+async def figures(app: App, type_id: str | None = None) -> ReadFigures:
     """What the analytics say of the project, or of one type."""
     days = await app.operator.projects.figures(app.project_id, 0, day_of(app.server.clock.now_ms()))
     return sum((day.figures for day in days if type_id in (None, day.type_id)), NO_FIGURES)
@@ -89,8 +89,8 @@ async def test_every_type_and_every_day_is_marked(app: App) -> None:
         app.server.clock.advance(DAY)
 
     assert await marked(app) == 6
-    assert await figures(app, NEWS) == Figures(sent=4, read=0, bulk_marked=4, lapsed=0)
-    assert await figures(app, OFFERS) == Figures(sent=2, read=0, bulk_marked=2, lapsed=0)
+    assert await figures(app, NEWS) == ReadFigures(sent=4, read=0, bulk_marked=4, lapsed=0)
+    assert await figures(app, OFFERS) == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
 async def test_what_was_marked_never_counts_in_the_read_rate(app: App) -> None:
@@ -103,7 +103,7 @@ async def test_what_was_marked_never_counts_in_the_read_rate(app: App) -> None:
     after_marking = await figures(app)
     await app.notify([A, B])
 
-    assert after_marking == Figures(sent=3, read=1, bulk_marked=2, lapsed=0)
+    assert after_marking == ReadFigures(sent=3, read=1, bulk_marked=2, lapsed=0)
     assert after_marking.read_rate == 1
     assert (await figures(app)).read_rate == 1 / 3
 
@@ -154,5 +154,5 @@ async def test_to_mark_while_sending_loses_and_repeats_nothing(app: App) -> None
     counts = [answer for answer in answers if isinstance(answer, int)]
     assert sum(counts) + await marked(app) == 20 * 50
     assert all(count % 50 == 0 for count in counts)
-    assert (await figures(app)) == Figures(sent=1_000, read=0, bulk_marked=1_000, lapsed=0)
+    assert (await figures(app)) == ReadFigures(sent=1_000, read=0, bulk_marked=1_000, lapsed=0)
     assert look(app.server, "SELECT count(*) FROM deliveries WHERE read_at_ms IS NOT NULL") == [(0,)]

@@ -6,7 +6,7 @@ from collections import Counter
 
 import aiohttp
 
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 from tests.support.project import (
     DELIVERED,
     NEWS,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.app import build_app
+from bridge_server.assembly.application import build_app
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.names import RESERVED_PROJECT_IDS, checked_project_id
-from bridge_server.settings import Settings
+from bridge_server.settings.settings import Settings
 
 
 def test_the_first_word_of_every_route_is_reserved(tmp_path: Path) -> None:

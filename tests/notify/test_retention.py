@@ -7,19 +7,19 @@ from typing import cast
 
 import pytest
 
-from bridge_server.kernel.caip10 import parse_account
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.notify.service import Publishing
-from bridge_server.operations import Operations
-from bridge_server.projects.models import NO_FIGURES, Figures, Project, Publisher, TypeId
+from bridge_server.notify.service import Notifications
+from bridge_server.notify.store import NotifyStore
+from bridge_server.projects.caip10 import parse_account
+from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
 from bridge_server.storage.database import Row, Statement, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.notify_store import SqlNotifyStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
 from tests.support.project import NEWS, OFFERS, accounts, operator_beside, subscribe
@@ -51,8 +51,8 @@ class Room:
 
     clock: ManualClock
     database: SqliteDatabase
-    publishing: Publishing
-    operator: Operations
+    publishing: Notifications
+    operator: OperatorServices
     publisher: Publisher
 
     @property
@@ -134,7 +134,7 @@ class Room:
     async def counts(self) -> dict[str, Value]:
         return {table: (await self.database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
 
-    async def figures(self) -> Figures:
+    async def figures(self) -> ReadFigures:
         today = day_of(self.clock.now_ms())
         days = await self.operator.projects.figures(self.project.project_id, 0, today)
         return sum((day.figures for day in days), NO_FIGURES)
@@ -146,14 +146,14 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     migrate(file, packaged_migrations())
     database = SqliteDatabase(file, Signals())
     limit = Limit("account", 50, 1_800_000_000)
-    publishing = Publishing(SqlNotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
+    publishing = Notifications(NotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
     async with operator_beside(file, clock) as operator, database.opened():
         publisher = await create(operator, "App")
         await subscribe(operator, publisher.project.project_id, [A, B, C])
         yield Room(clock, database, publishing, operator, publisher)
 
 
-async def create(operator: Operations, name: str) -> Publisher:
+async def create(operator: OperatorServices, name: str) -> Publisher:
     project, secret = await operator.projects.create(name)
     await operator.projects.add_type(project.project_id, "News", NEWS)
     return Publisher(project, digest(secret.secret))
@@ -174,7 +174,7 @@ async def test_what_a_user_read_goes_90_days_later(room: Room) -> None:
 
     assert before == [place(1, A), place(1, B)]
     assert await room.inboxes() == [place(1, B)]
-    assert await room.figures() == Figures(sent=2, read=1, bulk_marked=0, lapsed=0)
+    assert await room.figures() == ReadFigures(sent=2, read=1, bulk_marked=0, lapsed=0)
 
 
 async def test_what_is_read_late_is_kept_no_longer_than_a_year(room: Room) -> None:
@@ -188,7 +188,7 @@ async def test_what_is_read_late_is_kept_no_longer_than_a_year(room: Room) -> No
 
     assert before == [place(1, A)]
     assert await room.inboxes() == []
-    assert await room.figures() == Figures(sent=1, read=1, bulk_marked=0, lapsed=0)
+    assert await room.figures() == ReadFigures(sent=1, read=1, bulk_marked=0, lapsed=0)
 
 
 async def test_what_was_marked_in_bulk_goes_90_days_later(room: Room) -> None:
@@ -202,7 +202,7 @@ async def test_what_was_marked_in_bulk_goes_90_days_later(room: Room) -> None:
 
     assert len(before) == 2
     assert await room.counts() == dict.fromkeys(TABLES, 0)
-    assert await room.figures() == Figures(sent=2, read=0, bulk_marked=2, lapsed=0)
+    assert await room.figures() == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
 async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(room: Room) -> None:
@@ -215,7 +215,7 @@ async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(roo
 
     assert before == [place(1, B)]
     assert await room.counts() == dict.fromkeys(TABLES, 0)
-    assert await room.figures() == Figures(sent=2, read=1, bulk_marked=0, lapsed=1)
+    assert await room.figures() == ReadFigures(sent=2, read=1, bulk_marked=0, lapsed=1)
     assert await room.publishing.mark_all_as_read(room.publisher) == 0
 
 
@@ -225,7 +225,7 @@ async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
     await room.send(A)
 
     assert await room.publishing.mark_all_as_read(room.publisher) == 1
-    assert await room.figures() == Figures(sent=3, read=0, bulk_marked=1, lapsed=2)
+    assert await room.figures() == ReadFigures(sent=3, read=0, bulk_marked=1, lapsed=2)
 
 
 async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
@@ -234,7 +234,7 @@ async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
     room.clock.advance(UNREAD_KEPT)
     await room.sweep()
 
-    assert await room.figures() == Figures(sent=2, read=0, bulk_marked=2, lapsed=0)
+    assert await room.figures() == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
 async def test_what_is_of_another_age_stays(room: Room) -> None:
@@ -313,7 +313,7 @@ async def test_thousands_go_slice_after_slice_and_leave_nothing_behind(room: Roo
     assert await room.counts() == {
         "deliveries": 1, "sendings": 1, "notifications": 1, "covered_accounts": 0
     }  # fmt: skip
-    assert await room.figures() == Figures(sent=1_702, read=0, bulk_marked=0, lapsed=1_701)
+    assert await room.figures() == ReadFigures(sent=1_702, read=0, bulk_marked=0, lapsed=1_701)
 
 
 async def test_hundreds_of_small_sendings_go_in_one_slice(room: Room) -> None:
@@ -328,7 +328,7 @@ async def test_hundreds_of_small_sendings_go_in_one_slice(room: Room) -> None:
     slices = [gone async for gone in room.slices(room.publishing.sweep)]
 
     assert slices == [1_203]
-    assert await room.figures() == Figures(sent=401, read=0, bulk_marked=0, lapsed=401)
+    assert await room.figures() == ReadFigures(sent=401, read=0, bulk_marked=0, lapsed=401)
 
 
 async def test_what_goes_in_one_slice_lapses_each_in_its_project_type_and_day(room: Room) -> None:
@@ -345,7 +345,7 @@ async def test_what_goes_in_one_slice_lapses_each_in_its_project_type_and_day(ro
     await room.read_by_user(A, 3)
 
     def sweep(now_ms: int) -> Awaitable[int]:
-        return SqlNotifyStore(room.database).sweep(now_ms, 0, now_ms)
+        return NotifyStore(room.database).sweep(now_ms, 0, now_ms)
 
     slices = [gone async for gone in room.slices(sweep)]
 
@@ -374,7 +374,7 @@ async def test_what_was_read_never_lapses_though_the_clock_was_wrong_when_it_was
     await room.pass_time(UNREAD_KEPT + 10 * DAY)
 
     assert await room.inboxes() == []
-    assert await room.figures() == Figures(sent=3, read=2, bulk_marked=0, lapsed=1)
+    assert await room.figures() == ReadFigures(sent=3, read=2, bulk_marked=0, lapsed=1)
 
 
 async def test_no_notification_goes_before_its_time_though_the_clock_was_wrong_when_another_was_sent(

@@ -5,8 +5,8 @@ import orjson
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project
-from bridge_server.storage.notify_store import SqlNotifyStore
 from tests.support.project import NEWS, OFFERS, App, accounts
 
 A, B, C = accounts(3)
@@ -134,17 +134,17 @@ async def test_a_listing_that_cannot_be_read_to_its_end_is_not_taken_for_a_whole
 ) -> None:
     for start in range(1, 1_501, 500):
         await app.subscribe(*accounts(500, first=start))
-    read_page = SqlNotifyStore.listing_page
+    read_page = NotifyStore.listing_page
 
     async def break_down(
-        store: SqlNotifyStore, project: Project, after: str, limit: int
+        store: NotifyStore, project: Project, after: str, limit: int
     ) -> tuple[bytes, str | None]:
         if after:
             raise UnavailableError("The database is locked.")
         return await read_page(store, project, after, limit)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlNotifyStore, "listing_page", break_down)
+        patch.setattr(NotifyStore, "listing_page", break_down)
         with pytest.raises(aiohttp.ClientError):
             await app.listing()
 
@@ -156,16 +156,16 @@ async def test_a_listing_of_a_project_that_is_deleted_meanwhile_is_not_taken_for
 ) -> None:
     for start in range(1, 1_501, 500):
         await app.subscribe(*accounts(500, first=start))
-    read_page = SqlNotifyStore.listing_page
+    read_page = NotifyStore.listing_page
 
     async def delete_in_between(
-        store: SqlNotifyStore, project: Project, after: str, limit: int
+        store: NotifyStore, project: Project, after: str, limit: int
     ) -> tuple[bytes, str | None]:
         if after:
             await app.operator.projects.delete(app.project_id)
         return await read_page(store, project, after, limit)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlNotifyStore, "listing_page", delete_in_between)
+        patch.setattr(NotifyStore, "listing_page", delete_in_between)
         with pytest.raises(aiohttp.ClientError):
             await app.listing()

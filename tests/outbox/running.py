@@ -11,9 +11,8 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
-from bridge_server.outbox.store import OutboxStore
+from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Transaction
-from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -76,7 +75,7 @@ async def running_outbox(
     clock: ManualClock,
     *,
     settings: SenderSettings = OPEN,
-    store_over: Callable[[SqlOutboxStore], OutboxStore] = lambda store: store,
+    store_over: Callable[[OutboxStore], OutboxStore] = lambda store: store,
     on_gone: Callable[[OutgoingMessage], Awaitable[None]] | None = None,
     sender_over: Callable[[Sender], Sender] = lambda sender: sender,
     limits: Limits | None = None,
@@ -91,7 +90,7 @@ async def running_outbox(
             outbox.gone.append(message.url)
 
         dispatcher = Dispatcher(
-            store_over(SqlOutboxStore(database)),
+            store_over(OutboxStore(database)),
             sender_over(sender),
             signals,
             clock,

@@ -12,8 +12,8 @@ import pytest
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
 from bridge_server.outbox.models import DueMessage, OutgoingMessage
+from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
 from bridge_server.storage.database import Transaction
-from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue_all, withdraw
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -64,7 +64,7 @@ async def test_the_figures_are_exact_after_every_commit(
     answers = [status(200), status(500), status(410), reset]
     devices = ["one", "two", "three"]
     async with running_outbox(file, clock) as outbox:
-        store = SqlOutboxStore(outbox.database)
+        store = OutboxStore(outbox.database)
         for turn in range(25):
             receiver.script.append(chance.choice(answers))
             await owe_devices(outbox, receiver.url(), chance.sample(devices, 2), turn)
@@ -99,7 +99,7 @@ async def test_a_count_beside_a_thousand_commits_misses_none_and_counts_none_twi
     assert outbox.dispatcher.figures()["due"] > 0
 
 
-class _DoubtfulStore(SqlOutboxStore):
+class _DoubtfulStore(OutboxStore):
     """Stores deliveries, and says the first time that it did not."""
 
     is_sound = False
@@ -117,9 +117,7 @@ async def test_a_delivery_that_is_stored_twice_is_counted_once(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "_FIRST_PAUSE_SECONDS", 0.01)
-    async with running_outbox(
-        file, clock, store_over=lambda store: _DoubtfulStore(store._database)
-    ) as outbox:
+    async with running_outbox(file, clock, store_over=lambda store: _DoubtfulStore(store.database)) as outbox:
         await outbox.owe(receiver.url(), "fcm:nobody")
 
         async def is_delivered() -> bool:

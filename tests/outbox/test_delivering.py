@@ -9,8 +9,8 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.retry import DELAYS_SECONDS
+from bridge_server.outbox.store import enqueue
 from bridge_server.storage.database import Transaction
-from bridge_server.storage.outbox_store import enqueue
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually

@@ -8,10 +8,11 @@ import pytest
 from aiohttp import ClientOSError, ClientPayloadError
 from structlog.testing import CapturingLogger
 
-from bridge_server.outbox import guarded_client
-from bridge_server.outbox.failure_text import failure
-from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.outgoing import guarded_client
+from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from tests.outbox.running import OPEN
 from tests.support.certificates import self_signed
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset

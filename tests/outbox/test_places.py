@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from bridge_server.outbox.places import Places
+from bridge_server.outgoing.reserved_semaphore import ReservedSemaphore
 
 
-async def taken_at_once(places: Places, key: str, asked: int) -> int:
+async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:
     """How many of `asked` places are given without waiting."""
     tasks = [asyncio.create_task(places.take(key)) for _ in range(asked)]
     await asyncio.sleep(0)
@@ -17,7 +17,7 @@ async def taken_at_once(places: Places, key: str, asked: int) -> int:
 
 
 async def test_strangers_cannot_take_the_places_that_are_kept() -> None:
-    places = Places(total=10, kept=3)
+    places = ReservedSemaphore(total=10, kept=3)
     places.note("good", True)
 
     assert await taken_at_once(places, "stranger", 20) == 7
@@ -25,7 +25,7 @@ async def test_strangers_cannot_take_the_places_that_are_kept() -> None:
 
 
 async def test_who_did_badly_counts_as_a_stranger() -> None:
-    places = Places(total=10, kept=3)
+    places = ReservedSemaphore(total=10, kept=3)
     places.note("bad", True)
     places.note("bad", False)
 
@@ -33,7 +33,7 @@ async def test_who_did_badly_counts_as_a_stranger() -> None:
 
 
 async def test_who_does_well_may_take_all() -> None:
-    places = Places(total=10, kept=3)
+    places = ReservedSemaphore(total=10, kept=3)
     places.note("good", True)
 
     assert await taken_at_once(places, "good", 20) == 10
@@ -41,7 +41,7 @@ async def test_who_does_well_may_take_all() -> None:
 
 @pytest.mark.parametrize("well", [True, False])
 async def test_a_place_that_is_given_back_goes_to_who_waited_first(well: bool) -> None:
-    places = Places(total=1, kept=0)
+    places = ReservedSemaphore(total=1, kept=0)
     places.note("key", well)
     leave = await places.take("key")
     first, second = (asyncio.create_task(places.take("key")) for _ in range(2))
@@ -56,7 +56,7 @@ async def test_a_place_that_is_given_back_goes_to_who_waited_first(well: bool) -
 
 
 async def test_waiting_in_vain_takes_nothing() -> None:
-    places = Places(total=2, kept=0)
+    places = ReservedSemaphore(total=2, kept=0)
     places.note("good", True)
     held = [await places.take("good"), await places.take("good")]
     waiting = asyncio.create_task(places.take("stranger"))
@@ -72,7 +72,7 @@ async def test_waiting_in_vain_takes_nothing() -> None:
 
 
 def test_only_the_keys_used_last_are_remembered() -> None:
-    places = Places(total=1, kept=0)
+    places = ReservedSemaphore(total=1, kept=0)
 
     for number in range(10_001):
         places.note(str(number), True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
-from bridge_server.storage import outbox_store
+from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue, enqueue_all
 from bridge_server.storage.sqlite import SqliteDatabase
 
 A, B = "http://a.test:80", "https://b.test:443"
@@ -38,8 +38,8 @@ async def database(file: Path, touched: list[Key]) -> AsyncIterator[SqliteDataba
 
 
 @pytest.fixture
-def store(database: SqliteDatabase) -> SqlOutboxStore:
-    return SqlOutboxStore(database)
+def store(database: SqliteDatabase) -> OutboxStore:
+    return OutboxStore(database)
 
 
 async def write(database: SqliteDatabase, url: str, now_ms: int, message_id: str = "message-1") -> None:
@@ -57,7 +57,7 @@ async def test_a_written_message_is_announced_by_its_destination(
     assert touched == [("outbox", f"{B}\n\n")]
 
 
-async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, store: SqlOutboxStore) -> None:
+async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, store: OutboxStore) -> None:
     await write(database, "https://B.test/hook?x=1", 5)
 
     (due,) = await store.next_messages(IN_B, LATE, 10)
@@ -67,7 +67,7 @@ async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, sto
 
 
 async def test_messages_come_by_destination_in_the_order_of_their_time(
-    database: SqliteDatabase, store: SqlOutboxStore
+    database: SqliteDatabase, store: OutboxStore
 ) -> None:
     for number, url, now_ms in ((1, A, 30), (2, B, 1), (3, A, 10), (4, A, 20)):
         await write(database, url, now_ms, f"message-{number}")
@@ -87,7 +87,7 @@ async def owe(database: SqliteDatabase, *messages: OutgoingMessage, now_ms: int 
 
 
 async def test_messages_of_different_subjects_wait_in_different_queues_of_their_destination(
-    database: SqliteDatabase, store: SqlOutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
 ) -> None:
     url = f"{A}/hook"
     about = [("one", "192.0.2.1", "x"), ("two", None, "y"), ("three", "192.0.2.1", "x")]
@@ -114,9 +114,7 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
     assert ("outbox-owed", "1") in touched
 
 
-async def test_a_channel_sends_everything_in_its_order(
-    database: SqliteDatabase, store: SqlOutboxStore
-) -> None:
+async def test_a_channel_sends_everything_in_its_order(database: SqliteDatabase, store: OutboxStore) -> None:
     await owe(database, *(OutgoingMessage(name, "fcm:t", b"{}", subject=name) for name in ("b", "a")))
 
     due = await store.next_messages(IN_FCM, LATE, 10)
@@ -124,7 +122,7 @@ async def test_a_channel_sends_everything_in_its_order(
     assert [one.message.subject for one in due] == ["b", "a"]
 
 
-async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: SqlOutboxStore) -> None:
+async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: OutboxStore) -> None:
     names = [f"{number:03}" for number in range(25)]
     await owe(database, *(OutgoingMessage(name, f"{A}/hook", b"{}", subject=name) for name in names))
 
@@ -137,7 +135,7 @@ async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: Sql
 
 
 async def test_what_has_not_failed_comes_before_what_has(
-    database: SqliteDatabase, store: SqlOutboxStore
+    database: SqliteDatabase, store: OutboxStore
 ) -> None:
     for number in range(4):
         await write(database, A, number, f"message-{number}")
@@ -154,7 +152,7 @@ async def test_what_has_not_failed_comes_before_what_has(
 
 
 async def test_hosts_that_answer_are_remembered_until_they_do_not_or_are_too_many_or_too_old(
-    database: SqliteDatabase, store: SqlOutboxStore
+    database: SqliteDatabase, store: OutboxStore
 ) -> None:
     await write(database, A, 5)
     (due,) = await store.next_messages(IN_A, LATE, 1)
@@ -169,9 +167,7 @@ async def test_hosts_that_answer_are_remembered_until_they_do_not_or_are_too_man
     assert await store.answering_hosts(1) == [("0.test", 200)]
 
 
-async def test_a_postponed_message_counts_its_attempt(
-    database: SqliteDatabase, store: SqlOutboxStore
-) -> None:
+async def test_a_postponed_message_counts_its_attempt(database: SqliteDatabase, store: OutboxStore) -> None:
     await write(database, A, 5)
     (due,) = await store.next_messages(IN_A, LATE, 1)
 
@@ -183,7 +179,7 @@ async def test_a_postponed_message_counts_its_attempt(
 
 
 async def test_a_dead_letter_is_owed_no_longer_and_kept(
-    database: SqliteDatabase, store: SqlOutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
 ) -> None:
     await write(database, A, 5)
     (due,) = await store.next_messages(IN_A, LATE, 1)
@@ -197,7 +193,7 @@ async def test_a_dead_letter_is_owed_no_longer_and_kept(
 
 
 async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
-    database: SqliteDatabase, store: SqlOutboxStore
+    database: SqliteDatabase, store: OutboxStore
 ) -> None:
     await write(database, A, 5, "old")
     (old,) = await store.next_messages(IN_A, LATE, 1)
@@ -214,7 +210,7 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
 
 
 async def test_old_dead_letters_are_swept_in_slices(
-    database: SqliteDatabase, store: SqlOutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
 ) -> None:
     def write_dead() -> Transaction[None]:
         for number in range(700):
@@ -242,7 +238,7 @@ _UNTOUCHED = (None, None, None)
 
 
 @pytest.fixture
-async def due(file: Path, database: SqliteDatabase, store: SqlOutboxStore) -> DueMessage:
+async def due(file: Path, database: SqliteDatabase, store: OutboxStore) -> DueMessage:
     """A message for the first of two devices."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_DEVICES)
@@ -258,7 +254,7 @@ async def test_the_lane_the_device_and_the_secret_are_read_as_they_were_written(
 
 
 async def test_a_device_that_was_reached_is_known_to_be(
-    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+    database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.postpone(due, 99, "it answered 503", 10, None)
     failing = await database.read(_STATES)
@@ -270,7 +266,7 @@ async def test_a_device_that_was_reached_is_known_to_be(
 
 
 async def test_a_device_whose_message_was_given_up_has_failed(
-    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+    database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.bury(due, 30, "it answered 413", None)
 
@@ -280,7 +276,7 @@ async def test_a_device_whose_message_was_given_up_has_failed(
 @pytest.mark.parametrize("record", ["delivered", "postponed", "buried"])
 async def test_the_device_and_the_message_change_together_or_not_at_all(
     database: SqliteDatabase,
-    store: SqlOutboxStore,
+    store: OutboxStore,
     due: DueMessage,
     monkeypatch: pytest.MonkeyPatch,
     record: str,
@@ -301,7 +297,7 @@ async def test_the_device_and_the_message_change_together_or_not_at_all(
 
 
 async def test_a_message_for_no_device_changes_none(
-    database: SqliteDatabase, store: SqlOutboxStore, due: DueMessage
+    database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await write(database, A, 5)
     (other,) = await store.next_messages(IN_A, LATE, 1)
@@ -313,7 +309,7 @@ async def test_a_message_for_no_device_changes_none(
 
 
 async def test_a_device_that_was_deleted_meanwhile_is_nobodys_business(
-    file: Path, store: SqlOutboxStore, due: DueMessage
+    file: Path, store: OutboxStore, due: DueMessage
 ) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("DELETE FROM devices")

@@ -9,14 +9,14 @@ import pytest
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery, dispatcher
 from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage, Queue
-from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
+from bridge_server.outbox.store import OutboxStore, enqueue
 from tests.outbox.running import running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
 
-class _ForgetfulStore(SqlOutboxStore):
+class _ForgetfulStore(OutboxStore):
     """Cannot store a delivery the first times."""
 
     failures: ClassVar[list[Exception]]
@@ -36,7 +36,7 @@ async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
     _ForgetfulStore.failures = [LookupError("unforeseen"), UnavailableError("the disk is full")]
 
     async with running_outbox(
-        file, clock, store_over=lambda store: _ForgetfulStore(store._database)
+        file, clock, store_over=lambda store: _ForgetfulStore(store.database)
     ) as outbox:
         await outbox.owe(receiver.url())
 
@@ -44,7 +44,7 @@ async def test_a_delivery_that_cannot_be_stored_is_not_repeated(
         assert len(receiver.requests) == 1
 
 
-class _UnreadableStore(SqlOutboxStore):
+class _UnreadableStore(OutboxStore):
     """Cannot be read the first time."""
 
     failures = 1
@@ -61,8 +61,8 @@ async def test_messages_that_cannot_be_read_are_read_later(
 ) -> None:
     stores: list[_UnreadableStore] = []
 
-    def store_over(store: SqlOutboxStore) -> _UnreadableStore:
-        stores.append(_UnreadableStore(store._database))
+    def store_over(store: OutboxStore) -> _UnreadableStore:
+        stores.append(_UnreadableStore(store.database))
         return stores[0]
 
     async with running_outbox(file, clock, store_over=store_over) as outbox:
@@ -77,7 +77,7 @@ async def test_messages_that_cannot_be_read_are_read_later(
         await outbox.comes_to("id", [])
 
 
-class _LateStore(SqlOutboxStore):
+class _LateStore(OutboxStore):
     """Something is written after the rows were read and before they arrive."""
 
     meanwhile: ClassVar[list[OutgoingMessage]]
@@ -86,7 +86,7 @@ class _LateStore(SqlOutboxStore):
         messages = await super().next_messages(queue, now_ms, limit)
         if self.meanwhile:
             late = self.meanwhile.pop()
-            await self._database.transaction(lambda: enqueue(late, 0))
+            await self.database.transaction(lambda: enqueue(late, 0))
         return messages
 
 
@@ -95,7 +95,7 @@ async def test_a_message_written_just_as_the_lane_ends_is_sent(
 ) -> None:
     _LateStore.meanwhile = [OutgoingMessage("late", receiver.url(), b"{}")]
 
-    async with running_outbox(file, clock, store_over=lambda store: _LateStore(store._database)) as outbox:
+    async with running_outbox(file, clock, store_over=lambda store: _LateStore(store.database)) as outbox:
         await outbox.owe(receiver.url())
 
         await receiver.got(2)
@@ -103,7 +103,7 @@ async def test_a_message_written_just_as_the_lane_ends_is_sent(
     assert [request.headers["webhook-id"] for request in receiver.requests] == ["message-0", "late"]
 
 
-class _LockedStore(SqlOutboxStore):
+class _LockedStore(OutboxStore):
     """Cannot be read the second time."""
 
     reads = 0
@@ -122,8 +122,8 @@ async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
     monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 1)
     stores: list[_LockedStore] = []
 
-    def store_over(store: SqlOutboxStore) -> _LockedStore:
-        stores.append(_LockedStore(store._database))
+    def store_over(store: OutboxStore) -> _LockedStore:
+        stores.append(_LockedStore(store.database))
         return stores[0]
 
     async def read_again() -> bool:

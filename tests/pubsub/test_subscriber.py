@@ -11,8 +11,8 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
+from bridge_server.pubsub.store import TopicStore
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.storage.topic_store import SqlTopicStore
 
 _PING = (b"frame", b"payload")
 
@@ -43,7 +43,7 @@ def pubsub(tmp_path: Path) -> PubSub:
     """Nothing is stored here."""
     share = Share(messages=10, size_bytes=1_000)
     return PubSub(
-        SqlTopicStore(SqliteDatabase(tmp_path / "unopened", Signals())),
+        TopicStore(SqliteDatabase(tmp_path / "unopened", Signals())),
         SystemClock(),
         IdMaker(),
         os.urandom,

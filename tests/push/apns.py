@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bridge_server.outbox.models import Outcome
+from bridge_server.outgoing.outcome import Outcome
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.apns import ApnsProvider
 from bridge_server.push.providers.apns_settings import ApnsSettings

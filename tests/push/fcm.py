@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from bridge_server.outbox.models import Outcome
+from bridge_server.outgoing.outcome import Outcome
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.fcm import FcmProvider, FcmSettings
 from bridge_server.push.providers.service_account import ServiceAccount

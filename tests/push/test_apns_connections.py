@@ -4,7 +4,7 @@ from dataclasses import replace
 import h2.errors
 import pytest
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.providers import http2
 from bridge_server.testing.apns_service import ApnsService, abort, hang, hold, refusal, reset, taken
 from bridge_server.testing.http2_server import ServerStream

@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from bridge_server.push.providers.http2_turns import Turns
+from bridge_server.push.providers.http2_turns import StreamQueue
 
 
-async def waiting(turns: Turns, count: int) -> list[asyncio.Task[None]]:
+async def waiting(turns: StreamQueue, count: int) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(turns.next()) for _ in range(count)]
     await asyncio.sleep(0)
     return tasks
@@ -17,7 +17,7 @@ async def done(tasks: list[asyncio.Task[None]]) -> list[bool]:
 
 
 async def test_as_many_are_woken_as_there_are_places_and_in_order() -> None:
-    turns = Turns(lambda: 2)
+    turns = StreamQueue(lambda: 2)
     tasks = await waiting(turns, 3)
 
     turns.wake()
@@ -28,7 +28,7 @@ async def test_as_many_are_woken_as_there_are_places_and_in_order() -> None:
 
 
 async def test_without_a_place_nobody_is_woken_but_by_a_call_to_all() -> None:
-    turns = Turns(lambda: 0)
+    turns = StreamQueue(lambda: 0)
     tasks = await waiting(turns, 3)
 
     turns.wake()
@@ -39,7 +39,7 @@ async def test_without_a_place_nobody_is_woken_but_by_a_call_to_all() -> None:
 
 
 async def test_one_that_gave_up_before_its_turn_is_passed_over() -> None:
-    turns = Turns(lambda: 1)
+    turns = StreamQueue(lambda: 1)
     tasks = await waiting(turns, 3)
     tasks[0].cancel()
 
@@ -49,7 +49,7 @@ async def test_one_that_gave_up_before_its_turn_is_passed_over() -> None:
 
 
 async def test_one_that_gives_up_as_its_turn_comes_passes_it_on() -> None:
-    turns = Turns(lambda: 1)
+    turns = StreamQueue(lambda: 1)
     tasks = await waiting(turns, 2)
 
     turns.wake()

@@ -5,8 +5,8 @@ import pytest
 import structlog
 from Crypto.PublicKey import ECC
 
-from bridge_server.outbox.models import Outcome, Verdict
-from bridge_server.push import base64url
+from bridge_server.kernel import base64url
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.providers.apns import ApnsProvider
 from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens
 from bridge_server.testing.apns_service import refusal

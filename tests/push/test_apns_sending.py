@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testing.apns_service import ApnsService, refusal
 from bridge_server.testing.http2_server import ServerStream
 from tests.push.apns import NOTICE, OTHER_TOKEN, TOKEN, opened_apns

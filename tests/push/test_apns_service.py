@@ -8,8 +8,8 @@ import orjson
 import pytest
 from Crypto.PublicKey import ECC
 
+from bridge_server.push.jwt import es256
 from bridge_server.push.providers.http2 import Http2Client, client_tls
-from bridge_server.push.providers.jwt import es256
 from bridge_server.testing.apns_service import ApnsService, running_apns_service
 from bridge_server.testing.certificates import throw_away_certificate
 from tests.support.clock import ManualClock

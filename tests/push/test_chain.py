@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage.push_store import SqlPushStore
+from bridge_server.push.store import PushStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, until_delivered
@@ -145,7 +145,7 @@ async def test_a_database_that_cannot_take_the_push_now_gets_it_later(
         raise UnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlPushStore, "queue", refuse)
+        patch.setattr(PushStore, "queue", refuse)
         await push.server.request_call(topic)
 
         async def postponed() -> bool:

@@ -4,7 +4,7 @@ import pytest
 import structlog
 from aiohttp import web
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testing.fcm_service import (
     FcmService,
     answered,

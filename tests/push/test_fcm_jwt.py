@@ -7,8 +7,8 @@ import pytest
 from Crypto.PublicKey import ECC, RSA
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from bridge_server.push import base64url
-from bridge_server.push.providers.jwt import es256, rs256
+from bridge_server.kernel import base64url
+from bridge_server.push.jwt import es256, rs256
 from bridge_server.testing import jwt_check
 from tests.support import jwt_check as another_check
 

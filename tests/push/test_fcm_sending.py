@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testing.fcm_service import (
     FcmAnswer,
     answered,

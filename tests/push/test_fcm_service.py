@@ -8,7 +8,7 @@ import orjson
 import pytest
 from Crypto.PublicKey import RSA
 
-from bridge_server.push.providers.jwt import rs256
+from bridge_server.push.jwt import rs256
 from bridge_server.testing.fcm_service import GRANT_TYPE, SCOPE, FcmService, running_fcm_service
 from tests.support.clock import ManualClock
 

@@ -9,9 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.outbox.models import Outcome, OutgoingMessage, Verdict
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
-from bridge_server.push.senders import NoProvider, ProviderSender, TopicSender
+from bridge_server.push.providers.senders import NoProvider, ProviderSender, TopicSender
 
 DELIVERED = Outcome(Verdict.DELIVERED)
 BLOCKED = Outcome(Verdict.BLOCKED, "the key was deleted")

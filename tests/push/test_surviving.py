@@ -9,8 +9,8 @@ import pytest
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import DueMessage
+from bridge_server.outbox.store import OutboxStore
 from bridge_server.push.service import OWN_CHANNEL
-from bridge_server.storage.outbox_store import SqlOutboxStore
 from bridge_server.testing import fcm_service
 from tests.inbox.processes import reached
 from tests.support.clock import ManualClock
@@ -105,16 +105,16 @@ async def test_a_push_of_a_call_that_was_under_way_comes_again_under_its_id(
 async def test_a_notice_of_the_own_bridge_that_is_taken_twice_is_pushed_under_one_id(
     tmp_path: Path, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete_delivered = SqlOutboxStore.delete_delivered
+    delete_delivered = OutboxStore.delete_delivered
 
     async def delete_others(
-        store: SqlOutboxStore, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
+        store: OutboxStore, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
     ) -> None:
         others = [due for due in messages if due.message.channel != OWN_CHANNEL]
         await delete_delivered(store, others, now_ms, answering)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlOutboxStore, "delete_delivered", delete_others)
+        patch.setattr(OutboxStore, "delete_delivered", delete_others)
         async with running_server(tmp_path / "data", allow_private_webhooks=True) as server:
             topic = await server.open_session()
             await PushClient(server).register(topic=topic, type="webhook", token=receiver.url())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
 from bridge_server.testing.webpush_service import WebPushService, hang, reset, status, web_push_service
 from tests.push.webpush import KEYS, NOTICE, OPEN

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.webpush.answers import KNOWN_SERVICES, judge
 
 NOW_MS = 1_800_000_000_000

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from Crypto.PublicKey import ECC
 
-from bridge_server.push.providers.jwt import es256
+from bridge_server.push.jwt import es256
 from bridge_server.push.webpush.vapid import VapidIdentity
 from bridge_server.testing.webpush_service import WebPushService, web_push_service
 from tests.push.webpush import KEYS, SUBJECT

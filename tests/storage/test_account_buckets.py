@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Failures, Notification, NotifyRequest, Obstacle
+from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.notify_store import SqlNotifyStore
 from bridge_server.storage.sqlite import SqliteDatabase
 
 NOW = 1_800_000_000_000_000
@@ -71,7 +71,7 @@ class Model:
 
 
 @asynccontextmanager
-async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, SqlNotifyStore]]:
+async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, NotifyStore]]:
     """A store with one project of one type, to which every account is subscribed."""
     file = directory / "bridge.sqlite3"
     migrate(file, packaged_migrations())
@@ -86,10 +86,10 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, S
 
     async with database.opened():
         await database.transaction(seed)
-        yield database, SqlNotifyStore(database)
+        yield database, NotifyStore(database)
 
 
-async def send(store: SqlNotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
+async def send(store: NotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
     content = Notification(TypeId("news"), "Title", "Body", None)
     request = NotifyRequest(content, None, {key: key for key in keys})
     return await store.send(PUBLISHER, request, limit, now_us, lambda _, __: [])

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.signals import Signals
-from bridge_server.storage.bucket_store import SqlBucketStore, saving
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.web.bucket_store import BucketStore, saving
 from bridge_server.web.quotas import SavedBucket
 
 
@@ -29,7 +29,7 @@ async def test_what_was_saved_last_is_loaded(database: SqliteDatabase) -> None:
     await database.transaction(saving([bucket("sessions", 1_000), bucket("requests", 2_000)]))
     await database.transaction(saving([bucket("sessions", 5_000)]))
 
-    loaded = await SqlBucketStore(database).load(now_us=0)
+    loaded = await BucketStore(database).load(now_us=0)
 
     assert sorted(loaded) == [bucket("requests", 2_000), bucket("sessions", 5_000)]
 
@@ -41,11 +41,11 @@ async def test_a_bucket_that_is_full_again_is_not_loaded(
     saved = bucket("sessions", 1_000)
     await database.transaction(saving([saved]))
 
-    assert await SqlBucketStore(database).load(now_us) == ([saved] if is_loaded else [])
+    assert await BucketStore(database).load(now_us) == ([saved] if is_loaded else [])
 
 
 async def test_buckets_that_are_full_again_are_swept_in_slices(database: SqliteDatabase) -> None:
-    store = SqlBucketStore(database)
+    store = BucketStore(database)
     full = [bucket("sessions", 5_000_000, key=f"client {number}") for number in range(1_100)]
     left = bucket("sessions", 5_000_001)
     await database.transaction(saving([*full, left]))

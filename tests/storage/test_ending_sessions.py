@@ -11,9 +11,9 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
+from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import Database, Result, Row, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import turn
 from tests.support.eventually import eventually
@@ -33,9 +33,9 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
 
 
 @pytest.fixture
-async def store(database: SqliteDatabase) -> SqlRelayStore:
+async def store(database: SqliteDatabase) -> RelayStore:
     """With a session that has three calls."""
-    store = SqlRelayStore(database)
+    store = RelayStore(database)
     await store.create_session(SESSION, expires_at_ms=2_000)
     for call_id in CALLS:
         call = StoredCall(call_id, SESSION, PAYLOAD, 1_000, 2_000, 0)
@@ -44,7 +44,7 @@ async def store(database: SqliteDatabase) -> SqlRelayStore:
 
 
 async def test_the_session_its_calls_and_their_statuses_are_announced(
-    store: SqlRelayStore, heard: list[Key]
+    store: RelayStore, heard: list[Key]
 ) -> None:
     await store.set_status(CALLS[0], PAYLOAD, now_ms=0, expires_at_ms=1_000)
     heard.clear()
@@ -55,7 +55,7 @@ async def test_the_session_its_calls_and_their_statuses_are_announced(
     assert set(heard) == whole | {("status", call) for call in CALLS}
 
 
-async def test_nothing_of_it_is_known_any_more(store: SqlRelayStore) -> None:
+async def test_nothing_of_it_is_known_any_more(store: RelayStore) -> None:
     await store.set_status(CALLS[0], PAYLOAD, now_ms=0, expires_at_ms=1_000)
 
     await store.delete_session(SESSION, now_ms=0)
@@ -75,7 +75,7 @@ async def test_nothing_of_it_is_known_any_more(store: SqlRelayStore) -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5, 10, 30, 100, 300])
 async def test_who_waits_for_a_status_hears_of_it_though_the_caller_left(
-    store: SqlRelayStore, heard: list[Key], turns: int
+    store: RelayStore, heard: list[Key], turns: int
 ) -> None:
     heard.clear()
     ending = asyncio.create_task(store.delete_session(SESSION, now_ms=0))
@@ -119,12 +119,12 @@ class RefusingOnce:
 
 
 async def test_who_waits_for_a_status_hears_of_it_though_the_database_fails_on_the_way(
-    database: SqliteDatabase, store: SqlRelayStore, heard: list[Key]
+    database: SqliteDatabase, store: RelayStore, heard: list[Key]
 ) -> None:
     heard.clear()
 
     with suppress(UnavailableError):
-        await SqlRelayStore(RefusingOnce(database)).delete_session(SESSION, now_ms=0)
+        await RelayStore(RefusingOnce(database)).delete_session(SESSION, now_ms=0)
 
     with pytest.raises(SessionNotFoundError):
         await store.session(SESSION, now_ms=0)

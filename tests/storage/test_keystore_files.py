@@ -14,9 +14,9 @@ from bridge_server.ethereum.keystore import make_keystore
 from bridge_server.ethereum.keystore_kdf import ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage import keystore_files
-from bridge_server.storage.keystore_files import KeystoreDirectory
+from bridge_server.wallet import keystore_files
 from bridge_server.wallet.errors import AccountExistsError, UnknownAccountError
+from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.models import Address
 from tests.support.clock import ManualClock
 
@@ -39,8 +39,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def directory(path: Path) -> KeystoreDirectory:
-    return KeystoreDirectory(path, ManualClock())
+def directory(path: Path) -> KeystoreFiles:
+    return KeystoreFiles(path, ManualClock())
 
 
 @pytest.fixture
@@ -60,34 +60,34 @@ def names(path: Path) -> Sequence[str]:
 
 
 def test_a_directory_that_is_not_there_has_no_accounts_and_is_not_made(
-    directory: KeystoreDirectory, path: Path
+    directory: KeystoreFiles, path: Path
 ) -> None:
     assert directory.addresses() == []
     assert not path.exists()
 
 
-def test_what_is_written_is_read_again_by_another(directory: KeystoreDirectory, path: Path) -> None:
+def test_what_is_written_is_read_again_by_another(directory: KeystoreFiles, path: Path) -> None:
     directory.write(ADDRESS, key_file(1))
 
-    another = KeystoreDirectory(path, ManualClock())
+    another = KeystoreFiles(path, ManualClock())
     assert another.addresses() == [ADDRESS]
     assert another.read(ADDRESS) == key_file(1)
 
 
-def test_files_are_named_as_geth_names_them(directory: KeystoreDirectory, path: Path) -> None:
+def test_files_are_named_as_geth_names_them(directory: KeystoreFiles, path: Path) -> None:
     directory.write(ADDRESS, key_file(1))
 
     assert names(path) == [f"UTC--2027-01-15T08-00-00.000000000Z--{DIGITS}"]
     assert directory.file(ADDRESS) == path / names(path)[0]
 
 
-def test_files_and_directories_are_their_owners_alone(directory: KeystoreDirectory, path: Path) -> None:
+def test_files_and_directories_are_their_owners_alone(directory: KeystoreFiles, path: Path) -> None:
     directory.write(ADDRESS, key_file(1))
 
     assert (mode(directory.file(ADDRESS)), mode(path), mode(path.parent)) == (0o600, 0o700, 0o700)
 
 
-def test_an_account_is_never_written_twice(directory: KeystoreDirectory, path: Path) -> None:
+def test_an_account_is_never_written_twice(directory: KeystoreFiles, path: Path) -> None:
     directory.write(ADDRESS, key_file(1))
 
     with pytest.raises(AccountExistsError):
@@ -100,7 +100,7 @@ def test_an_account_is_never_written_twice(directory: KeystoreDirectory, path: P
 def test_one_of_many_who_write_the_same_account_wins(path: Path) -> None:
     def write(number: int) -> bool:
         try:
-            KeystoreDirectory(path, ManualClock(number * 1000)).write(ADDRESS, key_file(1))
+            KeystoreFiles(path, ManualClock(number * 1000)).write(ADDRESS, key_file(1))
         except AccountExistsError:
             return False
         return True
@@ -112,7 +112,7 @@ def test_one_of_many_who_write_the_same_account_wins(path: Path) -> None:
     assert len(names(path)) == 1
 
 
-def test_many_who_write_different_accounts_all_succeed(directory: KeystoreDirectory) -> None:
+def test_many_who_write_different_accounts_all_succeed(directory: KeystoreFiles) -> None:
     with ThreadPoolExecutor(8) as threads:
         for number in range(1, 25):
             address = Address(SigningKey(number.to_bytes(32)).address.lower())
@@ -121,7 +121,7 @@ def test_many_who_write_different_accounts_all_succeed(directory: KeystoreDirect
     assert len(directory.addresses()) == 24
 
 
-def test_what_a_killed_writer_left_does_no_harm(directory: KeystoreDirectory, path: Path) -> None:
+def test_what_a_killed_writer_left_does_no_harm(directory: KeystoreFiles, path: Path) -> None:
     path.mkdir(parents=True)
     (path / ".partial").write_bytes(b"half a fi")
 
@@ -133,7 +133,7 @@ def test_what_a_killed_writer_left_does_no_harm(directory: KeystoreDirectory, pa
 
 
 def test_a_file_that_appears_or_goes_is_noticed_at_once(
-    directory: KeystoreDirectory, path: Path, seconds: list[float]
+    directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     path.mkdir(parents=True)
     seen = [directory.addresses()]
@@ -148,7 +148,7 @@ def test_a_file_that_appears_or_goes_is_noticed_at_once(
 
 
 def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
-    directory: KeystoreDirectory, path: Path, seconds: list[float]
+    directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     path.mkdir(parents=True)
     ns = path.stat().st_mtime_ns
@@ -161,7 +161,7 @@ def test_a_file_that_appears_within_the_directorys_tick_is_noticed(
 
 
 def test_a_directory_that_has_settled_is_not_read_again(
-    directory: KeystoreDirectory, path: Path, seconds: list[float]
+    directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     directory.write(ADDRESS, key_file(1))
     directory.addresses()
@@ -176,7 +176,7 @@ def test_a_directory_that_has_settled_is_not_read_again(
 
 
 def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
-    directory: KeystoreDirectory, path: Path, seconds: list[float]
+    directory: KeystoreFiles, path: Path, seconds: list[float]
 ) -> None:
     path.mkdir(parents=True)
     (path / "key").write_bytes(key_file(1)[:100])
@@ -192,7 +192,7 @@ def test_a_file_that_is_copied_slowly_is_found_when_it_is_whole(
 
 
 def test_files_are_in_the_order_of_their_names_and_the_first_of_an_account_counts(
-    directory: KeystoreDirectory, path: Path
+    directory: KeystoreFiles, path: Path
 ) -> None:
     path.mkdir(parents=True)
     for name, number in (("c", 1), ("b", 2), ("a", 1)):
@@ -202,7 +202,7 @@ def test_files_are_in_the_order_of_their_names_and_the_first_of_an_account_count
     assert directory.file(ADDRESS) == path / "a"
 
 
-def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreDirectory, path: Path) -> None:
+def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreFiles, path: Path) -> None:
     path.mkdir(parents=True)
     file = {name: value for name, value in orjson.loads(key_file(1)).items() if name != "address"}
     (path / f"UTC--2016-03-22T12-57-55.9Z--{DIGITS}").write_bytes(orjson.dumps(file))
@@ -212,7 +212,7 @@ def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreDi
 
 
 def test_what_is_foreign_is_passed_over_with_one_warning(
-    directory: KeystoreDirectory, path: Path, seconds: list[float], monkeypatch: pytest.MonkeyPatch
+    directory: KeystoreFiles, path: Path, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(keystore_files, "log", log)
@@ -234,12 +234,12 @@ def test_what_is_foreign_is_passed_over_with_one_warning(
     ]
 
 
-def test_an_account_without_a_file_is_unknown(directory: KeystoreDirectory) -> None:
+def test_an_account_without_a_file_is_unknown(directory: KeystoreFiles) -> None:
     with pytest.raises(UnknownAccountError):
         directory.read(ADDRESS)
 
 
-def test_a_directory_that_is_a_file_is_told(directory: KeystoreDirectory, path: Path) -> None:
+def test_a_directory_that_is_a_file_is_told(directory: KeystoreFiles, path: Path) -> None:
     path.parent.mkdir()
     path.touch()
 
@@ -249,7 +249,7 @@ def test_a_directory_that_is_a_file_is_told(directory: KeystoreDirectory, path: 
 
 
 def test_a_directory_that_could_not_be_read_is_read_again_at_once(
-    directory: KeystoreDirectory, path: Path
+    directory: KeystoreFiles, path: Path
 ) -> None:
     path.parent.mkdir()
     path.touch()
@@ -265,7 +265,7 @@ def test_a_directory_that_could_not_be_read_is_read_again_at_once(
     assert directory.addresses() == [ADDRESS]
 
 
-def test_a_file_may_be_a_link_to_another_place(directory: KeystoreDirectory, path: Path) -> None:
+def test_a_file_may_be_a_link_to_another_place(directory: KeystoreFiles, path: Path) -> None:
     path.mkdir(parents=True)
     (path.parent / "mounted").write_bytes(key_file(1))
     (path / "key").symlink_to(path.parent / "mounted")

@@ -10,36 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server import storage
+import bridge_server
 from bridge_server.storage.migrate import migrate, packaged_migrations
 
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
-_MIXED_MODULES = ("approval_store", "device_state_store", "device_store", "outbox_store", "push_store")
-"""Modules that hold more than statements."""
+_MIXED_MODULES = {"approval_store", "device_state_store", "device_store", "sign_in_store", "store"}
+"""Modules that may hold statements beside other code."""
 
 # What is owed is counted, in an index, when the server starts and once a minute.
-_WALKS = {"bridge_server.storage.outbox_store._COUNT_OWED"}
+_WALKS = {"bridge_server.outbox.store._COUNT_OWED"}
 
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
 _SHORT_TABLES = {"outbox_hosts", "projects"}
 # Statements that mean all rows of one project, or as many as they say.
 _ALL_OF_A_PROJECT = {
-    "bridge_server.storage.deleting_sql.SWEEP_DELETED[1]",
+    "bridge_server.projects.deleting_sql.SWEEP_DELETED[1]",
 }
 
 
 def statements() -> Iterator[tuple[str, str]]:
-    """Every statement of the modules that hold nothing else, and of some that do, by name."""
-    for module in pkgutil.iter_modules(storage.__path__):
-        if not module.name.endswith("_sql") and module.name not in _MIXED_MODULES:
+    """Every statement of the rooms' stores, by name."""
+    for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
+        leaf = module.name.rpartition(".")[2]
+        if leaf not in _MIXED_MODULES and leaf != "sql" and not leaf.endswith("_sql"):
             continue
-        name = f"{storage.__name__}.{module.name}"
-        for constant, value in vars(importlib.import_module(name)).items():
+        for constant, value in vars(importlib.import_module(module.name)).items():
             several = isinstance(value, tuple)
             for number, sql in enumerate(value if isinstance(value, tuple) else (value,)):
                 if isinstance(sql, str) and sql.lstrip().startswith(_VERBS):
-                    yield f"{name}.{constant}" + (f"[{number}]" if several else ""), sql
+                    yield f"{module.name}.{constant}" + (f"[{number}]" if several else ""), sql
 
 
 STATEMENTS = dict(statements())
@@ -111,15 +111,15 @@ def test_what_walks_through_a_table_walks_through_an_index_of_what_is_owed(file:
 
 
 def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: Path) -> None:
-    backlog = plan(file, STATEMENTS["bridge_server.storage.outbox_store._BACKLOG"])
-    following = plan(file, STATEMENTS["bridge_server.storage.outbox_store._NEXT"])
+    backlog = plan(file, STATEMENTS["bridge_server.outbox.store._BACKLOG"])
+    following = plan(file, STATEMENTS["bridge_server.outbox.store._NEXT"])
 
     assert backlog[1].startswith("SEARCH outbox USING COVERING INDEX outbox_due")
     assert following == ["SEARCH outbox USING INDEX outbox_due (destination=? AND queue=?)"]
 
 
 def test_what_is_queued_for_a_device_is_counted_in_an_index(file: Path) -> None:
-    steps = plan(file, STATEMENTS["bridge_server.storage.device_state_store._STATES"])
+    steps = plan(file, STATEMENTS["bridge_server.projects.device_state_store._STATES"])
 
     assert any(step.startswith("SEARCH outbox USING") and "outbox_by_device" in step for step in steps)
 
@@ -139,15 +139,21 @@ def test_to_delete_a_row_no_table_is_walked_through_for_what_refers_to_it(file: 
 
 
 def test_the_planner_is_asked_about_every_room() -> None:
-    modules = {name.rsplit(".", 1)[0].rsplit(".", 1)[1] for name in STATEMENTS}
+    modules = {name.rsplit(".", 1)[0].removeprefix("bridge_server.") for name in STATEMENTS}
 
     assert modules >= {
-        "deleting_sql",
-        "notify_sql",
-        "project_sql",
-        "relay_sql",
-        "subscription_sql",
-        "topic_sql",
-        "wallet_sql",
-        *_MIXED_MODULES,
+        "inbox.device_store",
+        "inbox.sign_in_store",
+        "inbox.sql",
+        "notify.sql",
+        "outbox.store",
+        "projects.deleting_sql",
+        "projects.device_state_store",
+        "projects.sql",
+        "projects.subscription_sql",
+        "pubsub.sql",
+        "push.store",
+        "relay.sql",
+        "wallet.approval_store",
+        "wallet.transactions.sql",
     }

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.errors import DeviceNotFoundError
 from bridge_server.inbox.models import DeviceId
 from bridge_server.kernel.signals import Key, Signals
+from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.models import OutgoingMessage, Queue
-from bridge_server.storage import outbox_store
+from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Row, Statement, Transaction
-from bridge_server.storage.device_store import SqlDeviceStore
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.outbox_store import SqlOutboxStore, enqueue
 from bridge_server.storage.sqlite import SqliteDatabase
 
 _INSERT_DEVICE = """
@@ -44,7 +44,7 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
 
     async with database.opened():
         await database.transaction(write)
-        outbox = SqlOutboxStore(database)
+        outbox = OutboxStore(database)
         for due in await outbox.next_messages(Queue("fcm", ""), 9, 2):
             await outbox.bury(due, 5, "late", None)
         yield database
@@ -63,7 +63,7 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
     told: list[Key] = []
     signals.listen(told.append)
 
-    await SqlDeviceStore(database).remove(7, OLD)
+    await DeviceStore(database).remove(7, OLD)
 
     assert await kept(database) == ([("other",)], ["old.0"])
     assert told == [("outbox-owed", "-2")]
@@ -72,13 +72,13 @@ async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_sta
 async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(
     database: SqliteDatabase,
 ) -> None:
-    await SqlDeviceStore(database).forget(OLD, "fcm:old", "old.1")
+    await DeviceStore(database).forget(OLD, "fcm:old", "old.1")
 
     assert await kept(database) == ([("other",)], ["old.0", "old.1"])
 
 
 async def test_a_device_that_stays_keeps_what_is_queued_for_it(database: SqliteDatabase) -> None:
-    devices = SqlDeviceStore(database)
+    devices = DeviceStore(database)
 
     await devices.forget(OLD, "fcm:another address", "old.1")
     with pytest.raises(DeviceNotFoundError):
@@ -91,7 +91,7 @@ async def test_a_device_stays_when_its_messages_cannot_be_deleted(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox_store, "_WITHDRAW", "UPDATE devices SET account = NULL WHERE ?1 <> ?2")
-    devices = SqlDeviceStore(database)
+    devices = DeviceStore(database)
 
     for removal in (devices.remove(7, OLD), devices.forget(OLD, "fcm:old", "old.1")):
         with pytest.raises(Exception, match="NOT NULL"):

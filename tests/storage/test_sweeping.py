@@ -8,12 +8,13 @@ import pytest
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.relay.errors import CallNotFoundError
-from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall, Topic
+from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall
+from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.storage.database import Database, Result, Row, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.relay_store import SqlRelayStore
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.topics.models import Topic
 from tests.support.clock import ManualClock
 
 TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
@@ -31,17 +32,17 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
 
 
 @pytest.fixture
-def store(database: SqliteDatabase) -> SqlRelayStore:
-    return SqlRelayStore(database)
+def store(database: SqliteDatabase) -> RelayStore:
+    return RelayStore(database)
 
 
-async def add_call(store: SqlRelayStore, session_id: SessionId, call_id: str, ends_ms: int) -> CallId:
+async def add_call(store: RelayStore, session_id: SessionId, call_id: str, ends_ms: int) -> CallId:
     call = StoredCall(CallId(call_id), session_id, PAYLOAD, ends_ms, SESSIONS_END_MS, 0)
     await store.add_call(call, 0, pending_limit=100, messages_to=lambda _: [])
     return call.call_id
 
 
-async def fill(store: SqlRelayStore, sessions: int, calls_each: int) -> None:
+async def fill(store: RelayStore, sessions: int, calls_each: int) -> None:
     """Sessions with calls, every second one answered, and each with a webhook."""
     for number in range(sessions):
         session_id = SessionId(f"session-{number}")
@@ -53,7 +54,7 @@ async def fill(store: SqlRelayStore, sessions: int, calls_each: int) -> None:
         await store.subscribe(Topic(session_id), "https://example.org", 0, 1_500, webhook_limit=16)
 
 
-async def sweep(store: SqlRelayStore, now_ms: int) -> None:
+async def sweep(store: RelayStore, now_ms: int) -> None:
     await Sweeper(relay_sweeps(store), ManualClock(now_ms), interval_seconds=1).sweep()
 
 
@@ -74,7 +75,7 @@ async def counts(database: SqliteDatabase) -> dict[str, Value]:
     ],
 )
 async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_than_that(
-    database: SqliteDatabase, store: SqlRelayStore, now_ms: int, left: tuple[int, ...]
+    database: SqliteDatabase, store: RelayStore, now_ms: int, left: tuple[int, ...]
 ) -> None:
     await fill(store, sessions=2, calls_each=4)
 
@@ -85,7 +86,7 @@ async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_th
 
 @pytest.mark.parametrize(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
 async def test_slice_after_slice_everything_goes(
-    database: SqliteDatabase, store: SqlRelayStore, span: int, limit: int
+    database: SqliteDatabase, store: RelayStore, span: int, limit: int
 ) -> None:
     await fill(store, sessions=3, calls_each=4)
 
@@ -101,7 +102,7 @@ async def test_slice_after_slice_everything_goes(
 
 
 async def test_a_living_row_is_passed_over_wherever_it_stands(
-    database: SqliteDatabase, store: SqlRelayStore
+    database: SqliteDatabase, store: RelayStore
 ) -> None:
     await fill(store, sessions=60, calls_each=1)
     living = [SessionId(f"session-{number}") for number in (0, 1, 30, 31, 59)]
@@ -150,7 +151,7 @@ class Meanwhile:
 
 
 async def test_what_came_to_life_again_after_it_was_found_is_kept(
-    database: SqliteDatabase, store: SqlRelayStore
+    database: SqliteDatabase, store: RelayStore
 ) -> None:
     await fill(store, sessions=1, calls_each=1)
     await store.create_session(SessionId("newest"), 9_000)
@@ -162,15 +163,15 @@ async def test_what_came_to_life_again_after_it_was_found_is_kept(
     async def answer() -> None:
         await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
 
-    calls = await SqlRelayStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
-    sessions = await SqlRelayStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
+    calls = await RelayStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelayStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
 
     assert (calls.deleted, sessions.deleted) == (0, 0)
     assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD
 
 
 async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
-    database: SqliteDatabase, store: SqlRelayStore
+    database: SqliteDatabase, store: RelayStore
 ) -> None:
     ended, new = SessionId("ended"), SessionId("new")
     await store.create_session(ended, SESSIONS_END_MS)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.kernel.caip10 import parse_account
-from bridge_server.operations import Operations
+from bridge_server.assembly.operator import OperatorServices
+from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.errors import UnknownTypesError
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -35,7 +35,7 @@ SELECT (SELECT count(*) FROM subscriptions) + (SELECT count(*) FROM type_sets)
 class Room:
     """A project with four types, and the file that it is in."""
 
-    operator: Operations
+    operator: OperatorServices
     file: Path
 
     async def subscribe(self, spelled: str, types: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server import resources
+from bridge_server.assembly import resources
 from bridge_server.storage.migrate import Migration, packaged_migrations
 from tests.support.server import running_server
 

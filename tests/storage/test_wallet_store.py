@@ -10,7 +10,6 @@ from bridge_server.kernel.errors import ConflictError, UnavailableError
 from bridge_server.kernel.signals import Key, Signals
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.storage.wallet_store import SqlTransactionStore
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -20,6 +19,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
+from bridge_server.wallet.transactions.store import TransactionStore
 
 ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
 CALLER = Caller("192.0.2.1", "https://app.example.org", "request-7")
@@ -28,12 +28,12 @@ FOREVER_MS = 2**62
 
 
 @pytest.fixture
-async def store(tmp_path: Path, signals: Signals) -> AsyncIterator[SqlTransactionStore]:
+async def store(tmp_path: Path, signals: Signals) -> AsyncIterator[TransactionStore]:
     file = tmp_path / "bridge.db"
     migrate(file, packaged_migrations())
     database = SqliteDatabase(file, signals)
     async with database.opened():
-        yield SqlTransactionStore(database)
+        yield TransactionStore(database)
 
 
 def request(name: str, sender: Address = ALICE, asked_at_ms: int = 0) -> SendRequest:
@@ -45,7 +45,7 @@ def signed(name: str, nonce: int, chain_id: int = CHAIN) -> SignedTransaction:
 
 
 async def reserve(
-    store: SqlTransactionStore,
+    store: TransactionStore,
     name: str,
     nonce: int | None = None,
     *,
@@ -64,31 +64,31 @@ async def reserve(
     )
 
 
-async def nonce_of(store: SqlTransactionStore, name: str) -> int:
+async def nonce_of(store: TransactionStore, name: str) -> int:
     stored = await store.get(TransactionId(name))
     assert stored is not None
     assert stored.signed is not None
     return stored.signed.nonce
 
 
-async def state_of(store: SqlTransactionStore, name: str) -> TransactionState:
+async def state_of(store: TransactionStore, name: str) -> TransactionState:
     stored = await store.get(TransactionId(name))
     assert stored is not None
     return stored.state
 
 
-async def stored_as(store: SqlTransactionStore, *names: str) -> list[StoredTransaction]:
+async def stored_as(store: TransactionStore, *names: str) -> list[StoredTransaction]:
     found = [await store.get(TransactionId(name)) for name in names]
     return [each for each in found if each is not None]
 
 
-async def send(store: SqlTransactionStore, *names: str, sender: Address = ALICE) -> None:
+async def send(store: TransactionStore, *names: str, sender: Address = ALICE) -> None:
     for name in names:
         await reserve(store, name, sender=sender)
         await store.settle_sent(TransactionId(name), 1)
 
 
-async def test_what_is_stored_is_read_as_it_was(store: SqlTransactionStore) -> None:
+async def test_what_is_stored_is_read_as_it_was(store: TransactionStore) -> None:
     returned = await reserve(store, "one", due_at_ms=7)
 
     assert returned == await store.get(TransactionId("one"))
@@ -98,19 +98,19 @@ async def test_what_is_stored_is_read_as_it_was(store: SqlTransactionStore) -> N
     assert await store.get(TransactionId("another")) is None
 
 
-async def test_nonces_follow_one_another(store: SqlTransactionStore) -> None:
+async def test_nonces_follow_one_another(store: TransactionStore) -> None:
     await asyncio.gather(*(reserve(store, str(number), lowest=3) for number in range(20)))
 
     assert sorted([await nonce_of(store, str(number)) for number in range(20)]) == list(range(3, 23))
 
 
-async def test_the_lowest_nonce_is_the_nodes_when_all_before_are_mined(store: SqlTransactionStore) -> None:
+async def test_the_lowest_nonce_is_the_nodes_when_all_before_are_mined(store: TransactionStore) -> None:
     await reserve(store, "one")
 
     assert (await reserve(store, "two", lowest=9)).signed == signed("two", 9)
 
 
-async def test_gaps_are_filled_first(store: SqlTransactionStore) -> None:
+async def test_gaps_are_filled_first(store: TransactionStore) -> None:
     for nonce in (0, 1, 3):
         await reserve(store, f"given-{nonce}", nonce)
 
@@ -121,7 +121,7 @@ async def test_gaps_are_filled_first(store: SqlTransactionStore) -> None:
     assert [await nonce_of(store, name) for name in ("first", "second")] == [2, 4]
 
 
-async def test_accounts_and_chains_have_nonces_of_their_own(store: SqlTransactionStore) -> None:
+async def test_accounts_and_chains_have_nonces_of_their_own(store: TransactionStore) -> None:
     await reserve(store, "one")
     await reserve(store, "two", sender=BOB)
     await reserve(store, "three", chain_id=OTHER_CHAIN)
@@ -129,7 +129,7 @@ async def test_accounts_and_chains_have_nonces_of_their_own(store: SqlTransactio
     assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
 
 
-async def test_what_signing_raises_leaves_nothing_behind(store: SqlTransactionStore) -> None:
+async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore) -> None:
     def fail(_: int) -> SignedTransaction:
         raise UnavailableError("the log is full")
 
@@ -140,7 +140,7 @@ async def test_what_signing_raises_leaves_nothing_behind(store: SqlTransactionSt
     assert await store.next_nonce(CHAIN, ALICE, 0) == 0
 
 
-async def test_a_queued_one_becomes_the_signed_one(store: SqlTransactionStore) -> None:
+async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> None:
     queued = await store.keep(request("one"), None, None, 5)
     assert queued == await store.get(TransactionId("one"))
     assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
@@ -154,7 +154,7 @@ async def test_a_queued_one_becomes_the_signed_one(store: SqlTransactionStore) -
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
 
-async def test_what_is_signed_is_not_signed_again(store: SqlTransactionStore) -> None:
+async def test_what_is_signed_is_not_signed_again(store: TransactionStore) -> None:
     await reserve(store, "one")
 
     with pytest.raises(ConflictError):
@@ -163,7 +163,7 @@ async def test_what_is_signed_is_not_signed_again(store: SqlTransactionStore) ->
     assert await nonce_of(store, "one") == 0
 
 
-async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: SqlTransactionStore) -> None:
+async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionStore) -> None:
     await reserve(store, "one")
     await store.settle_refused(TransactionId("one"), "no funds", 10)
 
@@ -176,7 +176,7 @@ async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: SqlTransacti
     assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
 
 
-async def test_what_the_node_takes_replaces_what_had_its_nonce(store: SqlTransactionStore) -> None:
+async def test_what_the_node_takes_replaces_what_had_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
     await store.settle_sent(TransactionId("first"), 1)
     await reserve(store, "second", 0)
@@ -193,7 +193,7 @@ async def test_what_the_node_takes_replaces_what_had_its_nonce(store: SqlTransac
     ]
 
 
-async def test_a_transaction_does_not_replace_itself(store: SqlTransactionStore) -> None:
+async def test_a_transaction_does_not_replace_itself(store: TransactionStore) -> None:
     for name in ("first", "again"):
         await store.keep(request(name), CHAIN, signed("same", 0), 0)
         await store.settle_sent(TransactionId(name), 1)
@@ -202,7 +202,7 @@ async def test_a_transaction_does_not_replace_itself(store: SqlTransactionStore)
 
 
 async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
-    store: SqlTransactionStore,
+    store: TransactionStore,
 ) -> None:
     await send(store, "one", "two", "three")
     read = await stored_as(store, "one", "two", "three")
@@ -229,7 +229,7 @@ async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
     ],
 )
 async def test_a_nonce_is_taken_while_its_transaction_lives(
-    store: SqlTransactionStore, state: TransactionState, is_free: bool
+    store: TransactionStore, state: TransactionState, is_free: bool
 ) -> None:
     await send(store, "one")
 
@@ -238,7 +238,7 @@ async def test_a_nonce_is_taken_while_its_transaction_lives(
     assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
 
 
-async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: SqlTransactionStore) -> None:
+async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: TransactionStore) -> None:
     await store.keep(request("queued-1"), CHAIN, None, 0)
     await store.keep(request("queued-2"), CHAIN, None, 0)
     await reserve(store, "late", 5)
@@ -254,7 +254,7 @@ async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: SqlTrans
     assert len(await store.waiting(None, 100)) == 5
 
 
-async def test_what_is_postponed_is_due_then(store: SqlTransactionStore) -> None:
+async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
     await reserve(store, "one", due_at_ms=10)
     await reserve(store, "two", due_at_ms=20, sender=BOB)
     assert await store.next_due() == 10
@@ -268,14 +268,14 @@ async def test_what_is_postponed_is_due_then(store: SqlTransactionStore) -> None
     assert [each and (each.attempts, each.error) for each in stored] == [(1, "no connection"), (0, "waits")]
 
 
-async def test_nothing_is_due_when_nothing_is_owed(store: SqlTransactionStore) -> None:
+async def test_nothing_is_due_when_nothing_is_owed(store: TransactionStore) -> None:
     await reserve(store, "one")
     await store.settle_sent(TransactionId("one"), 1)
 
     assert await store.next_due() is None
 
 
-async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: SqlTransactionStore) -> None:
+async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: TransactionStore) -> None:
     await send(store, "one")
 
     await store.change(await stored_as(store, "one"), TransactionState.SIGNED, "dropped", 50)
@@ -285,7 +285,7 @@ async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: SqlTran
     assert (one.signed, one.error) == (signed("one", 0), "dropped")
 
 
-async def test_what_may_be_on_the_chain_is_followed(store: SqlTransactionStore) -> None:
+async def test_what_may_be_on_the_chain_is_followed(store: TransactionStore) -> None:
     await send(store, "mined", "sent-1", "sent-2", "refused")
     await reserve(store, "signed")
     await store.keep(request("queued"), CHAIN, None, 0)
@@ -304,7 +304,7 @@ async def test_what_may_be_on_the_chain_is_followed(store: SqlTransactionStore) 
     assert await store.senders(OTHER_CHAIN) == [ALICE]
 
 
-async def test_the_newest_that_matches_is_found(store: SqlTransactionStore) -> None:
+async def test_the_newest_that_matches_is_found(store: TransactionStore) -> None:
     assert await store.newest() is None
     await reserve(store, "one")
     await reserve(store, "two")
@@ -328,7 +328,7 @@ async def test_the_newest_that_matches_is_found(store: SqlTransactionStore) -> N
     ]
 
 
-async def test_what_was_done_long_ago_is_swept(store: SqlTransactionStore) -> None:
+async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
     for name in ("mined", "refused", "sent", "signed", "later"):
         await reserve(store, name)
     await store.settle_sent(TransactionId("mined"), 1)
@@ -346,7 +346,7 @@ async def test_what_was_done_long_ago_is_swept(store: SqlTransactionStore) -> No
     assert left == ["sent", "signed", "later"]
 
 
-async def test_what_is_owed_is_announced_with_its_time(store: SqlTransactionStore, heard: list[Key]) -> None:
+async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, heard: list[Key]) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
     await store.settle_sent(TransactionId("two"), 1)

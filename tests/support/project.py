@@ -10,19 +10,19 @@ from typing import Any
 
 import orjson
 
-from bridge_server.kernel.caip10 import parse_account
+from bridge_server.assembly.operator import OperatorServices
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
-from bridge_server.operations import Operations
+from bridge_server.projects.caip10 import parse_account
+from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.projects.projects import Projects
+from bridge_server.projects.store import ProjectStore
+from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.storage.approval_store import SqlApprovalStore
-from bridge_server.storage.device_state_store import SqlDeviceStateStore
-from bridge_server.storage.project_store import SqlProjectStore
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.storage.subscription_store import SqlSubscriptionStore
+from bridge_server.wallet.approval_store import ApprovalStore
 from tests.support.asking import Answer, ask
 from tests.support.eventually import eventually
 from tests.support.server import RunningServer
@@ -42,22 +42,22 @@ def accounts(count: int, first: int = 1) -> list[str]:
 
 
 @asynccontextmanager
-async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[Operations]:
+async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[OperatorServices]:
     """An operator on the database of a server that may run, by the same clock."""
     database, ids = SqliteDatabase(file, Signals()), IdMaker()
     async with database.opened():
-        yield Operations(
-            Projects(SqlProjectStore(database), clock, ids, os.urandom),
-            Subscriptions(SqlSubscriptionStore(database), clock, ids),
-            SqlDeviceStateStore(database),
-            SqlApprovalStore(database),
+        yield OperatorServices(
+            Projects(ProjectStore(database), clock, ids, os.urandom),
+            Subscriptions(SubscriptionStore(database), clock, ids),
+            DeviceStateStore(database),
+            ApprovalStore(database),
             database,
             clock,
         )
 
 
 async def subscribe(
-    operator: Operations, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
+    operator: OperatorServices, project_id: str, wanted: Iterable[str], types: Sequence[str] | None = None
 ) -> None:
     """Subscribe accounts to these types, or to all."""
     chosen = None if types is None else tuple(TypeId(type_id) for type_id in types)
@@ -65,7 +65,7 @@ async def subscribe(
     await operator.subscriptions.subscribe_all(project_id, new)
 
 
-async def unsubscribe(operator: Operations, project_id: str, *gone: str) -> int:
+async def unsubscribe(operator: OperatorServices, project_id: str, *gone: str) -> int:
     """End subscriptions; returns how many there were."""
     keys = [parse_account(account_id).key for account_id in gone]
     return await operator.subscriptions.unsubscribe(project_id, keys)
@@ -76,7 +76,7 @@ class App:
     """A project's backend, and what its operator and its subscribers do meanwhile."""
 
     server: RunningServer
-    operator: Operations
+    operator: OperatorServices
     project_id: str
     secret: str
 
@@ -141,7 +141,7 @@ def a_notification(**content: Any) -> dict[str, Any]:
 
 
 async def create_app(
-    server: RunningServer, operator: Operations, name: str = "App", project_id: str | None = None
+    server: RunningServer, operator: OperatorServices, name: str = "App", project_id: str | None = None
 ) -> App:
     """A new project with two types."""
     project, secret = await operator.projects.create(name, project_id)

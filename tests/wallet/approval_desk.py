@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bridge_server.assembly.operator import OperatorServices, operations
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.operations import Operations, operations
-from bridge_server.wallet.models import Approval, ApprovalState
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.rpc_client import RpcClient
@@ -22,15 +22,15 @@ class Desk:
 
     server: RunningServer
     rpc: RpcClient
-    opened: Operations
+    opened: OperatorServices
 
     def asks(self, method: str, *params: Any) -> "asyncio.Task[Any]":
         """A client that waits for its answer."""
         return asyncio.create_task(self.rpc.call(method, *params))
 
-    async def pending(self, count: int = 1) -> list[Approval]:
+    async def pending(self, count: int = 1) -> list[ApprovalRequest]:
         """The requests that wait, once they are so many."""
-        found: list[Approval] = []
+        found: list[ApprovalRequest] = []
 
         async def enough() -> bool:
             found[:] = await self.opened.approvals.pending(self.server.clock.now_ms())
@@ -39,22 +39,22 @@ class Desk:
         await eventually(enough)
         return found
 
-    async def decide(self, approval: Approval, state: ApprovalState) -> bool:
+    async def decide(self, approval: ApprovalRequest, state: ApprovalState) -> bool:
         """Decide; whether that counts."""
         return await self.opened.approvals.decide(approval.approval_id, state, self.server.clock.now_ms())
 
-    async def decide_next(self, state: ApprovalState) -> Approval:
+    async def decide_next(self, state: ApprovalState) -> ApprovalRequest:
         """Decide the only request that waits, once there is one."""
         [approval] = await self.pending()
         assert await self.decide(approval, state)
         return approval
 
-    async def state(self, approval: Approval) -> ApprovalState | None:
+    async def state(self, approval: ApprovalRequest) -> ApprovalState | None:
         """What has become of a request; None when it is forgotten."""
         found = await self.opened.approvals.get(approval.approval_id)
         return None if found is None else found.state
 
-    async def until(self, approval: Approval, state: ApprovalState | None) -> None:
+    async def until(self, approval: ApprovalRequest, state: ApprovalState | None) -> None:
         """Wait until that has become of it."""
 
         async def holds() -> bool:

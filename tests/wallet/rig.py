@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from bridge_server.assembly.wallet import WalletParts
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
@@ -15,11 +16,10 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.settings import Settings
-from bridge_server.storage.approval_store import SqlApprovalStore
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
-from bridge_server.wallet_parts import WalletParts
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.schema import place_schema
@@ -39,7 +39,7 @@ class Rig:
     """The wallet, and what a test moves."""
 
     wallet: WalletParts
-    approval_store: SqlApprovalStore
+    approval_store: ApprovalStore
     clock: ManualClock
     stopping: Stopping
     settings: Settings
@@ -130,7 +130,7 @@ async def open_rig(
         if broadcasts:
             await stack.enter_async_context(running(wallet.broadcaster.run_forever()))
         try:
-            yield Rig(wallet, SqlApprovalStore(database), clock, stopping, chosen)
+            yield Rig(wallet, ApprovalStore(database), clock, stopping, chosen)
         finally:
             stopping.close()
             signals.close()

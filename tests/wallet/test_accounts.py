@@ -25,7 +25,8 @@ from bridge_server.wallet.errors import (
     UnknownAccountError,
     WrongPassphraseError,
 )
-from bridge_server.wallet.models import Account, AccountSource, Address
+from bridge_server.wallet.keystore_files import KeystoreFiles
+from bridge_server.wallet.models import AccountSource, Address, WalletAccount
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 
@@ -48,7 +49,7 @@ def key_file(number: int) -> bytes:
     )
 
 
-class Files:
+class Files(KeystoreFiles):
     """Key files in memory."""
 
     def __init__(self) -> None:
@@ -169,7 +170,7 @@ async def test_a_key_that_is_known_from_two_places_is_one_account(wallet: Wallet
 
     listed = wallet.accounts.accounts()
 
-    assert listed[1] == Account(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
+    assert listed[1] == WalletAccount(address(2), AccountSource.DEVELOPMENT, is_unlocked=True)
     assert len(listed) == 5
     assert wallet.accounts.lock(address(2)) is False
     assert wallet.is_open(2)
@@ -212,7 +213,7 @@ async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | 
 
     until_ms = wallet.clock.now_ms() + lasts * 1000
     assert wallet.accounts.key(address(4)).address.lower() == address(4)
-    assert wallet.accounts.accounts()[3] == Account(address(4), AccountSource.KEYSTORE, True, until_ms)
+    assert wallet.accounts.accounts()[3] == WalletAccount(address(4), AccountSource.KEYSTORE, True, until_ms)
     wallet.clock.advance(lasts - 0.001)
     assert wallet.is_open(4)
     wallet.clock.advance(0.001)
@@ -471,7 +472,7 @@ async def test_a_new_account_is_stored_and_locked(wallet: Wallet) -> None:
     created = await wallet.accounts.create(PASSPHRASE)
 
     assert created == Address(SigningKey(bytes([7]) * 32).address.lower())
-    assert wallet.accounts.accounts()[-1] == Account(created, AccountSource.KEYSTORE, is_unlocked=False)
+    assert wallet.accounts.accounts()[-1] == WalletAccount(created, AccountSource.KEYSTORE, is_unlocked=False)
     assert read_keystore(wallet.files.read(created)).open(PASSPHRASE.encode()) == bytes([7]) * 32
     assert (await wallet.restarted().key_with(created, PASSPHRASE)).address.lower() == created
 

@@ -11,9 +11,9 @@ import orjson
 import pytest
 import structlog
 
-from bridge_server.operations import operations
-from bridge_server.settings import Settings
-from bridge_server.wallet.models import Address, Approval, ApprovalId, ApprovalState, Caller
+from bridge_server.assembly.operator import operations
+from bridge_server.settings.settings import Settings
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.fake_node import FakeNode, open_fake_node
@@ -193,9 +193,9 @@ async def test_nobody_waits_any_more_after_a_server_was_killed(tmp_path: Path) -
         assert await desk.state(left_behind) is EXPIRED
 
 
-def waiting_request(now_ms: int) -> Approval:
+def waiting_request(now_ms: int) -> ApprovalRequest:
     """One that waits."""
-    return Approval(
+    return ApprovalRequest(
         ApprovalId("0b7e3c1a-5f0e-4d57-8f7b-2f3f0f3c9f11"),
         "personal_sign",
         Address(ADDRESS),

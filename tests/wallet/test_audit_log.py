@@ -15,8 +15,8 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage import audit_file
-from bridge_server.storage.audit_file import AuditFile
+from bridge_server.wallet import audit_file
+from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.models import Address, AuditEntry, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.eventually import eventually
@@ -223,7 +223,7 @@ async def test_whoever_rotates_it_renames_it(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("prompt")
 async def test_no_line_is_lost_or_broken_while_it_is_rotated(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
-    audit = AuditFile(path)
+    audit = AuditLog(path)
     entry = AuditEntry(0, "eth_sign", Address(ADDRESS), "0x00", Caller("127.0.0.1"))
 
     def append_many() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.storage.audit_file import AuditFile
-from bridge_server.storage.wallet_store import SqlTransactionStore
+from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import Approval, ApprovalState, AuditEntry, TransactionState
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry, TransactionState
+from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
@@ -488,11 +488,11 @@ async def test_what_waits_for_the_node_is_woken_when_it_is_back(tmp_path: Path) 
 async def test_what_cannot_be_audited_is_neither_signed_nor_stored(
     rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_: AuditFile, __: AuditEntry) -> None:
+    def fail(_: AuditLog, __: AuditEntry) -> None:
         raise UnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(AuditFile, "append", fail)
+        patch.setattr(AuditLog, "append", fail)
         for attempt in (rig.send, rig.sign):
             with pytest.raises(UnavailableError, match="the disk is full"):
                 await attempt()
@@ -514,7 +514,7 @@ async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
         raise UnavailableError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlTransactionStore, settling, fail)
+        patch.setattr(TransactionStore, settling, fail)
         if settling == "settle_refused":
             with pytest.raises(TransactionRefusedError):
                 await rig.send()
@@ -564,7 +564,7 @@ async def test_the_broadcaster_outlives_whatever_fails(
         return failures > 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(SqlTransactionStore, "owing", fail)
+        patch.setattr(TransactionStore, "owing", fail)
         working = asyncio.create_task(rig.wallet.broadcaster.run_forever())
         await eventually(failed_twice)
 
@@ -590,9 +590,9 @@ async def test_a_node_that_does_not_count_leaves_everything_as_it_is(
     assert (await rig.queued(sent))["state"] == "sent"
 
 
-async def pending(rig: Rig, count: int) -> list[Approval]:
+async def pending(rig: Rig, count: int) -> list[ApprovalRequest]:
     """The requests that wait to be approved, once they are so many."""
-    found: list[Approval] = []
+    found: list[ApprovalRequest] = []
 
     async def so_many_wait() -> bool:
         found[:] = await rig.approval_store.pending(rig.clock.now_ms())
@@ -602,7 +602,7 @@ async def pending(rig: Rig, count: int) -> list[Approval]:
     return found
 
 
-async def decide(rig: Rig, approval: Approval, state: ApprovalState) -> None:
+async def decide(rig: Rig, approval: ApprovalRequest, state: ApprovalState) -> None:
     """Decide on a request that waits."""
     await rig.approval_store.decide(approval.approval_id, state, rig.clock.now_ms())
     rig.wallet.approvals.look_again()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-import bridge_server.app  # every room's failures, by importing all of them
+import bridge_server.assembly.application  # every room's failures, by importing all of them
 from bridge_server.kernel.errors import (
     BridgeError,
     ConflictError,
@@ -21,16 +21,16 @@ from bridge_server.wallet.errors import (
     NoChainError,
     NodeError,
     NoNodeError,
-    RejectedError,
+    SignatureRejectedError,
     TransactionRefusedError,
     UnknownAccountError,
     UnrecognizedChainError,
     WrongChainError,
     WrongPassphraseError,
 )
-from bridge_server.wallet.rpc_errors import CODE_OF_KIND, rpc_error_of
+from bridge_server.wallet.rpc.rpc_errors import CODE_OF_KIND, rpc_error_of
 
-assert bridge_server.app
+assert bridge_server.assembly.application
 
 STANDARD = {-32700, -32600, -32601, -32602, -32603}
 OF_ETHEREUM = {-32000, -32001, -32002, -32003, -32005, 4001, 4100, 4900, 4901, 4902}
@@ -59,7 +59,7 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
         (InvalidInputError("x"), -32602),
         (InvalidParamsError("x"), -32602),
         (MethodNotFoundError("x"), -32601),
-        (RejectedError("x"), 4001),
+        (SignatureRejectedError("x"), 4001),
         (ForbiddenError("x"), 4100),
         (LockedError("0x00"), 4100),
         (UnknownAccountError("0x00"), 4100),

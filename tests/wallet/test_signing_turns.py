@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from bridge_server.wallet import signing_turns
-from bridge_server.wallet.signing_turns import BatchTurns, SigningTurns
+from bridge_server.wallet.rpc import signing_turns
+from bridge_server.wallet.rpc.signing_turns import BatchTurns, SigningTurns
 
 
 def somebody_waits() -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from bridge_server.setting_types import networks
+from bridge_server.settings.types import networks
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.connections import CONNECTIONS, ConnectionLimits, Connections

@@ -13,7 +13,7 @@ from bridge_server.web.json_rpc import (
     MOST_CALLS,
     MOST_VALUES,
     PARSE_ERROR,
-    Call,
+    MethodCall,
     RpcError,
     Unreadable,
     read_requests,
@@ -63,9 +63,9 @@ def test_an_id_comes_back_as_it_was_sent(text: str) -> None:
     assert isinstance(batch, list)
     assert [each.id_text for each in batch] == [text.encode(), b"null", b"null", b"null", text.encode()]
     for each in (alone, batch[0], batch[-1]):
-        assert isinstance(each, Call)
+        assert isinstance(each, MethodCall)
         assert (each.id_text, each.params) == (text.encode(), json.loads(params))
-    assert isinstance(compact, Call)
+    assert isinstance(compact, MethodCall)
     assert compact.id_text == text.encode()
 
 
@@ -96,18 +96,18 @@ def test_elsewhere_than_in_an_id_a_number_must_be_one_that_a_float_can_hold(body
 def test_an_id_is_the_same_value_however_it_was_spelled(sent: Any) -> None:
     request = read_requests(spelled(id=sent))
 
-    assert isinstance(request, Call)
+    assert isinstance(request, MethodCall)
     assert request.id_text is not None
     assert json.loads(request.id_text) == sent
 
 
 def test_without_an_id_it_is_a_notification() -> None:
-    assert read_requests(spelled(id=...)) == Call("m", [], None)
+    assert read_requests(spelled(id=...)) == MethodCall("m", [], None)
 
 
 @pytest.mark.parametrize(("params", "read"), [([1], [1]), ({"a": 1}, {"a": 1}), (..., None)])
 def test_params_are_an_array_or_an_object_or_left_out(params: Any, read: Any) -> None:
-    assert read_requests(spelled(params=params)) == Call("m", read, b"1")
+    assert read_requests(spelled(params=params)) == MethodCall("m", read, b"1")
 
 
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\r\n", "\t: ")])
@@ -115,11 +115,11 @@ def test_params_are_an_array_or_an_object_or_left_out(params: Any, read: Any) ->
 def test_integers_are_exact(number: int, separators: tuple[str, str]) -> None:
     body = json.dumps({**CALL, "params": [number, {"n": number}]}, separators=separators).encode()
 
-    assert read_requests(body) == Call("m", [number, {"n": number}], b"1")
+    assert read_requests(body) == MethodCall("m", [number, {"n": number}], b"1")
 
 
 def test_unknown_members_are_ignored() -> None:
-    assert read_requests(spelled(chainId="0x1", jsonrpc2=None)) == Call("m", [], b"1")
+    assert read_requests(spelled(chainId="0x1", jsonrpc2=None)) == MethodCall("m", [], b"1")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,9 @@ def test_a_batch_is_read_in_its_order_and_a_bad_element_spoils_only_itself() -> 
     requests = read_requests(b"[%b,1,{},%b]" % (spelled(id=7), spelled(id=...)))
 
     assert isinstance(requests, list)
-    assert requests[0] == Call("m", [], b"7")
+    assert requests[0] == MethodCall("m", [], b"7")
     assert [type(request) for request in requests[1:3]] == [Unreadable, Unreadable]
-    assert requests[3] == Call("m", [], None)
+    assert requests[3] == MethodCall("m", [], None)
 
 
 def test_a_batch_has_at_most_a_hundred_calls() -> None:
@@ -225,4 +225,4 @@ def test_a_result_has_no_error_and_an_error_no_result() -> None:
 def test_any_body_is_read(body: bytes) -> None:
     requests = read_requests(body)
 
-    assert isinstance(requests, Call | Unreadable | list)
+    assert isinstance(requests, MethodCall | Unreadable | list)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.logs import calm_about_clients
+from bridge_server.cli.logs import calm_about_clients
 from bridge_server.web import gateway
 from tests.support.asking import ask
 from tests.support.eventually import eventually

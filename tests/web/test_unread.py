@@ -9,9 +9,8 @@ import pytest
 from aiohttp import web
 
 from bridge_server.web.answers import json_answer
-from bridge_server.web.event_stream import EventStream, piece
-from bridge_server.web.event_stream import Outlet as EventOutlet
-from bridge_server.web.socket import Outlet as SocketOutlet
+from bridge_server.web.event_stream import EventOutlet, EventStream, piece
+from bridge_server.web.socket import FrameOutlet as SocketOutlet
 from bridge_server.web.socket import Socket, text_frame
 from bridge_server.web.streamed_answer import StreamedAnswer
 from bridge_server.web.unread import Backlog, Unread, UnreadLimits

@@ -12,8 +12,8 @@ from typing import Self
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.failure_text import failure
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, service_answer
 from bridge_server.push.providers.apns_answer import judge, says_expired

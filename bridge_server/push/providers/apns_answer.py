@@ -5,7 +5,7 @@ https://developer.apple.com/documentation/usernotifications/handling-notificatio
 
 import re
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.providers.answer import ServiceAnswer
 
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,63}")

@@ -16,8 +16,8 @@ import structlog
 from aiohttp import hdrs
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.failure_text import failure
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, read_answer
 from bridge_server.push.providers.fcm_answer import is_unauthenticated, judge

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.providers.answer import ServiceAnswer
 
 _FCM_ERROR = "type.googleapis.com/google.firebase.fcm.v1.FcmError"

@@ -17,12 +17,12 @@ import h2.exceptions
 from bridge_server.push.providers.go_away import GoAway, GoAwayFilter
 from bridge_server.push.providers.http2_exchange import (
     ConnectionLostError,
-    Exchange,
     Http2Answer,
     Http2Error,
+    Http2Exchange,
     NotTakenError,
 )
-from bridge_server.push.providers.http2_turns import Turns
+from bridge_server.push.providers.http2_turns import StreamQueue
 
 _CLOSING_SECONDS = 1.0
 
@@ -37,8 +37,8 @@ class Http2Connection(asyncio.Protocol):
         self._h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding=None))
         self._filter = GoAwayFilter()
         self._transport: asyncio.Transport | None = None
-        self._exchanges: dict[int, Exchange] = {}
-        self._turns = Turns(self._free_streams)
+        self._exchanges: dict[int, Http2Exchange] = {}
+        self._turns = StreamQueue(self._free_streams)
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._lost: asyncio.Future[None] = self._loop.create_future()
         self._retired = False
@@ -103,19 +103,19 @@ class Http2Connection(asyncio.Protocol):
         if not self.usable:
             raise NotTakenError("the connection takes no more requests")
 
-    def _begin(self, headers: Headers, body: bytes) -> tuple[int, Exchange]:
+    def _begin(self, headers: Headers, body: bytes) -> tuple[int, Http2Exchange]:
         try:
             stream_id = self._h2.get_next_available_stream_id()
             self._h2.send_headers(stream_id, list(headers))
         except (h2.exceptions.NoAvailableStreamIDError, h2.exceptions.TooManyStreamsError):
             self.retire()
             raise NotTakenError("the connection takes no more requests") from None
-        exchange = self._exchanges[stream_id] = Exchange(body, self._loop)
+        exchange = self._exchanges[stream_id] = Http2Exchange(body, self._loop)
         self._send_body(stream_id, exchange)
         self._flush()
         return stream_id, exchange
 
-    def _end(self, stream_id: int, exchange: Exchange) -> None:
+    def _end(self, stream_id: int, exchange: Http2Exchange) -> None:
         del self._exchanges[stream_id]
         self._used_at = self._loop.time()
         if self._lost.done():
@@ -135,7 +135,7 @@ class Http2Connection(asyncio.Protocol):
             return
         self._flush()
 
-    def _doubt(self, given_up: Exchange) -> None:
+    def _doubt(self, given_up: Http2Exchange) -> None:
         """A connection that has said nothing since a request that was given up may be dead."""
         if self._heard_at <= given_up.began_at:
             self._retired = True
@@ -144,7 +144,7 @@ class Http2Connection(asyncio.Protocol):
     def _free_streams(self) -> int:
         return max(0, self._h2.remote_settings.max_concurrent_streams - len(self._exchanges))
 
-    def _send_body(self, stream_id: int, exchange: Exchange) -> None:
+    def _send_body(self, stream_id: int, exchange: Http2Exchange) -> None:
         """Send as much as the server's windows allow; the rest follows when they open."""
         while True:
             window = self._h2.local_flow_control_window(stream_id)

@@ -28,7 +28,7 @@ class Http2Answer:
     body: bytes
 
 
-class Exchange:
+class Http2Exchange:
     """A request on its way and the answer as far as it came.
 
     `unsent` is what is left of the request's body, `ended` whether the server has said all on the stream, and

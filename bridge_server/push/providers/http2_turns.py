@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Turns:
+class StreamQueue:
     """Those who wait, in order; `free` says how many places there are at the moment."""
 
     def __init__(self, free: Callable[[], int]) -> None:

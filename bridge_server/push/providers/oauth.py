@@ -10,10 +10,10 @@ import aiohttp
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.failure_text import failure
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.push.jwt import rs256
 from bridge_server.push.providers.answer import ServiceAnswer, read_answer
-from bridge_server.push.providers.jwt import rs256
 from bridge_server.push.providers.service_account import ServiceAccount
 
 SCOPE = "https://www.googleapis.com/auth/firebase.messaging"

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.models import Outcome
+from bridge_server.outgoing.outcome import Outcome
 from bridge_server.push.models import PushNotice
 
 

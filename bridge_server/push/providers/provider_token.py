@@ -9,7 +9,7 @@ from Crypto.PublicKey import ECC
 from Crypto.PublicKey.ECC import EccKey
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.push.providers.jwt import es256
+from bridge_server.push.jwt import es256
 
 # Apple refuses a token that is older than 60 minutes, and one that comes within 20 minutes of the last.
 _WINDOW_MS = 40 * 60_000

@@ -15,15 +15,15 @@ from aiohttp import hdrs
 from Crypto.PublicKey import ECC
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.guard import Rule, anywhere, public_only
-from bridge_server.outbox.guarded_client import guarded_client, judge_error, read_limited
-from bridge_server.outbox.models import Outcome, Verdict
-from bridge_server.outbox.resolver import LookUp, look_up
+from bridge_server.outgoing.guard import Rule, anywhere, public_only
+from bridge_server.outgoing.guarded_client import guarded_client, judge_error, read_limited
+from bridge_server.outgoing.outcome import Outcome, Verdict
+from bridge_server.outgoing.resolver import LookUp, look_up
 from bridge_server.push.models import PushNotice
 from bridge_server.push.webpush.answers import KNOWN_SERVICES, judge
 from bridge_server.push.webpush.encryption import SALT_BYTES, encrypt
 from bridge_server.push.webpush.payload import padding_for, write_payload
-from bridge_server.push.webpush.subscription import Subscription, read_subscription, write_subscription
+from bridge_server.push.webpush.subscription import PushSubscription, read_subscription, write_subscription
 from bridge_server.push.webpush.vapid import VapidIdentity
 
 Urgency = Literal["very-low", "low", "normal", "high"]
@@ -123,7 +123,7 @@ class WebPushProvider:
         except Exception as error:  # a stranger's server must not be able to stop the sending
             return judge_error(error)
 
-    async def _post(self, subscription: Subscription, headers: dict[str, str], body: bytes) -> Outcome:
+    async def _post(self, subscription: PushSubscription, headers: dict[str, str], body: bytes) -> Outcome:
         assert self._session is not None
         async with self._session.post(
             subscription.endpoint, data=body, headers=headers, allow_redirects=False
@@ -137,11 +137,13 @@ class WebPushProvider:
                 refused_token=self._known_services.get(subscription.origin),
             )
 
-    async def _sealed(self, token: str, payload: bytes) -> tuple[Subscription, dict[str, str], bytes]:
+    async def _sealed(self, token: str, payload: bytes) -> tuple[PushSubscription, dict[str, str], bytes]:
         work = partial(self._seal, token, payload, self._clock.now_ms())
         return await asyncio.get_running_loop().run_in_executor(self._sealing, work)
 
-    def _seal(self, token: str, payload: bytes, now_ms: int) -> tuple[Subscription, dict[str, str], bytes]:
+    def _seal(
+        self, token: str, payload: bytes, now_ms: int
+    ) -> tuple[PushSubscription, dict[str, str], bytes]:
         """Runs in the thread, one at a time."""
         subscription = self._read(token)
         body = encrypt(
@@ -171,7 +173,7 @@ class WebPushProvider:
             hdrs.USER_AGENT: self._settings.user_agent,
         }
 
-    def _read(self, token: str) -> Subscription:
+    def _read(self, token: str) -> PushSubscription:
         return read_subscription(token, allow_http=self._settings.allow_private)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from aiohttp import hdrs
 
 from bridge_server.kernel.retry_after import parse_retry_after
-from bridge_server.outbox.models import Outcome, Verdict
+from bridge_server.outgoing.outcome import Outcome, Verdict
 
 KNOWN_SERVICES: Mapping[str, bytes] = {
     "https://fcm.googleapis.com": b"invalid JWT",  # 403 permission denied: invalid JWT provided

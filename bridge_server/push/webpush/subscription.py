@@ -11,8 +11,8 @@ import orjson
 from Crypto.PublicKey import ECC
 from yarl import URL
 
+from bridge_server.kernel import base64url
 from bridge_server.kernel.fields import http_url
-from bridge_server.push import base64url
 
 LONGEST_SUBSCRIPTION_BYTES = 4_096
 _POINT_BYTES = 65
@@ -21,7 +21,7 @@ _AUTH_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class PushSubscription:
     """A checked subscription. The endpoint is a capability, so it is not shown."""
 
     endpoint: URL = field(repr=False)
@@ -34,21 +34,21 @@ class Subscription:
         return str(self.endpoint.origin())
 
 
-def read_subscription(text: str, *, allow_http: bool = False) -> Subscription:
+def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
     """Read the JSON. Raises ValueError with what is wrong with it, which does not quote it."""
     fields = _fields(text)
     keys = fields.get("keys")
     if not isinstance(keys, dict):
         raise ValueError("the subscription has no keys: it must be asked for with an applicationServerKey")
     _check_expiration(fields.get("expirationTime"))
-    return Subscription(
+    return PushSubscription(
         _endpoint(fields.get("endpoint"), allow_http),
         _receiver_key(_bytes(keys, "p256dh", _POINT_BYTES)),
         _bytes(keys, "auth", _AUTH_BYTES),
     )
 
 
-def write_subscription(subscription: Subscription) -> str:
+def write_subscription(subscription: PushSubscription) -> str:
     """The one spelling of a subscription, by which two can be compared."""
     keys = {
         "auth": base64url.encode(subscription.auth_secret),

@@ -5,10 +5,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from bridge_server.kernel import base64url
 from bridge_server.kernel.fields import http_url
-from bridge_server.push import base64url
+from bridge_server.push.jwt import es256
 from bridge_server.push.keys import raw_public_key, read_private_key
-from bridge_server.push.providers.jwt import es256
 
 LIFETIME_SECONDS = 12 * 3_600
 """Half of what push services allow (RFC 8292, section 2), so that clocks may differ by as much."""

@@ -14,7 +14,7 @@ from http import HTTPStatus
 import aiohttp
 from aiohttp import hdrs
 
-from bridge_server.outbox.failure_text import failure
+from bridge_server.outgoing.failure_text import failure
 from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
@@ -106,7 +106,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     return b"".join(chunks)
 
 
-class NodeLine:
+class CheckedConnection:
     """One connection at a time, for one user at a time.
 
     `check_chain` is given the node's answer to eth_chainId before anything else is asked on a new connection;

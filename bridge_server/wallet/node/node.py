@@ -13,12 +13,12 @@ import orjson
 
 from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.stopping import StoppedError, Stopping
+from bridge_server.wallet import request_fields
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node.line import CHAIN_ID, BrokenOffError, Endpoint, NodeLine
+from bridge_server.wallet.node.line import CHAIN_ID, BrokenOffError, CheckedConnection, Endpoint
 from bridge_server.wallet.node.reading_methods import READING_METHODS
-from bridge_server.wallet.transactions import request_fields
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
@@ -56,8 +56,8 @@ class Node:
         self._stopping = stopping
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
-        self._lines: list[NodeLine] = []
-        self._idle: list[NodeLine] = []
+        self._lines: list[CheckedConnection] = []
+        self._idle: list[CheckedConnection] = []
         self._places = asyncio.Semaphore(_LINES)
         self._on_connected: list[Callable[[], None]] = []
         self._on_set_back: list[Callable[[], Awaitable[None]]] = []
@@ -169,10 +169,10 @@ class Node:
 
     async def _check_again(self) -> None:
         """The node may be another one than when its chain was asked for."""
-        await self._on_line(NodeLine.check_again)
+        await self._on_line(CheckedConnection.check_again)
 
     async def _on_line(
-        self, work: Callable[[NodeLine], Awaitable[Asked]], since: float | None = None
+        self, work: Callable[[CheckedConnection], Awaitable[Asked]], since: float | None = None
     ) -> Asked:
         async with self._line(since) as line:
             try:
@@ -190,7 +190,7 @@ class Node:
             raise NoNodeError("This server stops.") from error
 
     @asynccontextmanager
-    async def _line(self, since: float | None) -> AsyncIterator[NodeLine]:
+    async def _line(self, since: float | None) -> AsyncIterator[CheckedConnection]:
         since = self.now() if since is None else since
         if self._readers is None or self._endpoint is None:
             raise _no_node()
@@ -198,7 +198,7 @@ class Node:
             if self._failed_at is not None and self._failed_at >= since:
                 raise NoNodeError(self._failure)
             if not self._idle:
-                self._lines.append(NodeLine(self._endpoint, self._check_chain, self._tell_connected))
+                self._lines.append(CheckedConnection(self._endpoint, self._check_chain, self._tell_connected))
                 self._idle.append(self._lines[-1])
             line = self._idle.pop()
             try:

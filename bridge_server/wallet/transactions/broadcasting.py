@@ -9,15 +9,15 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.signals import Key, Signals
-from bridge_server.kernel.turns import Turns
+from bridge_server.kernel.turns import KeyedLock
 from bridge_server.wallet.approvals import MOST_WAITING
 from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
 from bridge_server.wallet.models import Address, StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.store import TransactionStore
 from bridge_server.wallet.transactions.confirming import Confirming
 from bridge_server.wallet.transactions.dispatching import Dispatching
 from bridge_server.wallet.transactions.sending import Sending
+from bridge_server.wallet.transactions.store import TransactionStore
 
 _TICK_SECONDS = 1.0
 _FIRST_CHECK_US = 100_000
@@ -51,7 +51,7 @@ class Broadcaster:
         dispatching: Dispatching,
         confirming: Confirming,
         node: Node,
-        turns: Turns,
+        turns: KeyedLock,
         signals: Signals,
         clock: Clock,
     ) -> None:

@@ -8,11 +8,11 @@ import structlog
 from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.turns import Turns
+from bridge_server.kernel.turns import KeyedLock
 from bridge_server.wallet.models import Address, RpcCall, StoredTransaction, TransactionState
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.store import TransactionStore
 from bridge_server.wallet.transactions.requests import nonce_of
+from bridge_server.wallet.transactions.store import TransactionStore
 
 _ASKED_AT_ONCE = 50
 
@@ -33,7 +33,7 @@ class Confirming:
     was meant for a history that is gone.
     """
 
-    def __init__(self, store: TransactionStore, node: Node, turns: Turns, clock: Clock) -> None:
+    def __init__(self, store: TransactionStore, node: Node, turns: KeyedLock, clock: Clock) -> None:
         self._store = store
         self._node = node
         self._turns = turns

@@ -9,7 +9,7 @@ from bridge_server.kernel.stopping import Stopping
 from bridge_server.wallet.errors import (
     NodeError,
     NoNodeError,
-    RejectedError,
+    SignatureRejectedError,
     TransactionRefusedError,
     WrongChainError,
 )
@@ -22,12 +22,12 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.store import TransactionStore
 from bridge_server.wallet.transactions.confirming import Confirming
 from bridge_server.wallet.transactions.filling import Filling
 from bridge_server.wallet.transactions.offering import Offering, OtherChainError, delay_ms
 from bridge_server.wallet.transactions.requests import TransactionRequest, read_transaction
 from bridge_server.wallet.transactions.signing import TransactionSigning
+from bridge_server.wallet.transactions.store import TransactionStore
 
 ZERO_HASH = "0x" + "00" * 32
 
@@ -115,7 +115,7 @@ class Dispatching:
             return  # that is stored already
         if isinstance(error, UnavailableError) and self._stopping.has_begun:
             return  # it goes on after the restart
-        if isinstance(error, RejectedError | InvalidInputError):
+        if isinstance(error, SignatureRejectedError | InvalidInputError):
             await self._offering.refuse(stored, error.detail)
         else:  # such as an account that is locked, or a node that does not tell its price
             await self._offering.postpone({stored.request.transaction_id: stored.attempts}, error.detail)

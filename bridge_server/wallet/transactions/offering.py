@@ -11,7 +11,7 @@ from bridge_server.wallet.errors import NodeError, NoNodeError, TransactionRefus
 from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
 from bridge_server.wallet.node.errors import says_known, says_not_at_this_price, says_not_now
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.store import TransactionStore
+from bridge_server.wallet.transactions.store import TransactionStore
 
 _FIRST_DELAY_MS = 1_000
 _LONGEST_DELAY_MS = 60_000

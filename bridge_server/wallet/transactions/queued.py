@@ -8,11 +8,11 @@ import orjson
 
 from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.ethereum.raw_transactions import RawTransaction, RawTransactionError, read_raw_transaction
-from bridge_server.wallet import wire
+from bridge_server.wallet import parameters
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address, Caller, StoredTransaction, TransactionId
-from bridge_server.wallet.store import TransactionStore
 from bridge_server.wallet.transactions.requests import read_transaction
+from bridge_server.wallet.transactions.store import TransactionStore
 
 _LISTED = 1_000
 _SWEEP_SLICE = 500
@@ -36,26 +36,26 @@ class QueuedTransactions:
         self._store = store
         self._kept_ms = kept_ms
 
-    async def newest(self, params: wire.Params, _: Caller) -> dict[str, Any] | None:
+    async def newest(self, params: parameters.Params, _: Caller) -> dict[str, Any] | None:
         """wallet_getQueuedTransaction [which?]: the newest transaction asked for that matches, or None.
 
         `which` is an account, the id or the hash of a transaction, or the parameter of the send. Raises
         InvalidParamsError.
         """
-        [which] = wire.arguments("wallet_getQueuedTransaction", params, 0, "which?")
+        [which] = parameters.arguments("wallet_getQueuedTransaction", params, 0, "which?")
         if _names_account(which):
             found = await self._store.newest(_account(which))
         else:
             found = next(iter(await self._matching(which, 1)), None)
         return None if found is None else write_queued(found)
 
-    async def waiting(self, params: wire.Params, _: Caller) -> list[dict[str, Any]]:
+    async def waiting(self, params: parameters.Params, _: Caller) -> list[dict[str, Any]]:
         """wallet_getQueuedTransactions [which?]: all that match, as they were asked for.
 
         Of an account, or of all, that is what the node does not have yet; otherwise whatever has become of
         it. Raises InvalidParamsError.
         """
-        [which] = wire.arguments("wallet_getQueuedTransactions", params, 0, "which?")
+        [which] = parameters.arguments("wallet_getQueuedTransactions", params, 0, "which?")
         if _names_account(which):
             found = await self._store.waiting(_account(which), _LISTED)
         else:
@@ -90,13 +90,13 @@ def _names_account(which: Any) -> bool:
 
 
 def _account(which: Any) -> Address | None:
-    return None if which is None else wire.address(which, "params[0]")
+    return None if which is None else parameters.address(which, "params[0]")
 
 
 def read_signed(value: Any) -> RawTransaction:
     """Read the parameter of eth_sendRawTransaction; raises InvalidParamsError."""
     try:
-        return read_raw_transaction(wire.data(value, "params[0]"))
+        return read_raw_transaction(parameters.data(value, "params[0]"))
     except RawTransactionError as error:
         raise InvalidParamsError(f"params[0] is not a signed transaction: {error}.") from None
 

@@ -1,4 +1,4 @@
-"""The transaction object (contract, section 2, D): JSON to what is asked for, and back for whoever approves.
+"""The transaction object (docs/protocol.md, D): JSON to what is asked for, and back for whoever approves.
 
 Unknown fields are ignored, but for those that would make it another transaction than the one signed.
 """
@@ -20,9 +20,9 @@ from bridge_server.ethereum.transactions import (
 )
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address
-from bridge_server.wallet.transactions.request_fields import (
+from bridge_server.wallet.request_fields import (
     PLACE,
-    Fields,
+    RequestFields,
     access_list,
     chain_id,
     up_to,
@@ -105,7 +105,7 @@ def read_transaction(value: object) -> TransactionRequest:
     """Read the parameter; raises InvalidParamsError that names every fault with its place."""
     if not isinstance(value, dict):
         raise InvalidParamsError(f"{PLACE} must be a transaction object, such as {{from, to, value}}.")
-    fields = Fields(value)
+    fields = RequestFields(value)
     sender = fields.read("from", address_of)
     request = TransactionRequest(
         sender=Address(sender or ""),
@@ -156,14 +156,14 @@ def _address(address: str | None) -> Address | None:
     return None if address is None else Address(address)
 
 
-def _data(fields: Fields) -> bytes:
+def _data(fields: RequestFields) -> bytes:
     data, same = fields.read("data", data_of), fields.read("input", data_of)
     if data is not None and same is not None and data != same:
         fields.fault("input", "must be the same as data: they are two names of one field.")
     return data or same or b""
 
 
-def _type(fields: Fields) -> int:
+def _type(fields: RequestFields) -> int:
     """The type that is named, or that has the fields that there are."""
     if fields.has("type"):
         kind = fields.read("type", whole_number)
@@ -175,7 +175,7 @@ def _type(fields: Fields) -> int:
     return ACCESS_LIST_TYPE if fields.has("accessList") else LEGACY_TYPE
 
 
-def _check_together(fields: Fields, request: TransactionRequest) -> None:
+def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
     """What each field by itself does not show."""
     if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
         sent = fields.first("data", "input")
@@ -190,7 +190,7 @@ def _check_together(fields: Fields, request: TransactionRequest) -> None:
         fields.fault("maxPriorityFeePerGas", "must not be greater than maxFeePerGas.")
 
 
-def _check_type(fields: Fields, request: TransactionRequest, kind: str) -> None:
+def _check_type(fields: RequestFields, request: TransactionRequest, kind: str) -> None:
     price = fields.first(*_PRICES_OF_FEE_MARKET)
     if request.type == FEE_MARKET_TYPE and fields.has("gasPrice"):
         fields.fault("gasPrice", f"does not belong to {kind}: leave it out, or name no other price.")

@@ -1,4 +1,4 @@
-"""Transactions: filled in, approved, signed, stored, sent; or signed alone (contract, section 4, D).
+"""Transactions: filled in, approved, signed, stored, sent; or signed alone (docs/protocol.md, D).
 
 What was asked for is stored before anything is answered, and what is signed before the node sees it. The
 answer is the transaction's hash when the node has it, and the zero hash when that is still to come.
@@ -12,8 +12,8 @@ from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.raw_transactions import RawTransaction
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.turns import Turns
-from bridge_server.wallet import wire
+from bridge_server.kernel.turns import KeyedLock
+from bridge_server.wallet import parameters
 from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.errors import InvalidParamsError, NoNodeError
@@ -27,7 +27,6 @@ from bridge_server.wallet.models import (
     TransactionId,
 )
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.store import TransactionStore
 from bridge_server.wallet.transactions.dispatching import SEND, ZERO_HASH, Dispatching
 from bridge_server.wallet.transactions.filling import Filling
 from bridge_server.wallet.transactions.offering import delay_ms
@@ -39,6 +38,7 @@ from bridge_server.wallet.transactions.requests import (
     write_transaction,
 )
 from bridge_server.wallet.transactions.signing import TransactionSigning
+from bridge_server.wallet.transactions.store import TransactionStore
 
 _SIGN = "eth_signTransaction"
 _SEND_RAW = "eth_sendRawTransaction"
@@ -59,7 +59,7 @@ class Sending:
         filling: Filling,
         signing: TransactionSigning,
         dispatching: Dispatching,
-        turns: Turns,
+        turns: KeyedLock,
         clock: Clock,
         ids: IdMaker,
     ) -> None:
@@ -79,13 +79,13 @@ class Sending:
         """Whether sending may take as long as a human does."""
         return self._approvals.is_on
 
-    async def send(self, params: wire.Params, caller: Caller) -> str:
+    async def send(self, params: parameters.Params, caller: Caller) -> str:
         """eth_sendTransaction: the hash, or the zero hash when the node cannot be reached.
 
         Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, WrongChainError,
         NodeError, TransactionRefusedError; NoNodeError when there is no node at all.
         """
-        [value] = wire.arguments(SEND, params, 1, "transaction")
+        [value] = parameters.arguments(SEND, params, 1, "transaction")
         request = read_transaction(value)
         self._accounts.key(request.sender)
         asked = self._asked(request.sender, value, caller)
@@ -101,13 +101,13 @@ class Sending:
         """Have what is queued approved, and send it. Raises what `send` does, and is queued still."""
         await self._send(queued.request, await self._dispatching.read_queued(queued))
 
-    async def send_raw(self, params: wire.Params, caller: Caller) -> str:
+    async def send_raw(self, params: parameters.Params, caller: Caller) -> str:
         """eth_sendRawTransaction: the hash, or the zero hash when the node does not take it now.
 
         Raises InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no
         node at all.
         """
-        [value] = wire.arguments(_SEND_RAW, params, 1, "signed transaction")
+        [value] = parameters.arguments(_SEND_RAW, params, 1, "signed transaction")
         transaction = read_signed(value)
         if transaction.nonce > MAX_NONCE:
             raise InvalidParamsError(f"params[0] has a nonce above {MAX_NONCE:#x}, which is not stored.")
@@ -122,13 +122,13 @@ class Sending:
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
             return await self._dispatching.offer(stored, since)
 
-    async def sign(self, params: wire.Params, caller: Caller) -> str:
+    async def sign(self, params: parameters.Params, caller: Caller) -> str:
         """eth_signTransaction: the signed transaction, as DATA. Its nonce is not reserved.
 
         Raises InvalidParamsError, UnknownAccountError, LockedError, RejectedError, NoChainError,
         WrongChainError, NodeError; NoNodeError when something is left open that only the node could tell.
         """
-        [value] = wire.arguments(_SIGN, params, 1, "transaction")
+        [value] = parameters.arguments(_SIGN, params, 1, "transaction")
         request = read_transaction(value)
         self._accounts.key(request.sender)
         filled = await self._filling.filled(request)

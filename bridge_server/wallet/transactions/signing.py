@@ -6,8 +6,8 @@ from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.kernel.clock import Clock
 from bridge_server.wallet.accounts import Accounts
+from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.models import ApprovalId, AuditEntry, Caller, SignedTransaction
-from bridge_server.wallet.store import AuditLog
 from bridge_server.wallet.transactions.requests import TransactionRequest
 
 

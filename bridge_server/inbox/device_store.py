@@ -1,0 +1,79 @@
+"""Devices in SQL."""
+
+from collections.abc import Sequence
+
+from bridge_server.inbox.errors import DeviceNotFoundError, TooManyDevicesError
+from bridge_server.inbox.models import Device, DeviceId, NewDevice
+from bridge_server.outbox.store import withdraw
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    adding_transaction,
+    scalar,
+    transaction,
+)
+
+_DEVICES = """
+SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
+"""
+_SAME = """
+SELECT device_id, channel, address, created_at_ms FROM devices
+WHERE account = ? AND channel = ? AND address = ?
+"""
+_COUNT = "SELECT count(*) FROM devices WHERE account = ?"
+_INSERT = """
+INSERT INTO devices (account, device_id, channel, address, lane, created_at_ms) VALUES (?, ?, ?, ?, ?, ?)
+"""
+_DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
+_FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
+
+
+class DeviceStore:
+    """Durable devices."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def devices(self, account: int) -> Sequence[Device]:
+        """The account's devices, oldest first."""
+        return [_device(row) for row in await self.database.read(_DEVICES, (account,))]
+
+    @adding_transaction
+    def add(
+        self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
+    ) -> Transaction[Device]:
+        """Store a device under this id, or find the one that is the same. Raises TooManyDevicesError."""
+        known = yield Statement(_SAME, (account, device.channel, device.url))
+        if known:
+            return _device(known[0])
+        count = scalar(int, (yield Statement(_COUNT, (account,))))
+        if count >= limit:
+            raise TooManyDevicesError(limit)
+        row = (account, device_id, device.channel, device.url, device.lane, now_ms)
+        yield Statement(_INSERT, row)
+        return Device(device_id, device.channel, device.url, now_ms)
+
+    @transaction
+    def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
+        """Delete a device and what is queued for it. Raises DeviceNotFoundError."""
+        ((deleted,),) = yield Statement(_DELETE, (account, device_id))
+        if not deleted:
+            raise DeviceNotFoundError
+        yield from withdraw(device_id)
+
+    @transaction
+    def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
+        """Delete a device, whoever's it is, if it is there and has this address.
+
+        What is queued for it goes too, but for the message that found it dead, which is being settled.
+        """
+        ((deleted,),) = yield Statement(_FORGET, (device_id, address))
+        if deleted:
+            yield from withdraw(device_id, message_id)
+
+
+def _device(row: Row) -> Device:
+    device_id, channel, address, created_at_ms = row
+    return Device(DeviceId(device_id), channel, address, created_at_ms)

@@ -1,0 +1,1 @@
+"""Outgoing HTTP to addresses that strangers name: address guard, client, resolver, texts of failures."""

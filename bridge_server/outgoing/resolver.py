@@ -1,0 +1,104 @@
+"""Names to addresses, in threads of its own: a name server that hangs delays only the names it serves."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from bridge_server.outgoing.guard import AddressRefusedError, Rule
+from bridge_server.outgoing.reserved_semaphore import ReservedSemaphore
+
+LookUp: TypeAlias = Callable[[str], list[str]]
+"""Returns a name's numeric addresses; blocks; raises OSError."""
+
+_THREADS = 64
+_THREADS_KEPT_FOR_QUICK_NAMES = 16
+_QUICK_SECONDS = 1.0
+
+
+def look_up(host: str) -> list[str]:
+    """A name's numeric addresses as the operating system knows them. Blocks; raises OSError."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    except UnicodeError as error:
+        raise OSError(f"not a host name: {error}") from error
+    return [str(address[0]) for *_, address in found]
+
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names for aiohttp's connector and leaves out the addresses that the rule refuses.
+
+    The sockets are guarded as well. The resolver applies the rule so that a name that has both sorts of
+    addresses is judged by those that may be connected to, whatever order they are tried in.
+    """
+
+    def __init__(self, rule: Rule, look_up: LookUp = look_up) -> None:
+        self._rule = rule
+        self._look_up = look_up
+        self._places = ReservedSemaphore(_THREADS, _THREADS_KEPT_FOR_QUICK_NAMES)
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """The addresses that may be connected to, of both families.
+
+        Raises AddressRefusedError when the name has only others, and OSError when it has none.
+        """
+        addresses = await self._addresses(host)
+        refusals = {address: self._rule(address, port) for address in addresses}
+        allowed = [address for address, reason in refusals.items() if reason is None]
+        if allowed:
+            return [_result(host, address, port) for address in allowed]
+        reason = next(iter(refusals.values()), None)
+        raise OSError("the name has no address") if reason is None else AddressRefusedError(reason)
+
+    async def close(self) -> None:
+        """Nothing to do: a thread that still waits for an answer ends with it, or with the process."""
+
+    async def _addresses(self, host: str) -> list[str]:
+        leave = await self._places.take(host)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        try:
+            return await _in_thread(partial(self._look_up, host))
+        finally:
+            self._places.note(host, loop.time() - started < _QUICK_SECONDS)
+            leave()
+
+
+def _result(host: str, address: str, port: int) -> ResolveResult:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+    return ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
+
+
+async def _in_thread(work: Callable[[], list[str]]) -> list[str]:
+    """Run `work` in a daemon thread: an executor's thread would hold up the exit of the process."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[list[str]] = loop.create_future()
+
+    def run() -> None:
+        try:
+            tell = partial(_settle, done, work())
+        except Exception as error:  # raised again where the answer is awaited
+            tell = partial(_fail, done, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
+            loop.call_soon_threadsafe(tell)
+
+    threading.Thread(target=run, daemon=True, name="webhook-name-lookup").start()
+    return await done
+
+
+def _settle(done: asyncio.Future[list[str]], addresses: list[str]) -> None:
+    if not done.done():
+        done.set_result(addresses)
+
+
+def _fail(done: asyncio.Future[list[str]], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

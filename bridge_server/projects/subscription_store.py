@@ -1,0 +1,178 @@
+"""Subscriptions in SQL."""
+
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
+
+import orjson
+
+from bridge_server.outbox.store import enqueue
+from bridge_server.projects import subscription_sql as sql
+from bridge_server.projects.errors import UnknownTypesError
+from bridge_server.projects.models import (
+    Change,
+    MessageOf,
+    NewSubscription,
+    Project,
+    ProjectId,
+    Subscription,
+    SubscriptionEvent,
+    TypeId,
+)
+from bridge_server.projects.sql import INSERT_MEMBER
+from bridge_server.projects.store import find_project, find_types
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Step,
+    Transaction,
+    adding_transaction,
+    reading,
+    scalar,
+    transaction,
+)
+
+
+class SubscriptionStore:
+    """Durable subscriptions. Whatever names a project that is not there raises ProjectNotFoundError."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @adding_transaction
+    def subscribe(
+        self,
+        project_id: ProjectId,
+        wanted: Sequence[NewSubscription],
+        now_ms: int,
+        message_of: MessageOf,
+    ) -> Transaction[list[tuple[Subscription, Change | None]]]:
+        """Store the subscriptions, all or none, and queue what the webhook is told of each that changed.
+
+        Returns each with what became of it; None when it was there already, just so. Raises
+        UnknownTypesError.
+        """
+        project = yield from find_project(project_id)
+        types = {known.type_id: number for number, known in (yield from find_types(project))}
+        sets: dict[tuple[tuple[TypeId, ...], bool], int] = {}
+        moved = Counter[int]()
+        outcomes = []
+        for new in wanted:
+            chosen = _chosen(new, types)
+            choice = chosen, new.types is None
+            if choice not in sets:
+                sets[choice] = yield from _type_set(project, *choice, types)
+            outcome = yield from _subscribe(project, new, chosen, sets[choice], moved, now_ms)
+            yield from _tell(project, *outcome, now_ms, message_of)
+            outcomes.append(outcome)
+        yield from _count(moved)
+        return outcomes
+
+    @transaction
+    def unsubscribe(
+        self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
+    ) -> Transaction[int]:
+        """Remove those that are subscribed, and queue what the webhook is told; returns how many."""
+        project = yield from find_project(project_id)
+        moved = Counter[int]()
+        for key in account_keys:
+            for known, type_set in (yield from _subscription(project, key)):
+                yield Statement(sql.DELETE_SUBSCRIPTION, (project.number, key))
+                moved[type_set] -= 1
+                left = replace(known, types=(), follows_all=False)
+                yield from _tell(project, left, Change.UNSUBSCRIBED, now_ms, message_of)
+        yield from _count(moved)
+        return -moved.total()
+
+    @reading
+    def page(self, project_id: ProjectId, after: str, limit: int) -> Transaction[list[Subscription]]:
+        """The subscriptions that follow the account `after`, in the order of their spelling."""
+        project = yield from find_project(project_id)
+        rows = yield Statement(sql.PAGE, (project.number, after, limit))
+        return [_read_subscription(row) for row in rows]
+
+
+def account_number(key: str) -> Generator[Step, list[Row], int]:
+    """The number of an account, within a transaction; one that was never seen is given one."""
+    rows = yield Statement(sql.ACCOUNT, (key,))
+    if not rows:
+        yield Statement(sql.INSERT_ACCOUNT, (key,))
+        rows = yield Statement(sql.ACCOUNT, (key,))
+    return scalar(int, rows)
+
+
+def _subscribe(
+    project: Project,
+    new: NewSubscription,
+    chosen: tuple[TypeId, ...],
+    type_set: int,
+    moved: Counter[int],
+    now_ms: int,
+) -> Generator[Step, list[Row], tuple[Subscription, Change | None]]:
+    """Store it; `moved` is told which choice has a subscriber more and which one less."""
+    moved[type_set] += 1
+    key, spelled = new.account.key, new.account.spelled
+    stored = yield from _subscription(project, key)
+    if not stored:
+        account = yield from account_number(key)
+        yield Statement(sql.INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
+        return Subscription(spelled, chosen, now_ms, new.types is None), Change.SUBSCRIBED
+    ((known, left),) = stored
+    moved[left] -= 1
+    yield Statement(sql.UPDATE_SUBSCRIPTION, (type_set, project.number, key))
+    changed = None if set(known.types) == set(chosen) else Change.UPDATED
+    return replace(known, types=chosen, follows_all=new.types is None), changed
+
+
+def _tell(
+    project: Project, subscription: Subscription, change: Change | None, now_ms: int, message_of: MessageOf
+) -> Transaction[None]:
+    if change is not None and project.webhook is not None:
+        number = scalar(int, (yield Statement(sql.COUNT_EVENT, (project.number,))))
+        event = SubscriptionEvent(change, project.project_id, subscription, number, now_ms)
+        yield from enqueue(message_of(event, project.webhook), now_ms)
+
+
+def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, ...]:
+    """The types that are wanted, each once, in the order of the project."""
+    if new.types is None:
+        return tuple(types)
+    unknown = [place for place, type_id in enumerate(new.types) if type_id not in types]
+    if unknown:
+        raise UnknownTypesError(unknown, list(types))
+    return tuple(type_id for type_id in types if type_id in new.types)
+
+
+def _type_set(
+    project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
+) -> Generator[Step, list[Row], int]:
+    """The number of the stored choice that is this one; it is stored if nobody has made it before."""
+    choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
+    rows = yield Statement(sql.TYPE_SET, choice)
+    if rows:
+        return scalar(int, rows)
+    number = scalar(int, (yield Statement(sql.INSERT_TYPE_SET, choice)))
+    for type_id in chosen:
+        yield Statement(INSERT_MEMBER, (types[type_id], number))
+    return number
+
+
+def _count(moved: Mapping[int, int]) -> Transaction[None]:
+    """Count who came to each choice or left it; one that nobody makes any more goes."""
+    for type_set, more in moved.items():
+        if more:
+            yield Statement(sql.COUNT_SUBSCRIBERS, (more, type_set))
+        if more <= 0:
+            yield Statement(sql.DELETE_UNUSED_TYPE_SET, (type_set,))
+
+
+def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
+    """An account's subscription, if there is one, and the number of its choice."""
+    rows = yield Statement(sql.SUBSCRIPTION, (project.number, key))
+    return [(_read_subscription(row[:-1]), row[-1]) for row in rows]
+
+
+def _read_subscription(row: Row) -> Subscription:
+    account, types, subscribed_at_ms, follows_all = row
+    return Subscription(account, tuple(orjson.loads(types)), subscribed_at_ms, bool(follows_all))

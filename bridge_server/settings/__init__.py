@@ -1,0 +1,1 @@
+"""Every knob: typed, documented, and where its value came from."""

@@ -1,0 +1,132 @@
+"""The kinds of values that settings have: what each may be, and what is said of one that it may not be."""
+
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
+
+from bridge_server.kernel.fields import http_url, web_origin
+from bridge_server.kernel.rfc3986 import is_host_and_port
+from bridge_server.outbox.signature import Signer
+from bridge_server.web.client_address import Network
+
+DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
+"""The words of everybody's development accounts: local nodes give them money."""
+
+HOUR = 3600
+DAY = 24 * HOUR
+
+_IN_MEMORY = ":memory:"
+
+
+def networks(value: Any) -> Any:
+    """Networks in a list, or in a text with commas between them. Raises ValueError."""
+    if isinstance(value, str):
+        value = [part for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
+    return tuple(ip_network(str(part).strip(), strict=False) for part in value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _directory(value: Path) -> Path:
+    if value == Path():
+        raise ValueError("must name a directory: the database is never put into the working directory")
+    if value.name == _IN_MEMORY:
+        raise ValueError(
+            "the data is always in files: for a server to throw away, name a temporary directory, such as "
+            "the one that `mktemp -d` makes, and delete it afterwards"
+        )
+    return value.expanduser().absolute()
+
+
+def _file(value: Path) -> Path:
+    if value == Path():
+        raise ValueError("must name a file, or be left out")
+    return value.expanduser()
+
+
+def _url(value: str) -> str:
+    return http_url(value).rstrip("/")
+
+
+def _node_url(value: SecretStr) -> SecretStr:
+    url = value.get_secret_value().strip()
+    if url.lower().startswith(("ws:", "wss:")):
+        raise ValueError("the node is asked over HTTP: name its http or https endpoint")
+    try:
+        return SecretStr(http_url(url))
+    except ValueError:  # its text may repeat what is secret
+        raise ValueError("must be an http or https URL, such as http://127.0.0.1:8545") from None
+
+
+def _host_names(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.strip()
+        if text.startswith('["'):  # a list, and no address such as [::1]
+            text = text[1:].removesuffix("]")
+        value = [part.strip() for part in text.replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise ValueError("must be names such as wallet.example.org, in a list or separated by commas")
+    for part in value:
+        if not is_host_and_port(part) or ":" in part.rpartition("]")[2] or "*" in part:
+            raise ValueError(f"{part} is no host name: write it without scheme, port and path")
+    return tuple(part.lower() for part in value)
+
+
+def _not_empty(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value().strip()
+    if not text:
+        raise ValueError("must not be empty: anybody could send that")
+    return SecretStr(text)
+
+
+def _joined(value: Any) -> Any:
+    """A list as the text that means it, and an empty one as nothing. What is no list is left to others."""
+    if not isinstance(value, list | tuple):
+        return value
+    if not all(isinstance(part, str) for part in value):
+        raise ValueError("must be texts, in a list or separated by commas")
+    return ",".join(value) or None
+
+
+def _signing_secret(value: SecretStr) -> SecretStr:
+    Signer(value.get_secret_value())
+    return value
+
+
+def _origins(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) for part in value):
+        raise ValueError("must be origins such as https://app.example.org, in a list or separated by commas")
+    return tuple(web_origin(part) for part in value)
+
+
+Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
+HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]
+Url = Annotated[str, AfterValidator(_url)]
+NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
+"""Secret, because providers put keys into it."""
+ChainId = Annotated[int, Field(ge=1, lt=2**63)]
+Token = Annotated[SecretStr, AfterValidator(_not_empty)]
+Tokens = Annotated[Token | None, BeforeValidator(_joined)]
+"""Several, in a list or separated by commas."""
+SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
+Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
+Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]
+Burst = Annotated[int, Field(ge=1, le=1_000_000)]
+Duration = Annotated[float, Field(gt=0, le=10 * 365 * DAY)]
+File = Annotated[Path, AfterValidator(_file)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Directory = Annotated[Path, AfterValidator(_directory)]

@@ -1,0 +1,117 @@
+"""Requests that wait to be approved, in SQL."""
+
+from collections.abc import Sequence
+
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    adding_transaction,
+    scalar,
+    transaction,
+)
+from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
+
+_COLUMNS = """
+approval_id, method, address, subject, caller, origin, request_id, asked_at_ms, expires_at_ms, state
+"""
+_INSERT = f"INSERT INTO wallet_approvals ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_GET = f"SELECT {_COLUMNS} FROM wallet_approvals WHERE approval_id = ?"  # noqa: S608
+_NAMED = f"""
+SELECT {_COLUMNS} FROM wallet_approvals
+WHERE approval_id >= ? AND approval_id < ? ORDER BY approval_id LIMIT 2
+"""  # noqa: S608
+_PENDING = f"""
+SELECT {_COLUMNS} FROM wallet_approvals WHERE state = 'pending' AND expires_at_ms > ? ORDER BY id
+"""  # noqa: S608
+_DECIDE = """
+UPDATE wallet_approvals SET state = ?, decided_at_ms = ?
+WHERE approval_id = ? AND state = 'pending' AND expires_at_ms > ?
+"""
+_EXPIRE = """
+UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE approval_id = ? AND state = 'pending'
+"""
+_EXPIRE_ALL = "UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE state = 'pending'"
+_SWEEP = """
+DELETE FROM wallet_approvals WHERE id IN
+    (SELECT id FROM wallet_approvals WHERE asked_at_ms <= ? ORDER BY asked_at_ms LIMIT ?)
+"""
+
+# Sorts after every character of an id.
+_AFTER_ALL = "~"
+
+
+class ApprovalStore:
+    """Requests that wait for a decision. A command in another process decides."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @adding_transaction
+    def add(self, approval: ApprovalRequest) -> Transaction[None]:
+        """Store a pending request."""
+        yield Statement(_INSERT, _row(approval))
+
+    async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:
+        """One request."""
+        rows = await self.database.read(_GET, (approval_id,))
+        return _approval(rows[0]) if rows else None
+
+    async def named(self, beginning: str) -> Sequence[ApprovalRequest]:
+        """At most two requests whose ids begin so, whatever became of them."""
+        rows = await self.database.read(_NAMED, (beginning, beginning + _AFTER_ALL))
+        return [_approval(row) for row in rows]
+
+    async def pending(self, now_ms: int) -> Sequence[ApprovalRequest]:
+        """Those that wait and whose time is not over, oldest first."""
+        return [_approval(row) for row in await self.database.read(_PENDING, (now_ms,))]
+
+    @transaction
+    def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
+        """Settle a pending request; False when it is not pending any more, or its time is over."""
+        if state is ApprovalState.EXPIRED:
+            ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
+        else:
+            ((decided,),) = yield Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
+        return bool(decided)
+
+    @transaction
+    def expire_all(self, now_ms: int) -> Transaction[int]:
+        """No server runs that anybody waits for; returns how many were pending."""
+        return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
+
+    @transaction
+    def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
+        """Delete what was asked before then; returns how many."""
+        return scalar(int, (yield Statement(_SWEEP, (before_ms, limit))))
+
+
+def _row(approval: ApprovalRequest) -> tuple[str | bytes | int | None, ...]:
+    caller = approval.caller
+    return (
+        approval.approval_id,
+        approval.method,
+        approval.address,
+        approval.subject,
+        caller.address,
+        caller.origin,
+        caller.request_id,
+        approval.asked_at_ms,
+        approval.expires_at_ms,
+        approval.state,
+    )
+
+
+def _approval(row: Row) -> ApprovalRequest:
+    approval_id, method, address, subject, client, origin, request_id, asked_at_ms, expires_at_ms, state = row
+    return ApprovalRequest(
+        ApprovalId(approval_id),
+        method,
+        Address(address),
+        subject,
+        Caller(client, origin, request_id),
+        asked_at_ms,
+        expires_at_ms,
+        ApprovalState(state),
+    )

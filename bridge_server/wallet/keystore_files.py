@@ -1,0 +1,210 @@
+"""The wallet's key files: a directory such as geth's, which other programs may read and add to meanwhile."""
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from time import monotonic
+
+import structlog
+
+from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES, KeystoreError, read_keystore
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.wallet.errors import AccountExistsError, UnknownAccountError
+from bridge_server.wallet.models import Address
+
+# As coarse as file systems are about when a directory was changed; and how often a file is tried again that
+# was none of a key, or only half copied.
+_SETTLING_SECONDS = 2.0
+
+# A name that every program passes over; the lock of the directory says whose it is.
+_PARTIAL = ".partial"
+
+_NAMED_ADDRESS = re.compile(r".*--(?:0x)?([0-9a-fA-F]{40})(?:\.json)?")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A file as it was looked at: what tells whether it has changed, and whose key it has, if anyone's."""
+
+    version: tuple[int, int, int]
+    address: Address | None
+
+
+class KeystoreFiles:
+    """Keystore files of version 3, one per account, written atomically with mode 0600."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._seen: Mapping[str, _Seen] = {}
+        self._names: Mapping[Address, str] = {}
+        self._changed_ns = -1
+        self._settled_at = 0.0
+        self._look_again_at = 0.0
+
+    def addresses(self) -> Sequence[Address]:
+        """The accounts that there are files of, by the files' names. Raises UnavailableError."""
+        with self._access():
+            self._look()
+        return list(self._names)
+
+    def file(self, address: Address) -> Path:
+        """Where the account's key is. Raises UnknownAccountError, UnavailableError."""
+        if address not in self.addresses():
+            raise UnknownAccountError(address)
+        return self._path / self._names[address]
+
+    def read(self, address: Address) -> bytes:
+        """The account's file. Raises UnknownAccountError, UnavailableError."""
+        file = self.file(address)
+        with self._access():
+            return _content(file)
+
+    def write(self, address: Address, content: bytes) -> None:
+        """Store a new account's file, on disk when this returns. May run in a thread.
+
+        Raises AccountExistsError, UnavailableError.
+        """
+        moment = rfc3339(self._clock.now_ms()).replace(":", "-").removesuffix("Z")
+        name = f"UTC--{moment}000000Z--{address.removeprefix('0x')}"
+        with self._access():
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._path.mkdir(mode=0o700, exist_ok=True)
+            with _locked(self._path):
+                if address in _names(_look_at(self._path, self._seen)):
+                    raise AccountExistsError(address)
+                _write(self._path / _PARTIAL, content)
+                (self._path / _PARTIAL).rename(self._path / name)
+                for directory in (self._path, self._path.parent):
+                    _sync(directory)
+
+    def _look(self) -> None:
+        """Bring up to date what is known of the directory, unless nothing in it can have changed since.
+
+        A change may come so soon after another that the directory's time does not tell them apart.
+        """
+        now, changed_ns = monotonic(), _changed_ns(self._path)
+        has_changed = changed_ns != self._changed_ns
+        if not has_changed and now < self._look_again_at:
+            return
+        self._seen = _look_at(self._path, self._seen)
+        self._names = _names(self._seen)
+        if has_changed:
+            self._changed_ns, self._settled_at = changed_ns, now + _SETTLING_SECONDS
+        if now < self._settled_at:
+            self._look_again_at = now
+        elif all(file.address for file in self._seen.values()):
+            self._look_again_at = inf
+        else:
+            self._look_again_at = now + _SETTLING_SECONDS
+
+    @contextmanager
+    def _access(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UnavailableError(
+                f"The directory of key files, {self._path}, cannot be used: {error.strerror}."
+            ) from error
+
+
+def _changed_ns(directory: Path) -> int:
+    """When a file was last added to the directory or taken out of it; -1 while it is not there."""
+    try:
+        return directory.stat().st_mtime_ns
+    except FileNotFoundError:
+        return -1
+
+
+def _look_at(directory: Path, before: Mapping[str, _Seen]) -> dict[str, _Seen]:
+    """The files of the directory by their names, in order; those that have not changed are not read again."""
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return {}
+    seen = {}
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name.endswith("~"):
+            continue
+        with suppress(OSError):  # it is gone meanwhile, or a link to itself
+            if entry.is_file():
+                seen[entry.name] = _seen(entry, before.get(entry.name))
+    return seen
+
+
+def _seen(entry: os.DirEntry[str], before: _Seen | None) -> _Seen:
+    status = entry.stat()
+    version = (status.st_ino, status.st_size, status.st_ctime_ns)
+    if before is not None and before.version == version:
+        return before
+    return _Seen(version, _address(Path(entry.path)))
+
+
+def _names(seen: Mapping[str, _Seen]) -> dict[Address, str]:
+    """The first file of each account."""
+    names: dict[Address, str] = {}
+    for name, file in seen.items():
+        if file.address is not None:
+            names.setdefault(file.address, name)
+    return names
+
+
+def _address(file: Path) -> Address | None:
+    """Whose key the file has, by what it says, or else by its name."""
+    try:
+        address = read_keystore(_content(file)).address
+    except (KeystoreError, OSError) as error:
+        log.warning("key_file_passed_over", file=str(file), reason=str(error))
+        return None
+    if address is not None:
+        return Address(address)
+    named = _NAMED_ADDRESS.fullmatch(file.name)
+    if named is None:
+        log.warning("key_file_passed_over", file=str(file), reason="it does not tell its address")
+        return None
+    return Address(f"0x{named[1].lower()}")
+
+
+def _content(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(LARGEST_FILE_BYTES + 1)
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Keep other writers out of the directory."""
+    with _opened(directory) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def _sync(directory: Path) -> None:
+    with _opened(directory) as descriptor:
+        os.fsync(descriptor)
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(file: Path, content: bytes) -> None:
+    file.unlink(missing_ok=True)  # of a writer that was killed
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(file, flags, 0o600), "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())

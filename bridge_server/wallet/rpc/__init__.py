@@ -1,0 +1,1 @@
+"""The wallet's JSON-RPC: who may call, the methods, their parameters, their errors."""

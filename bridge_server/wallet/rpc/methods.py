@@ -1,0 +1,188 @@
+"""The methods that the wallet answers itself (docs/protocol.md, D)."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+from bridge_server.ethereum.hex_data import hex_of, quantity
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.recovery import SignatureError, recover_address
+from bridge_server.ethereum.typed_data import TypedData
+from bridge_server.ethereum.typed_data_signed import signed_part
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.version import USER_AGENT
+from bridge_server.wallet import parameters
+from bridge_server.wallet.accounts import Accounts
+from bridge_server.wallet.errors import InvalidParamsError, UnrecognizedChainError
+from bridge_server.wallet.explaining.explaining import WALLET_CHAIN_ID
+from bridge_server.wallet.models import Address, Caller
+from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.parameters import Params
+from bridge_server.wallet.rpc import wire
+from bridge_server.wallet.signing import Signing
+from bridge_server.wallet.transactions.queued import QueuedTransactions
+from bridge_server.wallet.transactions.sending import Sending
+
+Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
+"""Answers one call with a JSON value. Raises BridgeError."""
+
+TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
+LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
+GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
+
+
+@dataclass(frozen=True, slots=True)
+class WalletServices:
+    """What the methods call. With `signs_for_any_chain`, typed data for another chain is signed too."""
+
+    accounts: Accounts
+    signing: Signing
+    sending: Sending
+    queued: QueuedTransactions
+    node: Node
+    signs_for_any_chain: bool
+
+
+class WalletMethods:
+    """`by_name` is the table from a method's name to what answers it."""
+
+    def __init__(self, services: WalletServices) -> None:
+        self._accounts = services.accounts
+        self._signing = services.signing
+        self._node = services.node
+        self._signs_for_any_chain = services.signs_for_any_chain
+        sending, queued = services.sending, services.queued
+        asks_node: dict[str, Method] = {
+            "eth_sendTransaction": sending.send,
+            "eth_signTransaction": sending.sign,
+            "eth_sendRawTransaction": sending.send_raw,
+        }
+        signs: dict[str, Method] = {
+            "personal_sign": self._personal_sign,
+            "eth_sign": self._eth_sign,
+            **_named(self._sign_typed_data, TYPED_DATA),
+        }
+        self.by_name: Mapping[str, Method] = {
+            **asks_node,
+            **signs,
+            **_named(self._list_accounts, LISTING),
+            "personal_newAccount": self._new_account,
+            "personal_importRawKey": self._import_raw_key,
+            "personal_unlockAccount": self._unlock_account,
+            "personal_lockAccount": self._lock_account,
+            "personal_ecRecover": self._recover,
+            "wallet_getQueuedTransaction": queued.newest,
+            "wallet_getQueuedTransactions": queued.waiting,
+            **_named(self._go_to_chain, GOING_TO_A_CHAIN),
+            "wallet_getPermissions": self._get_permissions,
+            "wallet_requestPermissions": self._request_permissions,
+            "wallet_revokePermissions": self._revoke_permissions,
+            "eth_chainId": self._chain_id,
+            "net_version": self._net_version,
+            "web3_clientVersion": self._client_version,
+        }
+        self.waiting = asks_node.keys() | (signs.keys() if self._signing.asks_for_approval else set())
+        """The names of those that ask the node, or a person, before they answer."""
+
+    async def _personal_sign(self, params: Params, caller: Caller) -> str:
+        message, account, passphrase = wire.read_personal_sign(params)
+        return hex_of(await self._signing.sign_message("personal_sign", account, message, caller, passphrase))
+
+    async def _eth_sign(self, params: Params, caller: Caller) -> str:
+        message, account = wire.read_eth_sign(params)
+        return hex_of(await self._signing.sign_message("eth_sign", account, message, caller))
+
+    async def _sign_typed_data(self, method: str, params: Params, caller: Caller) -> str:
+        account, typed_data, document = wire.read_sign_typed_data(method, params)
+        if not self._signs_for_any_chain:
+            await self._require_own_chain(typed_data)
+        if self._signing.asks_for_approval:
+            document = await self._shown(document)
+        return hex_of(await self._signing.sign_typed_data(method, account, typed_data, document, caller))
+
+    async def _list_accounts(self, method: str, params: Params, _: Caller) -> list[Address]:
+        parameters.nothing(method, params)
+        return self._accounts.addresses()
+
+    async def _new_account(self, params: Params, _: Caller) -> Address:
+        [passphrase] = parameters.arguments("personal_newAccount", params, 1, "passphrase")
+        return await self._accounts.create(parameters.text(passphrase, "params[0]"))
+
+    async def _import_raw_key(self, params: Params, _: Caller) -> Address:
+        secret, passphrase = wire.read_new_key(params)
+        return await self._accounts.import_key(secret, passphrase)
+
+    async def _unlock_account(self, params: Params, _: Caller) -> bool:
+        account, passphrase, seconds = wire.read_unlock(params)
+        await self._accounts.unlock(account, passphrase, seconds)
+        return True
+
+    async def _lock_account(self, params: Params, _: Caller) -> bool:
+        [account] = parameters.arguments("personal_lockAccount", params, 1, "account")
+        return self._accounts.lock(parameters.address(account, "params[0]"))
+
+    async def _recover(self, params: Params, _: Caller) -> str:
+        message, signature = wire.read_recover(params)
+        try:
+            return recover_address(personal_message_hash(message), signature).lower()
+        except SignatureError as error:
+            raise InvalidParamsError(f"params[1]: {error}.") from None
+
+    async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
+        """Dapps ask for this when they connect (EIP-3326, EIP-3085); there is but one chain to be on."""
+        wanted, own = wire.read_chain(method, params), await self._node.chain_id()
+        if wanted != own:
+            raise UnrecognizedChainError(wanted, own)
+
+    async def _get_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
+        parameters.nothing("wallet_getPermissions", params)
+        return wire.permissions(caller, self._accounts.addresses())
+
+    async def _request_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
+        """Who may call at all may see the accounts (EIP-2255)."""
+        wire.read_permissions("wallet_requestPermissions", params)
+        return wire.permissions(caller, self._accounts.addresses())
+
+    async def _revoke_permissions(self, params: Params, _: Caller) -> None:
+        """Dapps say good-bye by it. Who may call, the settings say, before and after."""
+        wire.read_permissions("wallet_revokePermissions", params)
+
+    async def _chain_id(self, params: Params, _: Caller) -> str:
+        parameters.nothing("eth_chainId", params)
+        return quantity(await self._node.chain_id())
+
+    async def _net_version(self, params: Params, _: Caller) -> str:
+        parameters.nothing("net_version", params)
+        return str(await self._node.chain_id())
+
+    async def _client_version(self, params: Params, _: Caller) -> str:
+        parameters.nothing("web3_clientVersion", params)
+        return USER_AGENT
+
+    async def _require_own_chain(self, typed_data: TypedData) -> None:
+        """EIP-712 advises user agents to refuse another chain. Typed data need not name one."""
+        meant = typed_data.chain_id
+        if meant is None:
+            return
+        own = await self._node.chain_id()
+        if meant != own:
+            raise InvalidParamsError(
+                f"params[1]: domain.chainId is {meant}, and the wallet is on chain {own}: it signs for no "
+                "other while typed_data_chain is own."
+            )
+
+    async def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
+        """What whoever approves is shown: what is signed, and the wallet's chain if anybody knows it."""
+        shown = signed_part(document)
+        try:
+            return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
+        except UnavailableError:
+            return shown
+
+
+def _named(
+    method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
+) -> dict[str, Method]:
+    """The same method under several names, which it is told."""
+    return {name: partial(method, name) for name in names}

@@ -1,0 +1,31 @@
+"""The wallet's one endpoint as a row."""
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.wallet.rpc.handlers import WalletHandlers
+from bridge_server.web.allowed_origins import AllowedOrigins
+from bridge_server.web.routes import Route
+
+
+def wallet_routes(
+    handlers: WalletHandlers,
+    body_limit_bytes: int,
+    guard: Callable[[web.Request], None],
+    bearer: Callable[[str], bool] | None,
+    origins: AllowedOrigins,
+    on_refusal: Callable[[web.Request, BridgeError], None],
+) -> tuple[Route, ...]:
+    """`POST /rpc`, for whom the guard and the bearer token let in. Web pages of these origins may call it.
+
+    `on_refusal` is told of all others.
+    """
+    return (
+        Route(
+            method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
+            body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
+            origins=origins,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,123 @@
+"""Parameters of the wallet's methods (docs/protocol.md, D): JSON by position to values.
+
+What is wrong is refused with its place, such as `params[1]`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from bridge_server.ethereum.hex_data import HexError, address_of, data_of
+from bridge_server.ethereum.signing_key import SECRET_BYTES
+from bridge_server.ethereum.typed_data import TypedData, TypedDataError, read_typed_data
+from bridge_server.wallet.errors import InvalidParamsError
+from bridge_server.wallet.models import Address, Caller
+from bridge_server.wallet.parameters import Params, address, arguments, data, text
+from bridge_server.wallet.request_fields import chain_id
+from bridge_server.web.json_body import parse_value
+from bridge_server.web.json_rpc import MOST_VALUES
+
+_ORDER = " personal_sign takes [message, account]; eth_sign and eth_signTypedData take the account first."
+_SIGNATURE_BYTES = 65
+_SEE_ACCOUNTS = "eth_accounts"
+
+
+def read_personal_sign(params: Params) -> tuple[bytes, Address, str | None]:
+    """The message, the account, and the passphrase if there is one."""
+    message, account, passphrase = arguments("personal_sign", params, 2, "message", "account", "passphrase?")
+    return (
+        _message(message, "params[0]"),
+        _signer(account, "params[1]", message),
+        None if passphrase is None else text(passphrase, "params[2]"),
+    )
+
+
+def read_eth_sign(params: Params) -> tuple[bytes, Address]:
+    """The message and the account."""
+    account, message = arguments("eth_sign", params, 2, "account", "message")
+    return _message(message, "params[1]"), _signer(account, "params[0]", message)
+
+
+def read_sign_typed_data(method: str, params: Params) -> tuple[Address, TypedData, Any]:
+    """The account, the typed data, and those as the object that was sent, perhaps in a string."""
+    account, sent = arguments(method, params, 2, "account", "typed data")
+    signer = _signer(account, "params[0]", sent)
+    document = parse_value(sent.encode(), "params[1]", MOST_VALUES) if isinstance(sent, str) else sent
+    try:
+        return signer, read_typed_data(document), document
+    except TypedDataError as error:
+        raise InvalidParamsError(f"params[1]: {error}.") from None
+
+
+def read_recover(params: Params) -> tuple[bytes, bytes]:
+    """The message and its signature."""
+    message, signature = arguments("personal_ecRecover", params, 2, "message", "signature")
+    return _message(message, "params[0]"), data(signature, "params[1]", _SIGNATURE_BYTES)
+
+
+def read_unlock(params: Params) -> tuple[Address, str, int | None]:
+    """The account, its passphrase, and for how many seconds: 0 has no end, None is the usual time."""
+    account, passphrase, seconds = arguments(
+        "personal_unlockAccount", params, 2, "account", "passphrase", "seconds?"
+    )
+    if seconds is not None and type(seconds) is not int:
+        raise InvalidParamsError("params[2] must be a whole number of seconds; 0 unlocks without an end.")
+    return address(account, "params[0]"), text(passphrase, "params[1]"), seconds
+
+
+def read_new_key(params: Params) -> tuple[bytes, str]:
+    """The 32 bytes of a private key, sent with or without 0x, and the passphrase to keep it under."""
+    key, passphrase = arguments("personal_importRawKey", params, 2, "private key", "passphrase")
+    digits = text(key, "params[0]")
+    secret = data(digits if digits.startswith("0x") else f"0x{digits}", "params[0]", SECRET_BYTES)
+    return secret, text(passphrase, "params[1]")
+
+
+def read_chain(method: str, params: Params) -> int:
+    """The chain in `[{chainId, ...}]`, which names a chain and perhaps describes it."""
+    [chain] = arguments(method, params, 1, "{chainId}")
+    if not isinstance(chain, dict):
+        raise InvalidParamsError("params[0] must be an object {chainId}.")
+    try:
+        return chain_id(chain.get("chainId"))
+    except HexError as error:
+        raise InvalidParamsError(f"params[0].chainId {error}.") from None
+
+
+def read_permissions(method: str, params: Params) -> None:
+    """Refuse all but `[{"eth_accounts": {}}]`: there is no other permission to have."""
+    [wanted] = arguments(method, params, 1, f"{{{_SEE_ACCOUNTS}: {{}}}}")
+    if not isinstance(wanted, dict) or wanted.keys() != {_SEE_ACCOUNTS}:
+        raise InvalidParamsError(
+            f'params[0] must be {{"{_SEE_ACCOUNTS}": {{}}}}, the only permission that this wallet knows.'
+        )
+
+
+def permissions(caller: Caller, accounts: Sequence[Address]) -> list[dict[str, Any]]:
+    """That the caller may see these accounts (EIP-2255)."""
+    caveats = [{"type": "restrictReturnedAccounts", "value": accounts}]
+    invoker = caller.origin or caller.address
+    return [{"invoker": invoker, "parentCapability": _SEE_ACCOUNTS, "caveats": caveats}]
+
+
+def _message(value: object, place: str) -> bytes:
+    try:
+        return data_of(value)
+    except HexError as error:
+        raise InvalidParamsError(f"{place} {error}. Of a text, send the UTF-8 bytes.") from None
+
+
+def _signer(account: object, place: str, message: object) -> Address:
+    """The account that is to sign. The protocol's order counts; that it differs by method is told."""
+    try:
+        return Address(address_of(account))
+    except HexError as error:
+        hint = _ORDER if _is_address(message) else ""
+        raise InvalidParamsError(f"{place} {error}.{hint}") from None
+
+
+def _is_address(value: object) -> bool:
+    try:
+        address_of(value)
+    except HexError:
+        return False
+    return True

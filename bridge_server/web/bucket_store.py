@@ -1,0 +1,51 @@
+"""Token buckets that outlive the process."""
+
+from collections.abc import Callable
+
+from bridge_server.storage.database import Announcement, Database, Statement, Transaction, scalar, transaction
+from bridge_server.web.quotas import SavedBucket
+
+_SAVE = """
+INSERT INTO buckets (limit_name, key, full_at_us, interval_us) VALUES (?, ?, ?, ?)
+ON CONFLICT (limit_name, key) DO UPDATE
+SET full_at_us = excluded.full_at_us, interval_us = excluded.interval_us
+"""
+_LOAD = "SELECT limit_name, key, full_at_us, interval_us FROM buckets WHERE full_at_us > ?"
+_SWEEP = """
+DELETE FROM buckets WHERE (limit_name, key) IN
+    (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?)
+"""
+
+_SWEEP_SLICE = 500
+
+BUCKETS_SAVED = ("buckets", "saved")
+"""Touched when buckets are on disk."""
+
+
+def saving(buckets: list[SavedBucket]) -> Callable[[], Transaction[None]]:
+    """A transaction that stores the buckets."""
+
+    def work() -> Transaction[None]:
+        for bucket in buckets:
+            yield Statement(_SAVE, bucket)
+        if buckets:
+            yield Announcement(BUCKETS_SAVED)
+
+    return work
+
+
+class BucketStore:
+    """Loads what was saved, and forgets what is full again."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    async def load(self, now_us: int) -> list[SavedBucket]:
+        """The buckets that are not full yet."""
+        rows = await self.database.read(_LOAD, (now_us,))
+        return [SavedBucket(*row) for row in rows]
+
+    @transaction
+    def sweep(self, now_ms: int) -> Transaction[int]:
+        """Delete a slice of the buckets that are full again; returns how many."""
+        return scalar(int, (yield Statement(_SWEEP, (now_ms * 1000, _SWEEP_SLICE))))
