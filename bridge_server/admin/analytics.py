@@ -32,7 +32,7 @@ class TypeReport:
 
     @property
     def total(self) -> ReadFigures:
-        """Those of all days together."""
+        """The figures of all days together."""
         return _sum_of(day.figures for day in self.days)
 
 
@@ -46,7 +46,7 @@ class Report:
 
     @property
     def total(self) -> ReadFigures:
-        """Those of all types together."""
+        """The figures of all types together."""
         return _sum_of(report.total for report in self.types)
 
 

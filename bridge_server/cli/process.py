@@ -51,7 +51,7 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def server_file_at(path: Path, facts: dict[str, Any]) -> Iterator[None]:
-    """The same for commands, and its owner alone; the server does without it when it cannot be written."""
+    """Keep the facts for commands, readable by the owner alone. Without the file the server goes on."""
     try:
         _write(path, facts, 0o600)
     except OSError as error:

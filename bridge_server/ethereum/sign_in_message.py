@@ -129,7 +129,7 @@ class _Lines:
             raise self.fault(f"{label} {error}") from None
 
     def optional_field(self, label: str, read: Callable[[str], Value]) -> Value | None:
-        """The same, or None if the next line has another label."""
+        """The value of the next line, or None if the line has another label."""
         return self.field(label, read) if self.peek().startswith(f"{label}: ") else None
 
     def at_end(self) -> bool:

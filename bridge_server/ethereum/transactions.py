@@ -75,7 +75,7 @@ class LegacyTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessListTransaction:
-    """The same with an access list (EIP-2930)."""
+    """A transaction with an access list (EIP-2930)."""
 
     type: ClassVar[int] = ACCESS_LIST_TYPE
 

@@ -71,7 +71,7 @@ def _address(value: object) -> bytes:
 
 @lru_cache(_CACHED_ADDRESSES)
 def _address_word(text: str) -> bytes:
-    """The same few addresses come again and again: their checksums are verified once."""
+    """A few addresses come again and again: their checksums are verified once."""
     return bytes.fromhex(address_of(text)[2:]).rjust(WORD_BYTES, b"\0")
 
 

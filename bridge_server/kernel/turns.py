@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLock:
-    """Whoever takes a turn with a key waits until those before have had theirs."""
+    """A lock for each key: work under one key runs one after the other, in the order in which it asked."""
 
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}

@@ -100,7 +100,7 @@ def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
 
 
 def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction[None]:
-    """The same for many at once, in one statement; nobody is told twice of one queue."""
+    """Owe many messages from now on, in one statement; each queue is announced once."""
     if not messages:
         return
     yield Statement(_INSERT_ALL, (now_ms, orjson.dumps([_sealed(message) for message in messages]).decode()))

@@ -65,7 +65,7 @@ class PushStore:
         yield Statement(_UPSERT, (*_row(registration), expires_at_ms))
 
     async def registration(self, topic: Topic, now_ms: int) -> Registration | None:
-        """Who is told of the topic."""
+        """The registration of the topic, None when there is none."""
         rows = await self.database.read(_REGISTRATION, (topic, now_ms))
         return _registration(rows[0]) if rows else None
 

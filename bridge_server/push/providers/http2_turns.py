@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class StreamQueue:
-    """Those who wait, in order; `free` says how many places there are at the moment."""
+    """Requests that wait for a stream, in order; `free` says how many streams may be opened now."""
 
     def __init__(self, free: Callable[[], int]) -> None:
         self._free = free
