@@ -27,8 +27,8 @@ class _Waiting:
 
 
 class Shares:
-    """Parts of one transaction. What waits is read once, and counted along from there: there may be ten thousand
-    rows.
+    """Parts of one transaction. What waits is read once, and counted along from there: there may be ten
+    thousand rows.
     """
 
     def __init__(self, now_ms: int) -> None:

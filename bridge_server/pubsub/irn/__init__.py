@@ -9,8 +9,8 @@ acknowledgement counts for its client alone. Nobody is sent what they published.
 **When a publication is answered.** Once it is on disk. Receivers that are there are sent it before that; one
 that lags behind is sent the message from the disk, in order, as fast as it acknowledges.
 
-**What is remembered of a publication.** A digest of the client, the id that it gave the call, and the messages:
-a call that is repeated within five minutes is answered again and published once, also after a restart. The
-messages are part of it because ids of JavaScript clients are rounded, and two calls of one millisecond may
-share one.
+**What is remembered of a publication.** A digest of the client, the id that it gave the call, and the
+messages: a call that is repeated within five minutes is answered again and published once, also after a
+restart. The messages are part of it because ids of JavaScript clients are rounded, and two calls of one
+millisecond may share one.
 """

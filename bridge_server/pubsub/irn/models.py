@@ -129,7 +129,6 @@ class Publishing:
     """What a repetition of the call is known by."""
     envelopes: tuple[Envelope, ...]
     subscribes: Topic | None
-    done: Done
 
 
 @dataclass(frozen=True, slots=True, eq=False)

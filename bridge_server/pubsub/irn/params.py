@@ -188,7 +188,12 @@ def _batch_receive(params: _Params) -> ReceiveCall:
 
 def _receipt(params: _Params) -> Receipt:
     message_id = params.get("message_id")
-    if isinstance(message_id, str) and message_id.isascii() and message_id.isdigit() and len(message_id) <= 20:
+    if (
+        isinstance(message_id, str)
+        and message_id.isascii()
+        and message_id.isdigit()
+        and len(message_id) <= 20
+    ):
         message_id = int(message_id)
     if type(message_id) is not int:
         raise _wrong("message_id must be the id of the request that the message came in.")
@@ -211,7 +216,10 @@ def _propose_session(params: _Params) -> PublishCall:
 def _approve_session(params: _Params) -> PublishCall:
     pairing = _topic(params.get("pairingTopic"), "pairingTopic")
     session = _topic(params.get("sessionTopic"), "sessionTopic")
-    response, settlement = _sealed(params, "sessionProposalResponse"), _sealed(params, "sessionSettlementRequest")
+    response, settlement = (
+        _sealed(params, "sessionProposalResponse"),
+        _sealed(params, "sessionSettlementRequest"),
+    )
     ttl = _session_ttl(params)
     return PublishCall(
         (

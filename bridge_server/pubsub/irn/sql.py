@@ -1,5 +1,5 @@
-"""The statements of generation 2.x: SQL that SQLite 3.40 and PostgreSQL 14 both understand, but for the reading
-of JSON arrays.
+"""The statements of generation 2.x: SQL that SQLite 3.40 and PostgreSQL 14 both understand, but for the
+reading of JSON arrays.
 """
 
 NEWEST = "SELECT coalesce(max(number), 0) FROM irn_messages"

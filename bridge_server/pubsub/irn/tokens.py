@@ -20,7 +20,9 @@ DID_PREFIX = "did:key:"
 
 _MULTICODEC = b"\xed\x01"
 _KEY_BYTES = 32
-_BASE58 = {letter: value for value, letter in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")}
+_BASE58 = {
+    letter: value for value, letter in enumerate("123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz")
+}
 _KEY_CHARACTERS = 48  # `z` and base58btc of 34 bytes that begin with 0xed
 _LONGEST_TOKEN = 4_096
 _LEEWAY_SECONDS = 120
