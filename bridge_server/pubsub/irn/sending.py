@@ -151,8 +151,9 @@ class Sending:
             self._behind = None
 
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
-        topics, position = list(behind), min(each.position for each in behind.values())
-        while page := await self._page(topics, position):
+        """Of all topics, since others may fall behind meanwhile, and their messages have a place in the order."""
+        position = min(each.position for each in behind.values())
+        while page := await self._page(list(self._mine), position):
             for message in page:
                 await self._wait_for_room()
                 attachment = self._mine.get(message.topic)
