@@ -59,4 +59,5 @@ def test_what_is_imported_by_name_is_there() -> None:
     ]
 
     assert "bridge_server.push.providers.configured" in names
+    assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []
