@@ -17,8 +17,8 @@ BUILDS_THE_SERVER = """
 import sys
 from pathlib import Path
 from bridge_server.assembly.application import build_app
-from bridge_server.settings.settings import Settings
-build_app(Settings(data_dir=Path("unused")))
+from bridge_server.settings.sources import load_settings
+build_app(load_settings({"data_dir": "unused"}, None).settings)
 print(*sys.modules, sep="\\n")
 """
 
@@ -40,6 +40,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("Crypto.Protocol.KDF", "key files that OpenSSL refuses"),
         ("bridge_server.push.providers.fcm", "FCM"),
         ("prometheus_client", "metrics"),
+        ("difflib", "a word that is misspelled"),
+        ("tomllib", "a configuration file"),
     ],
 )
 def test_what_is_off_is_not_loaded(loaded: set[str], name: str, needed_by: str) -> None:

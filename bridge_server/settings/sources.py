@@ -1,10 +1,9 @@
 """Where the values of settings come from. Flag > environment > TOML file > default."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
+from bridge_server.kernel.near_words import near_words
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
@@ -58,11 +58,9 @@ def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> No
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path}: is not TOML: {error}") from error
+        values: dict[str, Any] = import_module("bridge_server.settings.toml_file").read_toml(path)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
     unknown = [name for name in values if name not in Settings.model_fields]
     if unknown:
         raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
@@ -70,7 +68,7 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> str:
-    near = get_close_matches(name, Settings.model_fields, n=1)
+    near = near_words(name, Settings.model_fields, 1)
     return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
 
 
