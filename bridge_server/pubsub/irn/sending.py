@@ -26,8 +26,8 @@ class Sending:
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
     what the topic has no room for is not sent.
 
-    A client is not sent anything at once while a publication of its own is not answered: JavaScript clients lose
-    a response that comes before the answer to the request's publication.
+    A client is not sent anything at once while a publication of its own is not answered: JavaScript clients
+    lose a response that comes before the answer to the request's publication.
     """
 
     __slots__ = (
