@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from bridge_server.assembly.parts import sender_settings
 from bridge_server.assembly.push_channels import PushChannels
 from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.sender import WebhookSender
@@ -55,7 +55,7 @@ async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIte
             f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
         )
     _bring_up_to_date(settings)
-    database = SqliteDatabase(settings.database_file, Signals())
+    database = SqliteDatabase(settings.database_file, Events())
     clock, ids = SystemClock(), IdMaker()
     async with database.opened():
         yield OperatorServices(

@@ -20,20 +20,24 @@ from bridge_server.inbox.streams import Streams
 from bridge_server.inbox.subscribing import Subscribing
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.sweeper import Sweep, Sweeper
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.notify.device_notices import DEVICE
+from bridge_server.notify.events import Delivered
 from bridge_server.notify.service import Notifications
-from bridge_server.notify.store import DELIVERIES, NotifyStore
+from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import GoneHandlers, OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.projects.device_state_store import DeviceStateStore
+from bridge_server.projects.events import PROJECT_EVENT
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscription_store import SubscriptionStore
@@ -42,10 +46,11 @@ from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.push.bridges import Bridges
+from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.senders import TopicSender
 from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push.store import PushStore
-from bridge_server.relay.models import Caps, Lifetimes
+from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
 from bridge_server.relay.polling import OWNER_KINDS, RelayReads
 from bridge_server.relay.service import Relay
 from bridge_server.relay.store import RelayStore
@@ -53,6 +58,7 @@ from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.topics.models import TOPIC_WEBHOOK
 from bridge_server.version import USER_AGENT
 from bridge_server.web.bucket_store import BucketStore, saving
 from bridge_server.web.client_address import ClientAddresses
@@ -84,11 +90,13 @@ class Parts:
         self.settings = settings
         self.live = LiveSettings(settings)
         self.clock = clock
+        self.events = Events()
         self.signals = Signals()
         self.stopping = Stopping()
         self.cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
-        self.signals.listen(self.cache.forget)
-        self.database = SqliteDatabase(settings.database_file, self.signals, settings.database_limit)
+        self.cache.subscribe_to(self.events)
+        self.signals.subscribe_to(self.events)
+        self.database = SqliteDatabase(settings.database_file, self.events, settings.database_limit)
         self.buckets = BucketStore(self.database)
         self.addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
         self.connections = Connections(self.addresses, self.live.held(_connection_limits))
@@ -114,8 +122,10 @@ class Parts:
         senders = {**self.push_channels.senders, OWN_CHANNEL: TopicSender(self._forward)}
         channels = Channels(senders, otherwise=self.sender)
         self.push_server = self._push_server(channels, clock, ids)
-        self.dispatcher = Dispatcher(self.outbox_store, channels, self.signals, clock, self._forget_receiver)
-        self.wallet = WalletParts(settings, self.database, self.signals, self.stopping, clock, ids)
+        self.dispatcher = Dispatcher(self.outbox_store, channels, self.events, clock, self._gone_handlers())
+        self.wallet = WalletParts(
+            settings, self.database, self.events, self.signals, self.stopping, clock, ids
+        )
         self.sweeper = Sweeper(self._sweeps(), clock, settings.sweep_interval)
         self.live.follow(self._take)
 
@@ -175,7 +185,8 @@ class Parts:
 
     def _inbox(self, clock: Clock, ids: IdMaker) -> InboxServices:
         settings, store = self.settings, InboxStore(self.database)
-        arrivals = Arrivals(self.signals, DELIVERIES)
+        arrivals = Arrivals(self.signals)
+        self.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
         own = origin_of_url(settings.public_url) if settings.public_url is not None else None
         sign_in = SignIn(
             SignInStore(self.database),
@@ -189,17 +200,20 @@ class Parts:
             sign_in,
             Subscribing(store, self.subscriptions),
             Reading(store, arrivals, clock),
-            Streams(store, arrivals, self.signals, clock, settings.max_streams),
+            Streams(store, arrivals, self.events, clock, settings.max_streams),
             Devices(
                 DeviceStore(self.database), self.push_channels.addresses, clock, ids, settings.max_devices
             ),
         )
 
-    async def _forget_receiver(self, message: OutgoingMessage) -> None:
-        """A receiver wants nothing more: forget who asked for the message, unless the operator did."""
-        await self.relay.forget_receiver(message)
-        await self.inbox.devices.forget_receiver(message)
-        await self.push_server.forget_receiver(message)
+    def _gone_handlers(self) -> GoneHandlers:
+        return {
+            CALL_WEBHOOK: self.relay.forget_receiver,
+            TOPIC_WEBHOOK: self.relay.forget_receiver,
+            DEVICE: self.inbox.devices.forget_receiver,
+            PUSH: self.push_server.forget_receiver,
+            PROJECT_EVENT: _keep_receiver,
+        }
 
     async def _forward(self, notice: OutgoingMessage) -> bool:
         return await self.push_server.forward(notice)
@@ -238,6 +252,10 @@ class Parts:
         rooms = {**waiting, **sockets, **approvals, **blocked}
         figures = {**self.connections.figures(), **rooms, **database, **outbox}
         return {f"{name}_total" if name in _GROWING else name: value for name, value in figures.items()}
+
+
+async def _keep_receiver(_: OutgoingMessage) -> None:
+    """Change nothing: the operator has named the receiver, and removes it."""
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:

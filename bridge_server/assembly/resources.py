@@ -11,12 +11,11 @@ import structlog
 from bridge_server.assembly.parts import Parts
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.approvals import Approvals
-from bridge_server.web.bucket_store import BUCKETS_SAVED, saving
+from bridge_server.web.bucket_store import BucketsSaved, saving
 
 _QUOTA_SAVE_SECONDS = 1.0
 _WATCH_SECONDS = 1.0
@@ -60,11 +59,7 @@ async def quota_keeping(parts: Parts) -> AsyncIterator[None]:
             with suppress(UnavailableError):  # the next second tries again
                 await parts.save_quotas()
 
-    def notice(key: Key) -> None:
-        if key == BUCKETS_SAVED:
-            parts.quotas.saved()
-
-    parts.signals.listen(notice)
+    parts.events.subscribe(BucketsSaved, lambda _: parts.quotas.saved())
     parts.database.ride_along(with_next_commit)
     async with running(save_forever()):
         yield

@@ -2,6 +2,7 @@
 
 from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
@@ -40,6 +41,7 @@ class WalletParts:
         self,
         settings: Settings,
         database: Database,
+        events: Events,
         signals: Signals,
         stopping: Stopping,
         clock: Clock,
@@ -78,7 +80,7 @@ class WalletParts:
             ids,
         )
         self.broadcaster = Broadcaster(
-            store, self.sending, dispatching, confirming, self.node, turns, signals, clock
+            store, self.sending, dispatching, confirming, self.node, turns, events, clock
         )
         self.accounts.on_unlocked(self.broadcaster.wake)
         self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)

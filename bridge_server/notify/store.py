@@ -9,6 +9,7 @@ from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.notify import sql
 from bridge_server.notify.errors import UnknownTypeError
+from bridge_server.notify.events import Delivered
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Failure,
@@ -26,7 +27,6 @@ from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.projects.models import Project, Publisher, TypeId
 from bridge_server.projects.store import find_publishing, find_types
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
@@ -37,11 +37,6 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
-
-DELIVERIES = "deliveries"
-"""The kind of key that is touched when something arrived in inboxes; its id is a JSON array of the
-accounts' numbers.
-"""
 
 _NOBODY = "[]"
 _SWEEP_SLICE = 500
@@ -81,7 +76,7 @@ class NotifyStore:
             yield _spend(project, accounts, charged, now_us)
             sent = Sent(project.project_id, project.name, stored.notification, number, now_us // 1000)
             yield from _queue_devices(project, sent, accounts, messages_to)
-            yield Announcement((DELIVERIES, accounts))
+            yield Delivered(tuple(orjson.loads(accounts)))
         return failures
 
     @transaction

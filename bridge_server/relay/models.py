@@ -4,10 +4,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple, NewType, TypeAlias
 
+from bridge_server.outbox.models import Purpose
+
 SessionId = NewType("SessionId", str)
 CallId = NewType("CallId", str)
 Payload = NewType("Payload", bytes)
 """An `encryptionPayload`: the JSON text that its sender wrote, never looked into."""
+
+CALL_WEBHOOK = Purpose("call-webhook")
+"""The purpose of a notice to the webhook among a session's push details: its subject is the session."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.relay import wire
 from bridge_server.relay.models import (
+    CALL_WEBHOOK,
     CallAudience,
     CallId,
     Caps,
@@ -19,7 +20,7 @@ from bridge_server.relay.models import (
     StoredCall,
 )
 from bridge_server.relay.store import RelayStore
-from bridge_server.topics.models import Topic
+from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
@@ -100,28 +101,34 @@ class Relay:
         )
 
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
-        """A receiver said that this notice's subscription is gone: tell it no more of that session.
+        """Remove the webhook that has answered that it is gone, from the session or topic of this notice only.
 
-        Others may use the same URL: a push server has one for all its clients. A notice of another room's
-        changes nothing.
+        Other sessions may use the same URL: a push server has one for all its clients.
         """
-        session_id = wire.read_notice(notice.body)
-        if session_id is not None:
-            await self._store.forget_webhook(session_id, notice.url)
+        if notice.subject is not None:
+            await self._store.forget_webhook(SessionId(notice.subject), notice.url)
 
     def _messages(
         self, call: StoredCall, dapp_name: str, audience: CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
-        def message(webhook: str, notice: bytes) -> OutgoingMessage:
+        def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
             message_id = self._ids.random_uuid()
-            return OutgoingMessage(message_id, webhook, notice, client=client, subject=call.session_id)
+            return OutgoingMessage(
+                message_id,
+                webhook,
+                notice,
+                purpose,
+                client=client,
+                subject=call.session_id,
+            )
 
         messages = [
-            message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks
+            message(webhook, wire.write_topic_notice(call.session_id), TOPIC_WEBHOOK)
+            for webhook in audience.webhooks
         ]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
-            messages.append(message(audience.push.webhook, notice))
+            messages.append(message(audience.push.webhook, notice, CALL_WEBHOOK))
         return messages
 
 

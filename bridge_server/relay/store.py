@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from bridge_server.kernel.signals import Touched
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
@@ -27,7 +28,6 @@ from bridge_server.relay.models import (
     SweptSlice,
 )
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
@@ -68,7 +68,7 @@ class RelayStore:
         ((changed,),) = yield _update_statement(session_id, update, now_ms, expires_at_ms)
         if not changed:
             raise SessionNotFoundError
-        yield Announcement(("session", session_id))
+        yield Touched(("session", session_id))
 
     @transaction
     def delete_session(self, session_id: SessionId, now_ms: int) -> Transaction[None]:
@@ -78,10 +78,10 @@ class RelayStore:
             raise SessionNotFoundError
         yield from remove_all_webhooks(session_id)
         for kind in ("session", "calls", "statuses"):
-            yield Announcement((kind, session_id))
+            yield Touched((kind, session_id))
         # Who waits for a status waits for one of a pending call, and these are listed.
         for (call_id,) in (yield Statement(sql.LISTED_CALL_IDS, rows[0])):
-            yield Announcement(("status", call_id))
+            yield Touched(("status", call_id))
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         """The session and its payload. Raises SessionNotFoundError."""
@@ -113,10 +113,10 @@ class RelayStore:
         # The messages may be refused, and then nothing has been written yet.
         messages = messages_to(_audience(tuple(push), webhooks)) if is_heard else ()
         yield Statement(sql.INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
-        yield Announcement(("calls", call.session_id))
+        yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
             yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
-            yield Announcement(("session", call.session_id))
+            yield Touched(("session", call.session_id))
         for message in messages:
             yield from enqueue(message, now_ms)
 
@@ -147,8 +147,8 @@ class RelayStore:
             raise CallNotFoundError
         call, session_id = rows[0]
         yield Statement(sql.UPSERT_STATUS, (call, expires_at_ms, payload))
-        yield Announcement(("status", call_id))
-        yield Announcement(("calls", session_id))
+        yield Touched(("status", call_id))
+        yield Touched(("calls", session_id))
 
     async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""

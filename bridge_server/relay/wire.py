@@ -144,13 +144,6 @@ def write_topic_notice(topic: str) -> bytes:
     return orjson.dumps({"topic": topic})
 
 
-def read_notice(body: bytes) -> SessionId | None:
-    """The session that a notice of the relay's is about; None when it is somebody else's."""
-    notice = orjson.loads(body)
-    session_id = notice.get("topic", notice.get("sessionId"))
-    return None if session_id is None else SessionId(session_id)
-
-
 def _payload(document: JsonObject) -> Payload:
     return Payload(document.text(_PAYLOAD))
 

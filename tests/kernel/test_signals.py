@@ -1,11 +1,12 @@
 """Signals: a change is never missed, and who leaves leaves nothing behind."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Signals, Touched
 
 KEY: Key = ("session", "a")
 OTHER: Key = ("session", "b")
@@ -251,26 +252,15 @@ async def test_closing_while_a_waiter_reads_does_not_leave_it_asleep(signals: Si
     assert await waiter is None
 
 
-async def test_listeners_hear_of_a_touch_in_their_order_and_before_any_waiter(signals: Signals) -> None:
-    heard: list[str] = []
-
-    def listener(name: str) -> Callable[[Key], None]:
-        return lambda key: heard.append(f"{name} {key[1]}")
-
-    def reader() -> Callable[[], Awaitable[str | None]]:
-        async def read() -> str | None:
-            heard.append("read")
-            return "new" if len(heard) > 1 else None
-
-        return read
-
-    signals.listen(listener("first"))
-    signals.listen(listener("second"))
-    waiter = asyncio.create_task(signals.wait_for(KEY, reader(), LONG))
+async def test_a_touched_key_wakes_its_waiters(signals: Signals) -> None:
+    events, cell = Events(), Cell()
+    signals.subscribe_to(events)
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
 
-    signals.touch(KEY)
+    cell.value = "new"
+    events.publish(Touched(OTHER))
+    events.publish(Touched(KEY))
 
-    assert heard == ["read", "first a", "second a"]
-    await waiter
-    assert heard == ["read", "first a", "second a", "read"]
+    assert await waiter == "new"
+    assert cell.reads == 2

@@ -12,7 +12,7 @@ from bridge_server.outbox.sender import WebhookSender
 from bridge_server.outgoing.guard import AddressRefusedError, Rule, guarded_sockets, public_only
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.outgoing.resolver import GuardedResolver, LookUp, look_up
-from tests.outbox.running import OPEN
+from tests.outbox.running import HOOK, OPEN
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 GUARDED = replace(OPEN, allow_private=False)
@@ -21,7 +21,7 @@ PUBLIC = "93.184.216.34"
 
 async def send(url: str, rule: Rule | None = None, look_up: LookUp = look_up) -> Outcome:
     async with WebhookSender(GUARDED, rule=rule, look_up=look_up) as sender:
-        return await sender.send(OutgoingMessage("message-1", url, b"{}"), 0)
+        return await sender.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
 def only_127_0_0_1(address: str, port: int) -> str | None:
@@ -141,7 +141,7 @@ async def test_a_name_without_addresses_is_a_failure() -> None:
 
 async def test_development_may_connect_to_this_machine(receiver: WebhookReceiver) -> None:
     async with WebhookSender(OPEN) as sender:
-        message = OutgoingMessage("message-1", receiver.url(host="localhost"), b"{}")
+        message = OutgoingMessage("message-1", receiver.url(host="localhost"), b"{}", HOOK)
         outcome = await sender.send(message, 0)
 
     assert outcome.verdict is Verdict.DELIVERED

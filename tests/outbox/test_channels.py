@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver
@@ -72,7 +72,7 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other()
     channels = Channels({"fake": fake}, otherwise=other)
 
     for number, url in enumerate(("fake:token", "https://a.test/", "fakes:token", "")):
-        await channels.send(OutgoingMessage(str(number), url, b"{}"), 0)
+        await channels.send(OutgoingMessage(str(number), url, b"{}", HOOK), 0)
 
     assert (fake.sent, other.sent) == (["0"], ["1", "2", "3"])
 
@@ -88,7 +88,7 @@ async def test_the_log_shows_what_a_device_would_and_whose_it_is(
     device_id: str, of_whom: dict[str, str], told: dict[str, str]
 ) -> None:
     body = orjson.dumps({"title": "Bank", "body": "Prices fall", "url": "https://a.test", **of_whom})
-    message = OutgoingMessage("id", "log:", body, device_id=device_id or None)
+    message = OutgoingMessage("id", "log:", body, HOOK, device_id=device_id or None)
 
     with capture_logs() as logs:
         outcome = await LogSender().send(message, 0)

@@ -11,7 +11,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.retry import DELAYS_SECONDS
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, reset, status
@@ -37,7 +37,7 @@ async def test_a_message_of_a_transaction_that_fails_is_never_sent(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     def work() -> Transaction[None]:
-        yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}"), outbox.clock.now_ms())
+        yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}", HOOK), outbox.clock.now_ms())
         raise LookupError("the cause did not happen")
 
     with pytest.raises(LookupError):

@@ -13,14 +13,14 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outgoing import guarded_client
 from bridge_server.outgoing.failure_text import failure
 from bridge_server.outgoing.outcome import Outcome, Verdict
-from tests.outbox.running import OPEN
+from tests.outbox.running import HOOK, OPEN
 from tests.support.certificates import self_signed
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset
 
 
 async def send(url: str, settings: SenderSettings = OPEN) -> Outcome:
     async with WebhookSender(settings) as webhooks:
-        return await webhooks.send(OutgoingMessage("message-1", url, b"{}"), 0)
+        return await webhooks.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
 async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiver) -> None:
@@ -39,7 +39,7 @@ async def test_what_cannot_be_connected_to_is_given_up_sooner() -> None:
         return ["127.0.0.1"]
 
     async with WebhookSender(replace(OPEN, connect_seconds=0.1), look_up=hangs) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}"), 0)
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
         may_end.set()
 
     assert outcome == Outcome(Verdict.FAILED, "no connection in time")
@@ -96,7 +96,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
         raise RuntimeError(secret_url)
 
     async with WebhookSender(OPEN, look_up=broken) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}"), 0)
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
 
     assert outcome == Outcome(Verdict.FAILED, "the request failed: RuntimeError")
     (call,) = log.calls

@@ -3,10 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, OutgoingMessage
+from tests.outbox.running import HOOK
 
 
 def destination(url: str) -> str:
-    return OutgoingMessage("message-1", url, b"{}").destination
+    return OutgoingMessage("message-1", url, b"{}", HOOK).destination
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_channel_is_the_destination_of_what_names_no_host(url: str, expected: 
 
 
 def test_a_lane_is_the_destination_whatever_the_url_says() -> None:
-    message = OutgoingMessage("message-1", "https://example.com/", b"{}", lane="one lane")
+    message = OutgoingMessage("message-1", "https://example.com/", b"{}", HOOK, lane="one lane")
 
     assert message.destination == "one lane"
 

@@ -165,13 +165,46 @@ async def test_a_pause_stops_no_other_lane(file: Path, clock: ManualClock, servi
         await outbox.comes_to("message_id", [("message-0",)])
 
 
-def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_millisecond() -> None:
+async def test_a_clock_that_is_set_forward_ends_no_pause(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
+    async with running_outbox(file, clock, sender_over=over(service)) as outbox:
+        await outbox.owe("fake:token")
+        await at_rest(outbox)
+        await outbox.owe("fake:token", prefix="later")
+
+        clock.set_by(3_600)
+        await after(outbox, 299)
+        assert service.sent == ["message-0"]
+
+        service.outcome = DELIVERED
+        await after(outbox, 1)
+        await outbox.comes_to("id", [])
+
+
+async def test_a_clock_that_is_set_back_prolongs_no_pause(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
+    async with running_outbox(file, clock, sender_over=over(service)) as outbox:
+        await outbox.owe("fake:token")
+        await at_rest(outbox)
+        clock.advance(200)
+        service.outcome = DELIVERED
+
+        clock.set_by(-3_600)
+        await after(outbox, 100)
+        await outbox.owe("fake:token", prefix="later")
+
+        await outbox.comes_to("message_id", [("message-0",)])
+
+
+def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:
     pauses = Pauses()
 
     pauses.put("fake", 300)
     pauses.put("fake", 200)
 
-    assert pauses.until_ms("other", 0) is None
-    assert pauses.until_ms("fake", 299) == 300
-    assert pauses.until_ms("fake", 300) is None
-    assert pauses.until_ms("fake", 0) is None
+    assert pauses.left_us("other", 0) == 0
+    assert pauses.left_us("fake", 299) == 1
+    assert pauses.left_us("fake", 300) == 0
+    assert pauses.left_us("fake", 0) == 0

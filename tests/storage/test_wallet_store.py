@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import (
@@ -28,10 +29,10 @@ FOREVER_MS = 2**62
 
 
 @pytest.fixture
-async def store(tmp_path: Path, signals: Signals) -> AsyncIterator[TransactionStore]:
+async def store(tmp_path: Path, events: Events) -> AsyncIterator[TransactionStore]:
     file = tmp_path / "bridge.db"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield TransactionStore(database)
 

@@ -12,8 +12,8 @@ import orjson
 
 from bridge_server.assembly.operator import OperatorServices
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.models import NewSubscription, TypeId
@@ -44,7 +44,7 @@ def accounts(count: int, first: int = 1) -> list[str]:
 @asynccontextmanager
 async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[OperatorServices]:
     """An operator on the database of a server that may run, by the same clock."""
-    database, ids = SqliteDatabase(file, Signals()), IdMaker()
+    database, ids = SqliteDatabase(file, Events()), IdMaker()
     async with database.opened():
         yield OperatorServices(
             Projects(ProjectStore(database), clock, ids, os.urandom),

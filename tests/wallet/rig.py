@@ -13,6 +13,7 @@ from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
 from bridge_server.kernel.background import running
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
@@ -119,11 +120,12 @@ async def open_rig(
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     """Put it together over the files in the directory, until the block is left."""
-    clock, signals, stopping = clock or ManualClock(), Signals(), Stopping(0.1)
+    clock, events, signals, stopping = clock or ManualClock(), Events(), Signals(), Stopping(0.1)
+    signals.subscribe_to(events)
     chosen = Settings(**{"data_dir": directory, "dev_accounts": True, "node_url": node_url, **settings})
-    database = SqliteDatabase(chosen.database_file, signals)
+    database = SqliteDatabase(chosen.database_file, events)
     place_schema(database.path)
-    wallet = WalletParts(chosen, database, signals, stopping, clock, IdMaker())
+    wallet = WalletParts(chosen, database, events, signals, stopping, clock, IdMaker())
     async with AsyncExitStack() as stack:
         for resource in (database.opened(), wallet.audit.opened(), wallet.node):
             await stack.enter_async_context(resource)

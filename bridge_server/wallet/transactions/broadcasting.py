@@ -8,7 +8,7 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.turns import KeyedLock
 from bridge_server.wallet.approvals import MOST_WAITING
 from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
@@ -16,6 +16,7 @@ from bridge_server.wallet.models import Address, StoredTransaction, TransactionI
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.transactions.confirming import Confirming
 from bridge_server.wallet.transactions.dispatching import Dispatching
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.sending import Sending
 from bridge_server.wallet.transactions.store import TransactionStore
 
@@ -52,7 +53,7 @@ class Broadcaster:
         confirming: Confirming,
         node: Node,
         turns: KeyedLock,
-        signals: Signals,
+        events: Events,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -71,7 +72,8 @@ class Broadcaster:
         self._first_check_us = _FIRST_CHECK_US
         self._told_mined: set[str] = set()
         self._is_told = asyncio.Event()
-        signals.listen(self._on_touch)
+        events.subscribe(TransactionsOwed, self._on_owed)
+        events.subscribe(TransactionsPostponed, self._on_postponed)
         node.on_connected(self.wake)
         node.on_mined(self._on_mined)
 
@@ -194,16 +196,15 @@ class Broadcaster:
         except BridgeError as error:
             await self._dispatching.settle(queued, error)
 
-    def _on_touch(self, key: Key) -> None:
-        if key[0] == "transactions":
-            due_at_ms = int(key[1])
-            self._due_at_ms = min(self._due_at_ms, due_at_ms)
-            self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
-            self._check_after_us = _SECOND_CHECK_US
-            self._confirming.expect_blocks()
-            self._is_told.set()
-        elif key[0] == "postponed":
-            self._due_at_ms = min(self._due_at_ms, int(key[1]))
+    def _on_owed(self, event: TransactionsOwed) -> None:
+        self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
+        self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
+        self._check_after_us = _SECOND_CHECK_US
+        self._confirming.expect_blocks()
+        self._is_told.set()
+
+    def _on_postponed(self, event: TransactionsPostponed) -> None:
+        self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
 
     def _on_mined(self, transaction_hash: str) -> None:
         if self._confirming.awaits_blocks:

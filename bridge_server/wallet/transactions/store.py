@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
+    Step,
     Transaction,
     Value,
     adding_transaction,
@@ -24,6 +24,7 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 from bridge_server.wallet.transactions import sql
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 
 _LIVE = (TransactionState.SIGNED, TransactionState.SENT)
 
@@ -34,7 +35,7 @@ _TOLD = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 class TransactionStore:
     """Transactions that were asked for, durable from the moment that a method returns.
 
-    What is owed (queued or signed) and due is announced to the signals as `("transactions", due_at_ms)`.
+    A commit that makes one owed (queued or signed) publishes `TransactionsOwed`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -67,7 +68,7 @@ class TransactionStore:
         ((changed,),) = yield Statement(sql.UPSERT, _values(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
-        yield _due(due_at_ms)
+        yield TransactionsOwed(due_at_ms)
         return stored
 
     @adding_transaction
@@ -79,7 +80,7 @@ class TransactionStore:
         if signed is not None:
             stored = _signed(request, signed, due_at_ms)
         yield Statement(sql.UPSERT, _values(stored))
-        yield _due(due_at_ms)
+        yield TransactionsOwed(due_at_ms)
         return stored
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
@@ -118,7 +119,7 @@ class TransactionStore:
                 )
                 for each in stored
             ]
-            + ([_due(now_ms)] if state in _TOLD else [])
+            + ([TransactionsOwed(now_ms)] if state in _TOLD else [])
         )
 
     async def postpone(
@@ -126,14 +127,14 @@ class TransactionStore:
     ) -> None:
         """These did not reach the node, for the reason given; the next attempts are due then.
 
-        The first of them is announced as `("postponed", due_at_ms)`.
+        Publishes `TransactionsPostponed` with the first of these times.
         """
         await self._write(
             [
                 Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
                 for transaction_id, moment_ms in due_at_ms.items()
             ]
-            + [Announcement(("postponed", str(moment_ms))) for moment_ms in sorted(due_at_ms.values())[:1]]
+            + [TransactionsPostponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
         )
 
     async def owing(self, due_at_ms: int) -> Sequence[Address]:
@@ -192,14 +193,10 @@ class TransactionStore:
         return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
 
     @transaction
-    def _write(self, steps: Iterable[Statement | Announcement]) -> Transaction[None]:
+    def _write(self, steps: Iterable[Step]) -> Transaction[None]:
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step
-
-
-def _due(due_at_ms: int) -> Announcement:
-    return Announcement(("transactions", str(due_at_ms)))
 
 
 def _first_gap(rows: Sequence[Row], lowest: int) -> int:
