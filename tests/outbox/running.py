@@ -41,6 +41,7 @@ class Outbox:
         lane: str | None = None,
         client: str | None = None,
         subject: str | None = None,
+        purpose: str = HOOK,
     ) -> None:
         """Write a message for each URL in one transaction, as a room does."""
         now_ms = self.clock.now_ms()
@@ -49,7 +50,13 @@ class Outbox:
             for number, url in enumerate(urls):
                 message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
                 message = OutgoingMessage(
-                    message_id, url, body, HOOK, lane=lane, client=client, subject=subject
+                    message_id,
+                    url,
+                    body,
+                    Purpose(purpose),
+                    lane=lane,
+                    client=client,
+                    subject=subject,
                 )
                 yield from enqueue(message, now_ms)
 

@@ -7,11 +7,11 @@ CREATE TEMP TABLE outbox_notices AS
 SELECT id, json_extract(text, '$.event') AS event, json_extract(text, '$.topic') AS topic,
        json_extract(text, '$.sessionId') AS session_id, json_extract(text, '$.project_id') AS project_id
 FROM (SELECT id, CAST(body AS TEXT) AS text FROM outbox)
-WHERE json_valid(text) AND json_type(text) = 'object';
+WHERE CASE WHEN json_valid(text) THEN json_type(text) = 'object' ELSE FALSE END;
 
 UPDATE outbox SET
     purpose = CASE
-        WHEN notice.event = 'notification' THEN 'device'
+        WHEN device_id IS NOT NULL OR notice.event = 'notification' THEN 'device'
         WHEN notice.event = 'request' THEN 'push'
         WHEN notice.event IS NOT NULL THEN 'project-event'
         WHEN notice.session_id IS NOT NULL THEN 'call-webhook'
