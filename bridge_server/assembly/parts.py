@@ -66,7 +66,7 @@ from bridge_server.web.connections import ConnectionLimits, Connections
 from bridge_server.web.quotas import Quotas, SavedBucket
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
 
 _GROWING = frozenset(
@@ -137,10 +137,10 @@ class Parts:
         self.sender.sign_with(_text_of(settings.webhook_secret))
 
     def _stored_bytes(self, name: str, lifetime_seconds: int) -> StoredBytes:
-        def per_address(settings: Settings) -> StorageLimit:
+        def per_address(settings: Settings) -> Limit:
             return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
 
-        def in_all(settings: Settings) -> StorageLimit:
+        def in_all(settings: Settings) -> Limit:
             return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
 
         held = self.live.held

@@ -39,7 +39,7 @@ class _Load:
         self._outcome: asyncio.Future[Cached | Exception | None] | None = None
 
     async def outcome(self) -> Cached | None:
-        """Return the value once it is read, None when the reader was cancelled. Errors of the read are raised."""
+        """Return the value once it is read, None when the reader was cancelled. A read's error is raised."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
         outcome = await asyncio.shield(self._outcome)

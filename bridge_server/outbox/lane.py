@@ -17,8 +17,8 @@ from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 from bridge_server.outgoing.outcome import Outcome, Verdict
 
-# A host that a stranger named gets few requests at once; a service that this server pushes through is made for
-# many. A push service that a browser named lies in between: a stranger's choice, but mostly one of three.
+# A host that a stranger named gets few requests at once; a service that this server pushes through is made
+# for many. A push service that a browser named lies in between: a stranger's choice, mostly one of three.
 _AT_ONCE = 4
 _AT_ONCE_OF_CHANNEL_AT_HOST = 16
 _AT_ONCE_OF_CHANNEL = 64

@@ -166,7 +166,7 @@ class OutboxStore:
 
     @transaction
     def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> Transaction[None]:
-        """Record the last attempt and keep the message as a dead letter, unless it was withdrawn meanwhile."""
+        """Record the last attempt and keep the message as a dead letter, unless it was withdrawn."""
         row = (message.row_id, message.message.message_id)
         ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
         yield from _note_failure(message, died_at_ms, error, silent)

@@ -101,7 +101,7 @@ class Relay:
         )
 
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
-        """Remove the webhook that has answered that it is gone, from the session or topic of this notice only.
+        """Remove the webhook that has answered that it is gone, from the notice's session or topic only.
 
         Other sessions may use the same URL: a push server has one for all its clients.
         """

@@ -27,3 +27,9 @@ UPDATE outbox SET
 FROM outbox_notices AS notice WHERE notice.id = outbox.id;
 
 DROP TABLE outbox_notices;
+
+-- Limits of bytes count in bytes, whatever their size, and buckets.interval_us is per KiB there. Before, large
+-- limits counted in KiB under a name of their own.
+UPDATE buckets SET interval_us = interval_us * 1024 WHERE limit_name LIKE '%-bytes';
+UPDATE OR REPLACE buckets SET limit_name = replace(limit_name, '-kibibytes', '-bytes')
+WHERE limit_name LIKE '%-kibibytes';
