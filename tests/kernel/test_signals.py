@@ -40,7 +40,7 @@ async def turn(times: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
+async def test_a_value_that_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
     cell = Cell()
     cell.value = "there"
 
@@ -101,7 +101,7 @@ async def test_every_waiter_of_a_key_wakes_at_one_touch(signals: Signals) -> Non
     assert signals.waiting == 0
 
 
-async def test_a_touch_that_brings_nothing_puts_the_waiter_back_to_sleep(signals: Signals) -> None:
+async def test_a_touch_without_a_value_puts_the_waiter_back_to_sleep(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
@@ -116,7 +116,7 @@ async def test_a_touch_that_brings_nothing_puts_the_waiter_back_to_sleep(signals
     assert await waiter == "new"
 
 
-async def test_touches_that_bring_nothing_do_not_move_the_deadline(signals: Signals) -> None:
+async def test_touches_without_a_value_do_not_move_the_deadline(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, 0.02))
 
@@ -144,7 +144,7 @@ async def test_a_wait_ends_neither_before_its_time_nor_long_after(signals: Signa
     assert ended == ["earlier", "the wait", "later"]
 
 
-async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> None:
+async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
@@ -158,7 +158,7 @@ async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> Non
 
 
 @pytest.mark.parametrize("wait_seconds", [0, 0.001])
-async def test_nothing_within_the_wait_is_none_and_leaves_nobody_behind(
+async def test_a_wait_that_times_out_returns_none_and_leaves_no_waiter(
     signals: Signals, wait_seconds: float
 ) -> None:
     assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
@@ -183,7 +183,7 @@ async def test_a_cancelled_waiter_leaves(signals: Signals) -> None:
     assert not signals.has_waiters
 
 
-async def test_who_comes_after_the_first_has_left_wakes_with_the_others(signals: Signals) -> None:
+async def test_a_waiter_that_joins_after_the_first_has_left_wakes_with_the_others(signals: Signals) -> None:
     cell = Cell()
     leaving, *staying = [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG)) for _ in range(3)]
     await turn()
@@ -201,7 +201,7 @@ async def test_who_comes_after_the_first_has_left_wakes_with_the_others(signals:
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
-async def test_what_the_read_raises_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
+async def test_an_error_of_the_read_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
     reads = 0
 
     async def read() -> None:
@@ -229,7 +229,7 @@ async def test_closing_wakes_every_waiter_with_nothing(signals: Signals) -> None
     assert signals.waiting == 0
 
 
-async def test_after_closing_nobody_waits_but_what_is_there_is_still_found(signals: Signals) -> None:
+async def test_a_wait_after_closing_returns_at_once_with_the_value_that_is_there(signals: Signals) -> None:
     filled = Cell()
     filled.value = "there"
 

@@ -68,7 +68,7 @@ def test_a_bucket_grants_and_promises_what_the_model_does(
 
 
 @given(limits, st.integers(0, 10**12), st.integers(1, 500))
-def test_who_waits_as_long_as_told_is_served_and_a_microsecond_less_is_too_soon(
+def test_a_refused_client_is_served_exactly_after_retry_after(
     limit: Limit, emptied_by_us: int, cost: int
 ) -> None:
     cost = min(cost, limit.burst)
@@ -127,7 +127,7 @@ def test_a_cost_beyond_the_burst_is_never_granted() -> None:
     assert not spend(EVERY_SECOND, 0, NOW, cost=4).allowed
 
 
-def test_a_clock_set_back_by_a_year_delays_nobody_longer_than_one_window() -> None:
+def test_a_clock_set_back_by_a_year_delays_a_client_by_one_window_at_most() -> None:
     year_us = 365 * 86_400 * 1_000_000
     spent = spend(EVERY_SECOND, 0, NOW)
 

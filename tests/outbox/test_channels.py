@@ -67,7 +67,7 @@ async def settled(outbox: Outbox, owed: int) -> None:
     await eventually(reached)
 
 
-async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other() -> None:
+async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() -> None:
     fake, other = FakeSender(), FakeSender()
     channels = Channels({"fake": fake}, otherwise=other)
 
@@ -84,7 +84,7 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other()
         ("device", {"account": "eip155:1:0x12", "id": "7"}, {"account": "eip155:1:0x12", "device": "device"}),
     ],
 )
-async def test_the_log_shows_what_a_device_would_and_whose_it_is(
+async def test_the_log_channel_shows_the_notice_and_its_device(
     device_id: str, of_whom: dict[str, str], told: dict[str, str]
 ) -> None:
     body = orjson.dumps({"title": "Bank", "body": "Prices fall", "url": "https://a.test", **of_whom})
@@ -171,7 +171,7 @@ async def test_a_blocked_channel_pauses_and_counts_no_attempt(
     assert set(sender.sent) == {"message-0"}
 
 
-async def test_of_many_messages_only_those_under_way_meet_the_block(
+async def test_a_block_stops_every_message_but_those_under_way(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED
@@ -205,7 +205,7 @@ async def test_a_blocked_channel_stops_no_other_destination(
         await settled(outbox, 100)
 
 
-async def test_a_message_that_comes_while_it_is_blocked_is_sent_with_the_others(
+async def test_a_message_added_during_a_block_is_sent_with_the_others(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED
@@ -224,7 +224,7 @@ async def test_a_message_that_comes_while_it_is_blocked_is_sent_with_the_others(
     assert set(sender.sent) == {"message-0", "later-0"}
 
 
-async def test_what_was_blocked_goes_out_after_a_restart(
+async def test_blocked_messages_are_sent_after_a_restart(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED

@@ -127,7 +127,7 @@ async def test_a_delivery_that_is_stored_twice_is_counted_once(
         assert await agrees(outbox)
 
 
-async def test_what_is_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
+async def test_a_message_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
     await outbox.dispatcher.stop()
 
     def work() -> Transaction[None]:

@@ -31,7 +31,7 @@ async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiv
     )
 
 
-async def test_what_cannot_be_connected_to_is_given_up_sooner() -> None:
+async def test_a_connection_that_is_not_made_is_given_up_sooner() -> None:
     may_end = threading.Event()
 
     def hangs(host: str) -> list[str]:
@@ -77,7 +77,7 @@ async def test_tls_with_a_server_that_speaks_none_is_a_failure(receiver: Webhook
     assert outcome.reason.startswith("no TLS connection: ")
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_a_failure() -> None:
+async def test_an_untrusted_certificate_is_a_failure() -> None:
     async with open_receiver(tls=self_signed("127.0.0.1")) as receiver:
         outcome = await send(receiver.url().replace("http:", "https:"))
 
@@ -85,7 +85,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_a_failure() -> None:
         assert receiver.requests == []
 
 
-async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the_url(
+async def test_an_unexpected_error_is_a_failure_and_logged_without_the_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = CapturingLogger()
@@ -114,7 +114,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
         (OSError(1, "x" * 1_000), ("the connection broke: " + "x" * 1_000)[:200]),
     ],
 )
-def test_a_failure_is_told_in_few_words(error: Exception, text: str) -> None:
+def test_a_failure_has_a_short_reason(error: Exception, text: str) -> None:
     assert failure(error) == text
 
 

@@ -37,7 +37,7 @@ def test_a_url_that_cannot_be_read_has_a_destination_all_the_same(url: str) -> N
 @pytest.mark.parametrize(
     ("url", "expected"), [("fcm:token", "fcm"), ("push:", "push"), ("webpush:{}", "webpush"), ("log:", "log")]
 )
-def test_a_channel_is_the_destination_of_what_names_no_host(url: str, expected: str) -> None:
+def test_a_url_without_a_host_has_its_channel_as_destination(url: str, expected: str) -> None:
     assert destination(url) == expected
 
 
@@ -48,5 +48,5 @@ def test_a_lane_is_the_destination_whatever_the_url_says() -> None:
 
 
 @given(st.text(max_size=80) | st.text(max_size=80).map(lambda rest: f"http://{rest}"))
-def test_no_text_breaks_the_destination(url: str) -> None:
+def test_a_destination_is_found_for_any_text(url: str) -> None:
     assert destination(url)

@@ -53,7 +53,7 @@ async def write(database: SqliteDatabase, url: str, now_ms: int, message_id: str
     await database.transaction(work)
 
 
-async def test_a_written_message_is_announced_by_its_destination(
+async def test_a_written_message_publishes_the_growth_of_its_queue(
     database: SqliteDatabase, published: list[Event]
 ) -> None:
     await write(database, "https://b.test/hook", 5)
@@ -141,9 +141,7 @@ async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: Out
     assert seen == names
 
 
-async def test_what_has_not_failed_comes_before_what_has(
-    database: SqliteDatabase, store: OutboxStore
-) -> None:
+async def test_new_messages_come_before_retries(database: SqliteDatabase, store: OutboxStore) -> None:
     for number in range(4):
         await write(database, A, number, f"message-{number}")
     first, second, *_ = await store.next_messages(IN_A, LATE, 4)
@@ -260,7 +258,7 @@ async def test_the_lane_the_device_and_the_secret_are_read_as_they_were_written(
     assert due.message.destination == "fcm"
 
 
-async def test_a_device_that_was_reached_is_known_to_be(
+async def test_a_delivery_to_a_device_is_recorded_as_its_state(
     database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.postpone(due, 99, "it answered 503", 10, None)
@@ -272,7 +270,7 @@ async def test_a_device_that_was_reached_is_known_to_be(
     assert await database.read(_STATES) == [(20, 10, None), _UNTOUCHED]
 
 
-async def test_a_device_whose_message_was_given_up_has_failed(
+async def test_a_message_that_is_given_up_is_recorded_as_its_devices_state(
     database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.bury(due, 30, "it answered 413", None)
@@ -315,7 +313,7 @@ async def test_a_message_for_no_device_changes_none(
     assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
 
 
-async def test_a_device_that_was_deleted_meanwhile_is_nobodys_business(
+async def test_a_delivery_to_a_deleted_device_is_still_recorded(
     file: Path, store: OutboxStore, due: DueMessage
 ) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
