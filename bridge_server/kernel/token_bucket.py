@@ -54,7 +54,7 @@ def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending
     """Try to take `cost` tokens from the bucket that is full at `full_at_us`.
 
     A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
-    that nobody gains a token and nobody waits longer than one window.
+    that no client gains a token or waits longer than one window.
     """
     window_us = limit.window_us
     start_us = min(max(full_at_us, now_us), now_us + window_us)

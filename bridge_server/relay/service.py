@@ -61,12 +61,12 @@ class Relay:
     async def request_call(
         self, session_id: SessionId, request: NewCall, client: str | None, afford: Callable[[int], None]
     ) -> CallId:
-        """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
+        """Store a call for the wallet and queue its webhooks; returns its id.
 
-        The session lives on from now, to the minute: most calls of a burst need not write its row.
-        `client` is the address that the dapp is counted under, None when that is exempt.
-        Before webhooks are queued, `afford` is called in another thread with the bytes that this takes; what
-        it raises is raised, and nothing is stored.
+        The session's lifetime begins anew, to the minute: most calls of a burst need not write its row.
+        `client` is the address that the dapp counts to, None when it is exempt. Before webhooks are queued,
+        `afford` is called in another thread with the bytes that they take; its errors are raised, and nothing
+        is stored.
         """
         now_ms = self._clock.now_ms()
         call_id = CallId(self._ids.ordered_uuid(now_ms))
@@ -133,10 +133,10 @@ class Relay:
 
 
 def _kept_ms(lifetimes: Lifetimes) -> int:
-    """How long a session must live on at a call for the call not to prolong it.
+    """The remaining lifetime from which on a call does not prolong its session.
 
-    A prolongation is worth a write from a minute on, or from a sixtieth of a session that lives less than an
-    hour; and wherever the call and its status would otherwise outlive the session.
+    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour; and
+    whenever the call and its status would otherwise outlive the session.
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)

@@ -46,11 +46,11 @@ from bridge_server.topics.webhooks import (
 )
 
 _MANY_ANSWERED = 32
-"""With so many answered calls that are listed, a session's list is gone through at its next call."""
+"""With so many answered calls among the listed ones, the next call takes them off the list."""
 
 
 class RelayStore:
-    """Durable sessions, calls and statuses. What has expired at `now_ms` is as if it were not there."""
+    """Durable sessions, calls and statuses. Rows that have expired at `now_ms` count as deleted."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -79,7 +79,7 @@ class RelayStore:
         yield from remove_all_webhooks(session_id)
         for kind in ("session", "calls", "statuses"):
             yield Touched((kind, session_id))
-        # Who waits for a status waits for one of a pending call, and these are listed.
+        # A poll waits only for the status of a pending call, and pending calls are listed.
         for (call_id,) in (yield Statement(sql.LISTED_CALL_IDS, rows[0])):
             yield Touched(("status", call_id))
 
@@ -141,7 +141,7 @@ class RelayStore:
     def set_status(
         self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int
     ) -> Transaction[None]:
-        """Store the call's status, or replace one that can still be read. Raises CallNotFoundError."""
+        """Store the call's status, or replace it while it can be read. Raises CallNotFoundError."""
         rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
@@ -208,7 +208,7 @@ class RelayStore:
 
 
 def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
-    """Count what is pending of what is listed, and list less if much of it is answered.
+    """Count the listed calls that are pending, and take answered calls off the list if they are many.
 
     Raises TooManyPendingCallsError.
     """

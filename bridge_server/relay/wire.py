@@ -127,7 +127,7 @@ def write_calls(calls: tuple[CallRequest, ...]) -> bytes:
 
 
 def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails, dapp_name: str) -> bytes:
-    """What the wallet's push webhook is told of a new call."""
+    """The notice of a new call to the wallet's push webhook."""
     return orjson.dumps(
         {
             "sessionId": session_id,
@@ -140,7 +140,7 @@ def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails,
 
 
 def write_topic_notice(topic: str) -> bytes:
-    """What a webhook of /subscribe is told."""
+    """The notice of a new call to a webhook of /subscribe."""
     return orjson.dumps({"topic": topic})
 
 

@@ -1,4 +1,4 @@
-"""Topics and what the messages about them serve."""
+"""Topics, and the purpose of messages about them."""
 
 from typing import NewType
 
