@@ -37,11 +37,11 @@ from bridge_server.outbox.models import GoneHandlers, OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.projects.device_state_store import DeviceStateStore
-from bridge_server.projects.events import PROJECT_EVENT
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.webhook_events import PROJECT_EVENT
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore

@@ -135,8 +135,8 @@ class Relay:
 def _kept_ms(lifetimes: Lifetimes) -> int:
     """The remaining lifetime from which on a call does not prolong its session.
 
-    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour; and
-    whenever the call and its status would otherwise outlive the session.
+    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour.
+    Without one, neither the call nor its status may outlive the session.
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)
