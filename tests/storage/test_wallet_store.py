@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
-from bridge_server.kernel.events import Events
-from bridge_server.kernel.signals import Key
+from bridge_server.kernel.events import Event, Events
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import (
@@ -20,6 +19,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.store import TransactionStore
 
 ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
@@ -347,12 +347,23 @@ async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
     assert left == ["sent", "signed", "later"]
 
 
-async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, heard: list[Key]) -> None:
+async def test_an_owed_or_postponed_transaction_publishes_its_time(
+    store: TransactionStore, events: Events
+) -> None:
+    published: list[Event] = []
+    events.subscribe(TransactionsOwed, published.append)
+    events.subscribe(TransactionsPostponed, published.append)
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
+    await store.postpone({TransactionId("one"): 30, TransactionId("two"): 20}, "no node")
     await store.settle_sent(TransactionId("two"), 1)
     await store.change(await stored_as(store, "two"), TransactionState.SIGNED, None, 9)
     await store.settle_sent(TransactionId("two"), 10)
     await store.change(await stored_as(store, "two"), TransactionState.MINED, None, 11)
 
-    assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]
+    assert published == [
+        TransactionsOwed(5),
+        TransactionsOwed(7),
+        TransactionsPostponed(20),
+        TransactionsOwed(9),
+    ]
