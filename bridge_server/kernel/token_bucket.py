@@ -56,16 +56,17 @@ def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending
     A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
     that no client gains a token or waits longer than one window.
     """
-    window_us = limit.window_us
+    interval_us, gain = limit.interval_us, limit.gain
+    window_us = -(-limit.burst * interval_us // gain)  # here and below `price_us` itself: a call takes longer
     start_us = min(max(full_at_us, now_us), now_us + window_us)
-    after_us = start_us + limit.price_us(cost)
+    after_us = start_us - (-cost * interval_us // gain)
     excess_us = after_us - now_us - window_us
     allowed = excess_us <= 0
     kept_us = after_us if allowed else start_us
     return Spending(
         allowed=allowed,
         full_at_us=kept_us,
-        remaining=(window_us - (kept_us - now_us)) * limit.gain // limit.interval_us,
+        remaining=(window_us - (kept_us - now_us)) * gain // interval_us,
         retry_after_us=max(0, excess_us),
         reset_us=kept_us - now_us,
     )
