@@ -42,10 +42,11 @@ from bridge_server.wallet.rpc.turned_away import TurnedAway
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.application import build_application
 from bridge_server.web.connections import CONNECTIONS, Connections
-from bridge_server.web.gateway import Gateway, Reporting
+from bridge_server.web.gateway import Gateway
 from bridge_server.web.health import health_routes
 from bridge_server.web.metrics import metrics_handler
 from bridge_server.web.request_id import RequestIds
+from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Handler, Route
 
 
