@@ -1,9 +1,4 @@
-"""aiohttp's connection, guarded: the only module that knows aiohttp's server from inside.
-
-Of its private attributes four are read, to tell whether a request has come, whether its body is still on its
-way, and whether the next is waited for. Without them connections are guarded all the same, but silent ones
-end only with aiohttp's keep-alive, idle ones make no room, and a body that arrives while the server stops is
-lost.
+"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited.
 
 A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
 flow control says just that, and connections whose clients read cost nothing.
@@ -20,6 +15,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.web.connections import Connections, refusal
+from bridge_server.web.observed_handler import ObservedHandler
 from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 
@@ -27,8 +23,6 @@ _MOST_UNSENT_BYTES = 128 * 1024
 """What the operating system may hold for a client that takes nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-_INSIDE = ("_current_request", "_messages", "_request_count", "_waiter")
-_KNOWS_INSIDE = all(hasattr(web.RequestHandler, name) for name in _INSIDE)
 _REFUSAL = refusal()
 
 log = structlog.get_logger()
@@ -41,7 +35,7 @@ class StoppedReceivingError(UnavailableError):
         super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
 
 
-class Connection(web.RequestHandler):
+class Connection(ObservedHandler):
     """One connection of a client."""
 
     __slots__ = ("_connections", "_is_proxy", "backlog", "peer_key")
@@ -52,23 +46,6 @@ class Connection(web.RequestHandler):
         self._is_proxy = False
         self.peer_key: str | None = None
         self.backlog: Backlog | None = None
-
-    @property
-    def has_asked(self) -> bool:
-        return not _KNOWS_INSIDE or self._request_count > 0
-
-    @property
-    def is_idle(self) -> bool:
-        return _KNOWS_INSIDE and self._request_count > 0 and self._waiter is not None and not self._messages
-
-    @property
-    def is_receiving(self) -> bool:
-        if not _KNOWS_INSIDE:
-            return False
-        request = self._current_request
-        if request is not None and not request.content.is_eof():
-            return True
-        return any(not payload.is_eof() for _, payload in self._messages)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writer = cast(asyncio.Transport, transport)
@@ -114,8 +91,7 @@ class Connection(web.RequestHandler):
             self.backlog.writer.abort()
 
     def give_up_receiving(self) -> None:
-        if _KNOWS_INSIDE and self._current_request is not None:
-            self._current_request.content.set_exception(StoppedReceivingError())
+        self.fail_receiving(StoppedReceivingError())
 
     def serve(self, request: web.BaseRequest) -> None:
         """Count what is written next for the client that this is an answer to, if it is not the peer."""

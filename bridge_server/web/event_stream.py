@@ -74,9 +74,11 @@ class EventStream(web.StreamResponse):
         self._source = source
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
+        self._request: web.BaseRequest | None = None
         self._in_chunks = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
         try:
             return await super().prepare(request)
         except BaseException:  # the client has left: nothing will be streamed
@@ -88,11 +90,11 @@ class EventStream(web.StreamResponse):
         self._source.leave()
 
     async def write_eof(self, data: bytes = b"") -> None:
-        request = self._req
+        request, self._request = self._request, None
         try:
-            if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
+            if request is not None and request.method != hdrs.METH_HEAD:
                 self._transport, self._connection = request.transport, connection_of(request)
-                self._in_chunks = bool(getattr(self._payload_writer, "chunked", False))
+                self._in_chunks = self.headers.get(hdrs.TRANSFER_ENCODING) == "chunked"
                 await self.write(_OPENING)
                 await self._source.flow(self)
         finally:

@@ -130,6 +130,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         self.headers.update(_HEADERS)
         self._party = party
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
+        self._request: web.BaseRequest | None = None
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
@@ -156,6 +157,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             return False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        self._request = request
         try:
             return await super().prepare(request)
         except BaseException:  # the client has left: nothing will be said
@@ -164,8 +166,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Talk until one side has enough; then close, and do not wait for ever for what is not read."""
-        assert self._req is not None
-        self._transport, self._connection = self._req.transport, connection_of(self._req)
+        assert self._request is not None
+        self._transport, self._connection = self._request.transport, connection_of(self._request)
         try:
             self._party.join(self)
             await self._talk()
@@ -193,8 +195,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
 
     async def drain(self) -> None:
-        if self._payload_writer is not None:
-            await self._payload_writer.drain()
+        if self._request is not None:
+            await self._request.writer.drain()
 
     def end(self, code: WSCloseCode, reason: str) -> None:
         if not self._is_ending:

@@ -13,7 +13,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from bridge_server.web import connection as connection_module
-from bridge_server.web import tally
+from bridge_server.web import observed_handler, tally
 from bridge_server.web.answers import text_answer
 from tests.support.eventually import eventually
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
@@ -242,8 +242,17 @@ async def test_an_aiohttp_that_is_made_otherwise_serves_without_guard(
     assert lines
 
 
-async def test_without_a_look_inside_all_else_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "_KNOWS_INSIDE", False)
+def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
+    names = ("_current_request", "_messages", "_request_count")
+
+    assert observed_handler.is_as_known(web.RequestHandler)
+    assert not observed_handler.is_as_known(type("Handler", (), dict.fromkeys(names)))
+
+
+async def test_connections_are_guarded_without_private_attributes_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observed_handler, "_IS_AS_KNOWN", False)
     async with guarded(greet, per_address=1, head_seconds=0.05) as server:
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)
