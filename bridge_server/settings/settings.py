@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from bridge_server.ethereum.mnemonic import checked_mnemonic
 from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.push.providers.provider import ProviderOf
 from bridge_server.settings.types import (
     DAY,
@@ -48,7 +49,6 @@ from bridge_server.settings.types import (
     Token,
     Tokens,
     Url,
-    is_loopback,
     networks,
 )
 from bridge_server.version import USER_AGENT

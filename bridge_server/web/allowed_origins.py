@@ -3,8 +3,9 @@
 import re
 from collections.abc import Callable, Iterable
 
-# The addresses and the name that browsers take for the machine that they run on.
-_LOOPBACK = re.compile(r"https?://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.ASCII)
+from bridge_server.kernel.ip_addresses import is_loopback
+
+_ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
 
 
 class AllowedOrigins:
@@ -35,4 +36,5 @@ def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
 
 def is_loopback_origin(origin: str) -> bool:
     """Whether a page of this origin comes from the machine that its browser runs on, at whatever port."""
-    return _LOOPBACK.fullmatch(origin) is not None
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and is_loopback(found[1])

@@ -2,13 +2,14 @@
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import TypeAlias
 
 import structlog
 from aiohttp import web
 
-IpAddress: TypeAlias = IPv4Address | IPv6Address
+from bridge_server.kernel.ip_addresses import IpAddress, parse_ip_address
+
 Network: TypeAlias = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
@@ -96,9 +97,6 @@ def _without_port(hop: str) -> str:
 
 def _parse(text: str) -> IpAddress | None:
     try:
-        address = ip_address(text)
+        return parse_ip_address(text)
     except ValueError:
         return None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
