@@ -6,7 +6,7 @@ What a connection has to be told, it is told through `Guarded`; the one kind the
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Protocol
 
 import orjson
@@ -26,6 +26,7 @@ _LAST_PATIENCE_SECONDS = 1.0
 """How long a client may read nothing meanwhile."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
+_LOOK_EVERY_SECONDS = 1.0
 _LOOKS_FOR_IDLE = 64
 _RETRY_SECONDS = 10
 _EXEMPT = "exempt"
@@ -94,7 +95,7 @@ class Connections:
         self._limits = limits
         self._open: dict[Guarded, None] = {}
         self._open_from: Counter[str] = Counter()
-        self._deadlines: dict[Guarded, float] = {}
+        self._silent_since: dict[Guarded, float] = {}
         self._next_look: asyncio.TimerHandle | None = None
         self._refusals = Tally(
             "connections_refused",
@@ -128,9 +129,9 @@ class Connections:
         loop = asyncio.get_running_loop()
         if len(self._open) > self._limits.in_all:
             self._make_room()
-        self._deadlines[connection] = loop.time() + self._limits.head_seconds
+        self._silent_since[connection] = loop.time()
         if self._next_look is None:
-            self._next_look = loop.call_later(self._limits.head_seconds, self._end_silent)
+            self._look_later(self._limits.head_seconds)
         return True
 
     def forget(self, connection: Guarded) -> None:
@@ -138,7 +139,7 @@ class Connections:
         if connection not in self._open:
             return
         del self._open[connection]
-        self._deadlines.pop(connection, None)
+        self._silent_since.pop(connection, None)
         key = connection.peer_key
         if key is not None:
             self._open_from[key] -= 1
@@ -180,22 +181,22 @@ class Connections:
     def _end_silent(self) -> None:
         """Close what has not asked for anything in its time; the oldest come first."""
         self._next_look = None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = []
-        for connection, deadline in self._deadlines.items():
-            if deadline > now:
-                break
-            due.append(connection)
-        for connection in due:
-            del self._deadlines[connection]
+        latest = asyncio.get_running_loop().time() - self._limits.head_seconds
+        for connection in list(
+            takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
+        ):
+            del self._silent_since[connection]
             if not connection.has_asked:
                 self.silent += 1
                 connection.hang_up()
-        if self._deadlines:
-            earliest = next(iter(self._deadlines.values()))
-            pause = max(earliest - now, self._limits.head_seconds / 10)
-            self._next_look = loop.call_later(pause, self._end_silent)
+        if self._silent_since:
+            earliest = next(iter(self._silent_since.values()))
+            self._look_later(max(earliest - latest, self._limits.head_seconds / 10))
+
+    def _look_later(self, pause_seconds: float) -> None:
+        """Look for silent connections after the pause, and soon: the limit may be lowered meanwhile."""
+        pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
+        self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
     def _make_room(self) -> None:
         """Close a connection that nobody uses, if one is found: the longest silent, else an old idle one."""
@@ -206,9 +207,9 @@ class Connections:
             unused.hang_up()
 
     def _longest_silent(self) -> Guarded | None:
-        while self._deadlines:
-            oldest = next(iter(self._deadlines))
-            del self._deadlines[oldest]
+        while self._silent_since:
+            oldest = next(iter(self._silent_since))
+            del self._silent_since[oldest]
             if not oldest.has_asked:
                 return oldest
         return None

@@ -114,6 +114,16 @@ async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes)
         assert server.connections.silent == 1
 
 
+async def test_a_lowered_time_for_the_head_counts_for_connections_that_are_open() -> None:
+    async with guarded(greet, head_seconds=3_600.0) as server:
+        with client(server.port, SOMEBODY) as connection:
+            await server.until_known(1)
+            server.limits.head_seconds = 0.01
+            assert await everything_from(connection) == b""
+
+        assert server.connections.silent == 1
+
+
 async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
     async with guarded(greet, head_seconds=0.3) as server:
         with client(server.port) as connection:
