@@ -163,16 +163,16 @@ class GroupCommit:
     def _announce(self, key: Key) -> None:
         try:
             self._signals.touch(key)
-        except Exception:  # whoever listens badly must not keep an answer from anybody
+        except Exception:  # a listener that fails must not hold back an answer
             log.exception("announcement_failed", kind=key[0])
 
 
 def _fail(batch: list[Job], error: BaseException) -> None:
     reason = passing_failure(error)
-    told = unavailable(reason) if reason is not None else error
+    answer = unavailable(reason) if reason is not None else error
     for job in batch:
         if not job.done.done():
-            job.done.set_exception(told)
+            job.done.set_exception(answer)
             job.done.exception()
 
 

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Room:
-    """What is used of `limit_bytes`; without a limit nothing is measured."""
+    """The part of `limit_bytes` that is used; without a limit nothing is measured."""
 
     def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
         self.limit_bytes = limit_bytes

@@ -1,7 +1,7 @@
 """From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
 
 Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404). What is no HTTP request for a path is refused with a problem too.
+row answers every other path (404). A request that cannot be read is refused with a problem, too.
 """
 
 import asyncio
@@ -95,7 +95,9 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
     async def other_method(request: web.Request) -> web.StreamResponse:
         if request.method == "OPTIONS":
-            note_refusals(rows, request)  # the browser sends no more than this, and tells nobody why
+            note_refusals(
+                rows, request
+            )  # the browser sends no more than this, and no reason appears anywhere
             if open_methods:
                 return preflight(request, open_methods)
         raise web.HTTPMethodNotAllowed(request.method, allowed)

@@ -1,4 +1,4 @@
-"""Who is calling: the peer's address, or the one that a trusted proxy reports."""
+"""The client's address: the peer's, or the one that a trusted proxy reports."""
 
 import re
 from functools import lru_cache
@@ -44,7 +44,7 @@ class ClientAddresses:
     def client(self, request: web.Request) -> str:
         """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one.
 
-        A last hop that is no address is nobody known: it has no address that could be exempt.
+        A last hop that is not an address counts as unknown: no exemption applies to it.
         """
         peer = request.remote or ""
         if not self._trusted_proxies or not self._is_trusted(peer):

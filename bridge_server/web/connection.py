@@ -94,7 +94,7 @@ class Connection(ObservedHandler):
         self.fail_receiving(StoppedReceivingError())
 
     def serve(self, request: web.BaseRequest) -> None:
-        """Count what is written next for the client that this is an answer to, if it is not the peer."""
+        """Behind a proxy, count the bytes written next for the client of this request, not for the peer."""
         if self._is_proxy and self.backlog is not None and isinstance(request, web.Request):
             address = self._connections.addresses.bucket_key(request)
             self._connections.unread.move(self.backlog, address)

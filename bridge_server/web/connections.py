@@ -1,6 +1,6 @@
 """Every open connection: how many an address may have, how long one may be silent, and how all of them end.
 
-What a connection has to be told, it is told through `Guarded`; the one kind there is, is in `connection`.
+`Guarded` is a connection as this module sees it; `connection` implements it.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class ConnectionLimits:
     """Open connections per client address and in all, seconds until the first request, what may be unread.
 
     They may be changed at any time. Over the number in all no connection is refused, but each new one ends
-    the oldest that is still silent, or else one that waits for its next request.
+    the oldest that is still silent, or else a connection that waits for its next request.
     """
 
     per_address: int
@@ -51,7 +51,7 @@ class Guarded(Protocol):
 
     @property
     def peer_key(self) -> str | None:
-        """The key of its address; None for one that no limit per address applies to."""
+        """The key of its address; None if no limit per address applies to it."""
         ...
 
     @property
@@ -70,7 +70,7 @@ class Guarded(Protocol):
         ...
 
     def hang_up(self) -> None:
-        """Close it in good order: there is nothing to say."""
+        """Close it in good order, without an answer."""
         ...
 
     def give_up_receiving(self) -> None:
@@ -83,7 +83,7 @@ class Guarded(Protocol):
 
 
 class Connections:
-    """Those of one server."""
+    """The open connections of one server, and their limits."""
 
     def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
         self.addresses = addresses
@@ -113,11 +113,11 @@ class Connections:
         return len(self._open)
 
     def all(self) -> list[Guarded]:
-        """Those that are open."""
+        """The connections that are open."""
         return list(self._open)
 
     def admit(self, connection: Guarded) -> bool:
-        """Whether the address may have one more. One that is admitted must be forgotten."""
+        """Whether the address may have one more. An admitted connection must be forgotten in the end."""
         key = connection.peer_key
         if key is not None:
             if self._open_from[key] >= self._limits.per_address:
@@ -199,7 +199,7 @@ class Connections:
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
     def _make_room(self) -> None:
-        """Close a connection that nobody uses, if one is found: the longest silent, else an old idle one."""
+        """Close an unused connection, if there is one: the longest silent, else an old idle one."""
         unused = self._longest_silent() or self._old_idle()
         if unused is not None:
             self.silent += 1
@@ -215,7 +215,7 @@ class Connections:
         return None
 
     def _old_idle(self) -> Guarded | None:
-        """One of the oldest; each that is looked at goes behind the others, so that all have their turn."""
+        """An idle connection among the oldest. Busy ones go behind all others, so that all are tried."""
         for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
             del self._open[connection]
             self._open[connection] = None
@@ -233,7 +233,7 @@ class Connections:
 
 
 CONNECTIONS = web.AppKey("connections", Connections)
-"""Where an application has them whose connections are guarded."""
+"""The connections of an application, if they are guarded."""
 
 
 def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:

@@ -42,15 +42,15 @@ class EventOutlet(Protocol):
     """Where events go."""
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait as long as too much is on its way. Raises ConnectionError when nobody is there."""
+        """Write, and wait while too much is on its way. Raises ConnectionError when the client has left."""
         ...
 
     def push(self, events: Piece) -> None:
-        """Write at once, without waiting for the client; to nobody, if it has left."""
+        """Write at once, without waiting for the client; do nothing if it has left."""
         ...
 
     def hurry(self) -> None:
-        """Break the connection off if the client is not reading: nobody is to wait for it."""
+        """Break the connection off if the client is not reading."""
         ...
 
 
@@ -86,7 +86,7 @@ class EventStream(web.StreamResponse):
             raise
 
     def abandon(self) -> None:
-        """The response will not be sent: the source is told that nobody is there."""
+        """The response will not be sent: the source may end."""
         self._source.leave()
 
     async def write_eof(self, data: bytes = b"") -> None:

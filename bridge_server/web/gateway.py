@@ -1,4 +1,4 @@
-"""What is around every handler: layers of middleware, composed once per route from its row.
+"""The layers of middleware around every handler, composed once per route from its row.
 
 A route pays for the layers that its row asks for, and for no others: aiohttp's own chain is built again for
 every request, which costs more than the layers do.

@@ -22,9 +22,9 @@ MAX_VALUES = 4_096
 """Members and elements in all. The protocol's largest body has some 500."""
 
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
-"""What orjson says of a text that is nested so deep that it reads no further."""
+"""How orjson's errors begin for a text that is nested too deep for it."""
 _BEYOND_FLOATS = "number is infinity"
-"""What orjson says of a number such as 1e400."""
+"""How orjson's error begins for a number such as 1e400."""
 _STRING_OR_NUMBER = re.compile(
     rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
 )
@@ -81,10 +81,10 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
 
 
 def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
-    """Parse a body. Raises InvalidInputError that says what is wrong with it, and where.
+    """Parse a body. Raises InvalidInputError, which names the fault and its place.
 
-    What `is_opaque` is stored as it is, and may have any number of values, and any number that JSON can
-    spell. Of numbers only the texts are to be relied on then.
+    An opaque body is stored as it is: it may have any number of values, and numbers of any size, of which
+    only the texts are exact.
     """
     try:
         values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
@@ -101,7 +101,7 @@ def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
 
 def parse_value(text: bytes, what: str, most_values: int) -> Any:
     """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise,
-    which is a NotJsonError for what is no JSON.
+    which is a NotJsonError if the text is not JSON.
 
     Integers are exact; numbers with a fraction or an exponent are floats.
     """
@@ -139,7 +139,7 @@ def _load_with_any_number(body: bytes) -> Any:
 
 
 def _check_size(text: bytes, document: Any, most_values: int | None, what: str) -> None:
-    """Refuse what is too deep, and what would keep others waiting while it is looked through."""
+    """Refuse a document that is too deep, or has so many values that reading them keeps others waiting."""
     is_flat = text.count(b"{") + text.count(b"[") <= MAX_DEPTH
     if is_flat and (most_values is None or text.count(b",") < most_values):
         return
@@ -161,12 +161,12 @@ def _too_deep(what: str) -> InvalidInputError:
 
 
 def _read_again(read: Callable[[str], _Read], text: bytes, what: str) -> _Read:
-    """What Python's own parser reads in a valid document, which is slower and sees more."""
+    """Read a valid document with Python's own parser, which is slower and sees more."""
     try:
         return read(text.decode())
     except DuplicateNameError as error:
         raise InvalidInputError(f"{what} has an object with the name {error} twice.") from error
-    except RecursionError as error:  # in a member that a later one of the same name hid
+    except RecursionError as error:  # in a member that a later member of its name hid
         raise _too_deep(what) from error
     except ValueError as error:
         raise InvalidInputError(f"{what} has a number that cannot be represented: {error}.") from error

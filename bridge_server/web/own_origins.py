@@ -1,4 +1,4 @@
-"""The names of this server when nobody has told it one: those of the address that a connection came to."""
+"""The origins of a server without a configured URL: those of the address that a connection came to."""
 
 from functools import lru_cache
 from typing import Any
@@ -22,5 +22,5 @@ def origins_of_address(host: str, port: int) -> frozenset[str]:
 
 
 def origins_of_socket(name: Any) -> frozenset[str]:
-    """The same for what a socket says of itself; none for a socket that has no address."""
+    """The origins of a server by its socket's own address; none for a socket that has no address."""
     return origins_of_address(name[0], name[1]) if isinstance(name, tuple) else frozenset()

@@ -157,7 +157,7 @@ class Quotas:
         return True
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
-        """What is left of a bucket."""
+        """The tokens that are left in a bucket."""
         return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
@@ -168,14 +168,14 @@ class Quotas:
             raise QuotaError(charges)
 
     def give_back(self, costs: Sequence[Cost]) -> None:
-        """What was charged was not done."""
+        """Take charges back: the work was not done."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             charge = self._spend(Cost(key, limit, -tokens), now_us)
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
-        """Charge buckets for what has been done: one that has too little is empty then."""
+        """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
@@ -183,7 +183,7 @@ class Quotas:
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
-        """Where the caller stands with each limit; nothing is spent."""
+        """The tokens that the caller has left of each limit; nothing is spent."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
         return [self._unspent(limit, key, now_us) for limit in limits]
@@ -269,9 +269,9 @@ class Quotas:
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
-    """Tell a client that has limits where it stands (the RateLimit and RateLimit-Policy header fields).
+    """Add the RateLimit and RateLimit-Policy header fields for these charges.
 
-    What it was told of other limits already stays.
+    Headers about other limits stay.
     """
     if not charges:
         return

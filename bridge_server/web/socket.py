@@ -1,7 +1,7 @@
 """WebSockets (RFC 6455): a response that goes on as a conversation in text frames.
 
-Frames that many are sent are made once and written straight to their transports, as in an event stream.
-There is no compression: what comes through here is encrypted, and a compressor would be most of what an
+Frames for many clients are made once and written straight to their transports, as in an event stream.
+There is no compression: messages are encrypted, and a compressor would be most of what an
 idle socket costs.
 """
 
@@ -64,19 +64,19 @@ class FrameOutlet(Protocol):
         ...
 
     def abort(self) -> None:
-        """Break the connection off: there is nobody."""
+        """Break the connection off."""
         ...
 
 
 class Party(Protocol):
-    """Who talks with the client. What it raises closes the socket, with the code of the kind of failure."""
+    """The server's side of a conversation. Its errors close the socket, with the code of their kind."""
 
     def join(self, outlet: FrameOutlet) -> None:
         """The socket is open."""
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """The client said this. Its next words wait for what is returned, if that is to be awaited."""
+        """The client said this. If an awaitable is returned, the client's next message waits for it."""
         ...
 
     async def settle(self) -> None:
@@ -116,7 +116,7 @@ def wants_socket(request: web.Request) -> bool:
 
 
 class Socket(web.WebSocketResponse[Literal[False]]):
-    """101, and then what a party and a client have to say to each other."""
+    """101, and then a conversation between a party and a client."""
 
     def __init__(self, party: Party, message_limit_bytes: int) -> None:
         super().__init__(
@@ -147,7 +147,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         return self
 
     def abandon(self) -> None:
-        """The response will not be sent: the party is told that nobody is there."""
+        """The response will not be sent: the party may leave."""
         self._party.leave()
 
     def _is_handshake(self, request: web.Request) -> bool:
@@ -165,7 +165,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             raise
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Talk until one side has enough; then close, and do not wait for ever for what is not read."""
+        """Talk until one side ends; then close, and give up on a client that does not read."""
         assert self._request is not None
         self._transport, self._connection = self._request.transport, connection_of(self._request)
         try:

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Tally:
-    """Counts what happens to clients. The first second of it is told soon, the rest every minute."""
+    """Counts events by client address, and logs them: the first ones after a second, then every minute."""
 
     def __init__(self, event: str, advice: Callable[[], str]) -> None:
         self._event = event

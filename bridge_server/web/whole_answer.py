@@ -43,7 +43,7 @@ class WholeAnswer(web.Response):
         super().force_close()
 
     def put_into(self, before: bytes, after: bytes) -> None:
-        """Put the body between these; one that is long is not copied for it."""
+        """Put the body between these; a long body is not copied for it."""
         body = self.body or b""
         assert isinstance(body, bytes)
         if len(body) <= _SHORT_BYTES:

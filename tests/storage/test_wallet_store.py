@@ -1,4 +1,4 @@
-"""Transactions that were asked for: nonces are reserved once, and what is settled stays so."""
+"""Requested transactions: a nonce is reserved once, and a settled transaction stays settled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -88,7 +88,7 @@ async def send(store: TransactionStore, *names: str, sender: Address = ALICE) ->
         await store.settle_sent(TransactionId(name), 1)
 
 
-async def test_what_is_stored_is_read_as_it_was(store: TransactionStore) -> None:
+async def test_a_stored_transaction_is_read_unchanged(store: TransactionStore) -> None:
     returned = await reserve(store, "one", due_at_ms=7)
 
     assert returned == await store.get(TransactionId("one"))
@@ -129,7 +129,7 @@ async def test_accounts_and_chains_have_nonces_of_their_own(store: TransactionSt
     assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
 
 
-async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore) -> None:
+async def test_an_error_of_signing_leaves_nothing_behind(store: TransactionStore) -> None:
     def fail(_: int) -> SignedTransaction:
         raise UnavailableError("the log is full")
 
@@ -154,7 +154,7 @@ async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> N
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
 
-async def test_what_is_signed_is_not_signed_again(store: TransactionStore) -> None:
+async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore) -> None:
     await reserve(store, "one")
 
     with pytest.raises(ConflictError):
@@ -176,7 +176,7 @@ async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionS
     assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
 
 
-async def test_what_the_node_takes_replaces_what_had_its_nonce(store: TransactionStore) -> None:
+async def test_a_sent_transaction_replaces_the_earlier_one_of_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
     await store.settle_sent(TransactionId("first"), 1)
     await reserve(store, "second", 0)
@@ -201,7 +201,7 @@ async def test_a_transaction_does_not_replace_itself(store: TransactionStore) ->
     assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
 
-async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
+async def test_states_of_several_transactions_are_stored_unless_they_changed_meanwhile(
     store: TransactionStore,
 ) -> None:
     await send(store, "one", "two", "three")
@@ -238,7 +238,7 @@ async def test_a_nonce_is_taken_while_its_transaction_lives(
     assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
 
 
-async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: TransactionStore) -> None:
+async def test_owed_transactions_are_ordered_by_nonce_and_then_by_request(store: TransactionStore) -> None:
     await store.keep(request("queued-1"), CHAIN, None, 0)
     await store.keep(request("queued-2"), CHAIN, None, 0)
     await reserve(store, "late", 5)
@@ -254,7 +254,7 @@ async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: Transact
     assert len(await store.waiting(None, 100)) == 5
 
 
-async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
+async def test_a_postponed_transaction_is_due_at_its_time(store: TransactionStore) -> None:
     await reserve(store, "one", due_at_ms=10)
     await reserve(store, "two", due_at_ms=20, sender=BOB)
     assert await store.next_due() == 10
@@ -275,7 +275,7 @@ async def test_nothing_is_due_when_nothing_is_owed(store: TransactionStore) -> N
     assert await store.next_due() is None
 
 
-async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: TransactionStore) -> None:
+async def test_a_dropped_transaction_is_owed_again_with_equal_bytes(store: TransactionStore) -> None:
     await send(store, "one")
 
     await store.change(await stored_as(store, "one"), TransactionState.SIGNED, "dropped", 50)
@@ -285,7 +285,7 @@ async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: Transac
     assert (one.signed, one.error) == (signed("one", 0), "dropped")
 
 
-async def test_what_may_be_on_the_chain_is_followed(store: TransactionStore) -> None:
+async def test_transactions_that_may_be_on_the_chain_are_followed(store: TransactionStore) -> None:
     await send(store, "mined", "sent-1", "sent-2", "refused")
     await reserve(store, "signed")
     await store.keep(request("queued"), CHAIN, None, 0)
@@ -328,7 +328,7 @@ async def test_the_newest_that_matches_is_found(store: TransactionStore) -> None
     ]
 
 
-async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
+async def test_old_settled_transactions_are_swept(store: TransactionStore) -> None:
     for name in ("mined", "refused", "sent", "signed", "later"):
         await reserve(store, name)
     await store.settle_sent(TransactionId("mined"), 1)
@@ -346,7 +346,9 @@ async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
     assert left == ["sent", "signed", "later"]
 
 
-async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, heard: list[Key]) -> None:
+async def test_an_owed_transaction_is_announced_with_its_time(
+    store: TransactionStore, heard: list[Key]
+) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
     await store.settle_sent(TransactionId("two"), 1)

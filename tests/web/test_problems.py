@@ -1,4 +1,4 @@
-"""Failures as problems: one table from kinds to statuses, and nothing told of the inside."""
+"""Failures as problems: one table from kinds to statuses, and no details of the server's code."""
 
 import importlib
 import pkgutil
@@ -49,7 +49,7 @@ def test_every_kind_of_failure_is_in_the_table_once() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)
 
 
-async def test_a_fault_of_the_server_is_told_without_its_inside_and_logged_once(
+async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def break_down(_: Relay) -> None:

@@ -150,7 +150,7 @@ async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> N
     assert answer.status == 200
 
 
-async def test_what_follows_a_bad_request_is_not_read(server: RunningServer) -> None:
+async def test_bytes_after_a_bad_request_are_not_read(server: RunningServer) -> None:
     session_id = await server.open_session()
     async with raw_connection(server) as connection:
         await connection.send(b"\x00\r\n\r\n" + spell("DELETE", f"/session/{session_id}"))

@@ -1,4 +1,4 @@
-"""What is no request that a route could be looked for: a problem, in the server's own words, and the end."""
+"""Requests that cannot be read: a problem in the server's own words, and the end of the connection."""
 
 import logging
 import socket
@@ -54,7 +54,7 @@ def debugging() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
-async def test_it_is_a_problem_that_does_not_name_the_software(
+async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
     server: RunningServer, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with raw_connection(server) as connection:
@@ -68,7 +68,7 @@ async def test_it_is_a_problem_that_does_not_name_the_software(
     assert not caplog.records
 
 
-async def test_each_has_an_id_of_its_own_and_the_connection_ends(server: RunningServer) -> None:
+async def test_each_refusal_has_its_own_id_and_ends_the_connection(server: RunningServer) -> None:
     ids = []
     for _ in range(2):
         async with raw_connection(server) as connection:

@@ -1,4 +1,4 @@
-"""Who may call a route: its guard, its bearer token (RFC 6750), its caller."""
+"""Authentication: a route's guard, its bearer token (RFC 6750), its caller."""
 
 from collections.abc import Callable, Iterable
 

@@ -13,7 +13,7 @@ from bridge_server.web.request_lines import note_failure, note_refusal
 
 
 def errors(route: str) -> Middleware:
-    """Answer what is raised on the route; only a client's departure is raised again."""
+    """Answer every error of the route with a problem; only a client's departure is raised again."""
 
     @web.middleware
     async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -19,9 +19,9 @@ from bridge_server.web.socket import Socket
 def rate_limits(
     row: Route, addresses: ClientAddresses, quotas: Quotas, save: Callable[[], Awaitable[None]]
 ) -> Middleware | None:
-    """Charge each request, and say on its answer what is left; None for a route without limits.
+    """Charge each request, and declare the remaining tokens on its answer; None for a route without limits.
 
-    An error that a charged request meets is answered here, since its answer says what is left, too.
+    Errors of a charged request are answered here, since their answers declare the remaining tokens, too.
     """
     if not row.limits and not row.caller_limits:
         return None
