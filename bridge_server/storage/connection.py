@@ -10,7 +10,7 @@ import aiosqlite
 BUSY_TIMEOUT_SECONDS = 2.0
 PAGE_CACHE_KIBIBYTES = 16_384
 LOG_LIMIT_BYTES = 64 * 2**20
-"""What a longer log is cut down to when it is begun anew."""
+"""The size to which a longer log is cut when it is begun anew."""
 _CACHED_STATEMENTS = 256
 _PRAGMAS = """
 PRAGMA synchronous = FULL;

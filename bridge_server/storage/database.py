@@ -1,4 +1,4 @@
-"""What a store may ask of a database, so that a driver is one file and the stores are written once.
+"""The operations of a database, so that a driver is one file and the stores are written once.
 
 A transaction is a generator: it yields statements and is sent the rows of each (a statement that has none
 to give is answered with one row: how many rows it changed), yields announcements of what it changes, and
@@ -77,7 +77,7 @@ class Database(Protocol):
 
 
 class Store(Protocol):
-    """Whatever keeps its rows in a database."""
+    """An object that keeps its rows in a database."""
 
     @property
     def database(self) -> Database:

@@ -136,7 +136,7 @@ class GroupCommit:
         try:
             await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
             self._presence.require()  # a commit into a file that is gone is none
-        except BaseException as error:  # whatever happened, nobody may be left waiting
+        except BaseException as error:  # every caller must have an answer
             self.last_commit_failed = True
             _fail(batch, error)
             if not isinstance(error, Exception):

@@ -63,7 +63,7 @@ class Room:
             self._tell()
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches; nothing when there is no limit."""
+        """Gauges for the operator; none without a limit."""
         if self.limit_bytes is None:
             return {}
         return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}

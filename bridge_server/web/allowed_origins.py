@@ -1,4 +1,4 @@
-"""Whose web pages may call an endpoint: those of origins that are named, and of others by a rule."""
+"""The origins whose web pages may call an endpoint: named ones, and others by a rule."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ class AllowedOrigins:
         return self._admits is not None and isinstance(origin, str) and self._admits(origin)
 
     def __bool__(self) -> bool:
-        """Whether it may hold any at all."""
+        """Whether any origin may be allowed."""
         return bool(self._named) or self._admits is not None
 
 
@@ -29,7 +29,7 @@ NONE = AllowedOrigins()
 
 
 def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
-    """Holds what one of them holds."""
+    """The union of many: an origin is allowed if one of them allows it."""
     each = [origins for origins in many if origins]
     return AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each)) if each else NONE
 

@@ -72,7 +72,7 @@ async def _continue(request: web.Request) -> None:
         return
     try:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    except ConnectionError as error:  # nobody is there to send it
+    except ConnectionError as error:  # the client has left
         raise asyncio.CancelledError from error
     request.writer.output_size = 0  # the answer itself has not begun
 

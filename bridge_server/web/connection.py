@@ -20,7 +20,7 @@ from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 
 _MOST_UNSENT_BYTES = 128 * 1024
-"""What the operating system may hold for a client that takes nothing; Linux would take megabytes."""
+"""The bytes that the system may hold for a client that reads nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _REFUSAL = refusal()
@@ -135,7 +135,7 @@ class GuardedRunner(RefusingRunner):
 
     @property
     def server(self) -> web.Server | None:
-        """What a site calls for each connection."""
+        """The factory that a site calls for each connection."""
         server = super().server
         if server is None:
             return None

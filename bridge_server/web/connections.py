@@ -147,7 +147,7 @@ class Connections:
                 del self._open_from[key]
 
     def figures(self) -> dict[str, float]:
-        """What an operator watches."""
+        """Gauges for the operator."""
         return {
             "connections": self.open,
             "connections_refused": self.refused,
@@ -237,7 +237,7 @@ CONNECTIONS = web.AppKey("connections", Connections)
 
 
 def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:
-    """The whole answer to a connection that is one too many, whatever it would have asked for."""
+    """The whole answer to a connection over the limit, before any request is read."""
     body = orjson.dumps(
         {
             "type": "urn:bridge-server:problem:limit-exceeded",

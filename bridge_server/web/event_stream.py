@@ -1,6 +1,6 @@
 """Server-sent events (the HTML standard, section 9.2): a response that goes on until one side has enough.
 
-What happens for thousands of clients at once is framed once and written straight to their transports:
+Events for thousands of clients are framed once and written straight to their transports:
 waking a task for each would cost more than the writing.
 """
 
@@ -14,7 +14,7 @@ from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 256 * 1024
-"""What waits for a client that reads too slowly; with more, the connection ends and the client resumes."""
+"""The unread bytes of a slow client; with more, the connection ends and the client resumes."""
 
 _HEADERS = ready_made(
     {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}

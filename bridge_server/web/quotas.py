@@ -34,7 +34,7 @@ _BUCKETS_BEFORE_PRUNING = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one request was charged to one limit."""
+    """The charge of one request to one limit."""
 
     limit: Limit
     spending: Spending
@@ -42,7 +42,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What a request was charged, and by which count of charges that is on disk: 0 needs no disk."""
+    """The charges of a request, and the count of charges by which they are on disk: 0 needs no disk."""
 
     charges: list[Charge]
     kept_at: int = 0
@@ -52,7 +52,7 @@ NOTHING_CHARGED = Charged([])
 
 
 class Cost(NamedTuple):
-    """What a bucket is to be charged."""
+    """The tokens that a bucket is to be charged."""
 
     key: str
     limit: Limit
@@ -213,7 +213,7 @@ class Quotas:
         self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
 
     def saved(self) -> None:
-        """What was taken last is on disk. Until this is said, it is taken again."""
+        """The buckets that were taken last are on disk. Until this is called, they are taken again."""
         self._being_saved.clear()
         self._kept = self._taken
 

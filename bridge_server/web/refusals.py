@@ -138,7 +138,7 @@ def _too_long(error: LineTooLong) -> tuple[int, str]:
 def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *others: Any) -> Any:
     """The request in a message, as if its target was a path, which it nearly always is."""
     if message.upgrade:
-        # What the client sent behind it may be of another protocol: after an answer in HTTP nobody knows.
+        # The bytes behind such a request may be of another protocol, and cannot be read after an HTTP answer.
         message = message._replace(should_close=True)
     if not message.path.startswith("/"):
         message = _in_origin_form(message)

@@ -68,7 +68,7 @@ class RequestLines:
 
 
 def note_failure(request: web.Request, error: Exception, request_id: str) -> None:
-    """One line with the traceback of an error that no table knows."""
+    """One line with the traceback of an unexpected error."""
     log.error("request_failed", exc_info=error, method=request.method, request_id=request_id)
 
 

@@ -32,9 +32,9 @@ class Route:
     on_refusal: Callable[[web.Request, BridgeError], None] | None = None
     """Called with each request that the guard or the bearer token keeps out, and the reason."""
     bearer: Callable[[str], bool] | None = None
-    """Tells whether a bearer token may pass; None lets everybody in."""
+    """Tells whether a bearer token may pass; None asks for no token."""
     identify: Identify | None = None
-    """Tells whose bearer token it is; None asks for none."""
+    """Tells whose bearer token it is; None identifies no caller."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     any_origin: bool = False

@@ -26,7 +26,7 @@ from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 1024 * 1024
-"""What waits for a client that reads too slowly; with more, its socket is closed."""
+"""The unread bytes of a slow client; with more, its socket is closed."""
 
 GOODBYE_SECONDS = 2.0
 """How long a client may take to read what it was sent before the end, and to close its side."""
@@ -240,7 +240,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             await self.close(drain=False)
 
     def _give_up_later(self) -> None:
-        """What the client has not read when its time is up is not worth keeping a connection for."""
+        """Break the connection off if the client has not read everything when its time is up."""
         if not self.closed and self._transport is not None:
             asyncio.get_running_loop().call_later(GOODBYE_SECONDS, self._transport.abort)
 

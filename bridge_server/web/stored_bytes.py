@@ -90,7 +90,7 @@ class StoredBytes:
 
 
 class Bill:
-    """What one request stores. As a context manager it holds the storing: a BridgeError takes it back.
+    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
 
     When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
     buckets is the one of all clients.

@@ -17,8 +17,8 @@ log = structlog.get_logger()
 
 
 class StreamedAnswer(web.StreamResponse):
-    """200 with JSON that comes in pieces. If they end too early, so does the connection: nobody who reads
-    takes a part for the whole.
+    """200 with JSON that comes in pieces. If they end too early, the connection ends as well, so that no
+    reader takes a part for the whole.
     """
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:

@@ -25,7 +25,7 @@ class Tally:
         self._next_line: asyncio.TimerHandle | None = None
 
     def count(self, address: str) -> None:
-        """It has happened to a client at this address."""
+        """Count one event of a client at this address."""
         is_known = address in self._counts or len(self._counts) < _MOST_COUNTED
         self._counts[address if is_known else _OTHERS] += 1
         if self._next_line is None:

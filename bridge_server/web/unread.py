@@ -36,7 +36,7 @@ class Writer(Protocol):
     """A connection's writing side, such as `asyncio.Transport`."""
 
     def get_write_buffer_size(self) -> int:
-        """What the client's machine has not taken yet."""
+        """The bytes that the client's machine has not taken yet."""
         ...
 
     def abort(self) -> None:
@@ -45,7 +45,7 @@ class Writer(Protocol):
 
 
 class Backlog:
-    """What one connection has for its client."""
+    """The unread bytes of one connection."""
 
     __slots__ = ("address", "body", "counted_bytes", "is_waiting", "since", "writer")
 
@@ -97,16 +97,16 @@ class Unread:
 
     @property
     def total_bytes(self) -> int:
-        """What waits in memory to be read."""
+        """The bytes in memory that wait to be read."""
         return self._all.total_bytes
 
     @property
     def connections(self) -> int:
-        """How many have something that their client does not take."""
+        """How many connections have unread bytes."""
         return len(self._waiting)
 
     def bytes_of(self, address: str) -> int:
-        """What waits in memory to be read at this address."""
+        """The bytes in memory that wait to be read at this address."""
         account = self._of_address.get(address)
         return 0 if account is None else account.total_bytes
 

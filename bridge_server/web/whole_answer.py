@@ -22,7 +22,7 @@ _NO_CONTENT = 204
 
 
 class WholeAnswer(web.Response):
-    """Its body is bytes or nothing. Its header values must be our own words or checked: they are not here."""
+    """A body of bytes, or none. Header values are not checked here: they must be constant or checked before."""
 
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None

@@ -15,7 +15,7 @@ _DETAIL = "Send a valid token as «Authorization: Bearer TOKEN»."
 
 
 def bearer(row: Route) -> Middleware | None:
-    """Keep out every request that may not call the route; None for a route that is open to everybody."""
+    """Keep out every request that may not call the route; None for a route without authentication."""
     guard, may_pass, identify, on_refusal = row.guard, row.bearer, row.identify, row.on_refusal
     if guard is None and may_pass is None and identify is None:
         return None
