@@ -22,7 +22,7 @@ _NO_CONTENT = 204
 
 
 class WholeAnswer(web.Response):
-    """A body of bytes, or none. Header values are not checked here: they must be constant or checked before."""
+    """Its body is bytes or none. Header values must be constant or checked before, and are not checked here."""
 
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None
