@@ -10,11 +10,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+import orjson
 import structlog
 from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.web.connections import Connections, refusal
+from bridge_server.web.connections import Connections
 from bridge_server.web.observed_handler import ObservedHandler
 from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
@@ -23,7 +24,8 @@ _MOST_UNSENT_BYTES = 128 * 1024
 """The bytes that the system may hold for a client that reads nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-_REFUSAL = refusal()
+
+_RETRY_SECONDS = 10
 
 log = structlog.get_logger()
 
@@ -53,7 +55,7 @@ class Connection(ObservedHandler):
         self._is_proxy = self._connections.addresses.trusts(peer)
         self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
         if not self._connections.admit(self):
-            writer.write(_REFUSAL)
+            writer.write(_TOO_MANY_CONNECTIONS)
             writer.close()
             return
         self.backlog = Backlog(writer, self.peer_key)
@@ -167,3 +169,23 @@ def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
     if raw is not None and _UNSENT_OPTION is not None:
         with suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
+
+
+def _refusal() -> bytes:
+    """The whole answer to a connection over the limit, before any request is read."""
+    body = orjson.dumps(
+        {
+            "type": "urn:bridge-server:problem:limit-exceeded",
+            "title": "Too many requests",
+            "status": 429,
+            "detail": "Your address has too many open connections. Close some, or use them again.",
+        }
+    )
+    head = (
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
+        f"Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+_TOO_MANY_CONNECTIONS = _refusal()

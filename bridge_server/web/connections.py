@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice, takewhile
 from typing import Protocol
 
-import orjson
 from aiohttp import web
 
 from bridge_server.web.client_address import ClientAddresses
@@ -28,7 +27,6 @@ _LAST_PATIENCE_SECONDS = 1.0
 _ARRIVAL_TICK_SECONDS = 0.02
 _LOOK_EVERY_SECONDS = 1.0
 _LOOKS_FOR_IDLE = 64
-_RETRY_SECONDS = 10
 _EXEMPT = "exempt"
 
 
@@ -234,20 +232,3 @@ class Connections:
 
 CONNECTIONS = web.AppKey("connections", Connections)
 """The connections of an application, if they are guarded."""
-
-
-def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:
-    """The whole answer to a connection over the limit, before any request is read."""
-    body = orjson.dumps(
-        {
-            "type": "urn:bridge-server:problem:limit-exceeded",
-            "title": "Too many requests",
-            "status": 429,
-            "detail": "Your address has too many open connections. Close some, or use them again.",
-        }
-    )
-    head = (
-        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
-        f"Content-Length: {len(body)}\r\nRetry-After: {retry_seconds}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
