@@ -173,7 +173,9 @@ def _wallet_rows(parts: Parts) -> tuple[Route, ...]:
     own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
     access = Access(parts.addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
     return wallet_routes(
-        WalletHandlers(parts.wallet.calls, parts.addresses),
+        WalletHandlers(
+            parts.wallet.method_tables, parts.wallet.node, parts.wallet.signing_turns, parts.addresses
+        ),
         settings.rpc_body_limit,
         access.check,
         token,

@@ -161,7 +161,7 @@ async def signing(parts: Parts) -> AsyncIterator[None]:
     """The wallet signs, and what it was asked to send goes to the node."""
     wallet = parts.wallet
     await wallet.approvals.forget_waiting()
-    async with wallet.audit.opened(), wallet.node, running(wallet.broadcaster.run_forever()):
+    async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
         yield
         await wallet.approvals.withdrawn()
 

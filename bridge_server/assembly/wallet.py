@@ -15,19 +15,18 @@ from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.rpc.calls import Calls
-from bridge_server.wallet.rpc.methods import WalletMethods, WalletServices
+from bridge_server.wallet.rpc.methods import WalletMethods
+from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
+from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
 from bridge_server.wallet.signing import Signing, TypedDataScheme
-from bridge_server.wallet.transactions.broadcasting import Broadcaster
+from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.confirming import Confirming
-from bridge_server.wallet.transactions.dispatching import Dispatching
 from bridge_server.wallet.transactions.filling import Filling
-from bridge_server.wallet.transactions.offering import Offering
-from bridge_server.wallet.transactions.queued import QueuedTransactions
-from bridge_server.wallet.transactions.sending import Sending
+from bridge_server.wallet.transactions.service import TransactionService
 from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.worker import TransactionWorker
 
 _DEVELOPMENT_CHAIN_ID = 31_337
 """The chain of development accounts when nobody names one, and there is no node: anvil's and hardhat's."""
@@ -50,53 +49,38 @@ class WalletParts:
         self.node = _node(settings, stopping)
         self.approvals = _approvals(settings, database, signals, stopping, clock, ids)
         self.transactions = store = TransactionStore(database)
-        turns = KeyedLock()
+        locks = KeyedLock()
         filling = Filling(self.node)
-        transaction_signing = TransactionSigning(self.accounts, self.audit, clock)
-        confirming = Confirming(store, self.node, turns, clock)
-        dispatching = Dispatching(
+        transaction_signing = TransactionSigning(self.accounts, self.approvals, self.audit, clock)
+        broadcasting = Broadcasting(store, self.node, stopping, clock)
+        confirming = Confirming(store, self.node, filling, locks, clock)
+        service = TransactionService(
             store,
             self.node,
             filling,
             transaction_signing,
-            Offering(store, self.node, clock),
+            broadcasting,
             confirming,
-            stopping,
+            locks,
             clock,
-            asks_for_approval=self.approvals.is_on,
+            settings.settled_request_ttl * 1000,
         )
-        self.sending = Sending(
-            self.accounts,
-            self.approvals,
-            store,
-            self.node,
-            filling,
-            transaction_signing,
-            dispatching,
-            turns,
-            clock,
-            ids,
+        self.worker = TransactionWorker(
+            store, service, transaction_signing, broadcasting, confirming, self.node, signals, clock
         )
-        self.broadcaster = Broadcaster(
-            store, self.sending, dispatching, confirming, self.node, turns, signals, clock
-        )
-        self.accounts.on_unlocked(self.broadcaster.wake)
-        self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
+        self.accounts.on_unlocked(self.worker.wake)
+        self.transaction_methods = TransactionMethods(service, clock, ids)
+        self.queued = QueuedTransactions(store)
         scheme = TypedDataScheme(settings.typed_data_scheme)
-        services = WalletServices(
+        methods = WalletMethods(
             self.accounts,
             Signing(self.accounts, self.approvals, self.audit, clock, scheme),
-            self.sending,
-            self.queued,
             self.node,
             signs_for_any_chain=settings.typed_data_chain == "any",
         )
-        self.calls = Calls(
-            WalletMethods(services),
-            self.node,
-            SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy),
-        )
-        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, self.queued.sweep)
+        self.method_tables = (*methods.tables, self.transaction_methods.table, self.queued.table)
+        self.signing_turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
+        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, service.sweep)
 
 
 def _node(settings: Settings, stopping: Stopping) -> Node:

@@ -46,15 +46,15 @@ class Rig:
 
     async def send(self, **fields: Any) -> str:
         """Send from Alice to Bob, unless the fields say something else."""
-        return await self.wallet.sending.send([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.send([transaction(**fields)], CALLER)
 
     async def send_raw(self, raw: str) -> str:
         """Send what is signed."""
-        return await self.wallet.sending.send_raw([raw], CALLER)
+        return await self.wallet.transaction_methods.send_raw([raw], CALLER)
 
     async def sign(self, **fields: Any) -> str:
         """Sign only; the fields as above."""
-        return await self.wallet.sending.sign([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
 
     async def queued(self, *which: Any) -> Any:
         """What became of the newest that matches, as a client reads it."""
@@ -89,6 +89,10 @@ class Rig:
         await eventually(holds)
         assert stored is not None
         return stored
+
+    async def sweep(self) -> int:
+        """Delete what was settled long ago; returns how many rows."""
+        return sum([await sweep(self.clock.now_ms()) for sweep in self.wallet.sweeps])
 
     def audited(self) -> list[dict[str, Any]]:
         """The lines of the audit log."""
@@ -128,7 +132,7 @@ async def open_rig(
         for resource in (database.opened(), wallet.audit.opened(), wallet.node):
             await stack.enter_async_context(resource)
         if broadcasts:
-            await stack.enter_async_context(running(wallet.broadcaster.run_forever()))
+            await stack.enter_async_context(running(wallet.worker.run_forever()))
         try:
             yield Rig(wallet, ApprovalStore(database), clock, stopping, chosen)
         finally:

@@ -11,7 +11,8 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry, TransactionState
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry
+from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -110,7 +111,7 @@ async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
         stored = await rig.queued()
         sent = await rig.wallet.transactions.newest()
         assert sent is not None
-        await rig.wallet.transactions.change([sent], TransactionState.SIGNED, None, rig.clock.now_ms())
+        await rig.wallet.transactions.move([sent], TransactionEvent.DROP, None, rig.clock.now_ms())
     await anvil.receipt(stored["hash"])
     anvil.stop()
     await anvil.start()
@@ -173,9 +174,9 @@ async def test_what_is_on_the_chain_is_done(anvil: Anvil, tmp_path: Path) -> Non
         rig.clock.advance(61)
         await rig.until("mined", sent)
 
-        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 0
+        assert await rig.sweep() == 0
         rig.clock.advance(rig.settings.settled_request_ttl + 1)
-        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 1
+        assert await rig.sweep() == 1
         assert await rig.queued(sent) is None
 
 
@@ -288,7 +289,7 @@ async def test_what_passes_is_no_refusal_and_the_same_bytes_come_again(
     assert (signed["state"], signed["attempts"]) == ("signed", 1)
     assert signed["error"]
 
-    async with running(rig.wallet.broadcaster.run_forever()):
+    async with running(rig.wallet.worker.run_forever()):
         sent = await rig.until("arrived", signed["id"])
     assert sent["hash"] == signed["hash"]
     assert len(set(fake.sent())) == 1
@@ -310,7 +311,7 @@ async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode)
     fake.results["eth_sendRawTransaction"] = RpcFailure(-32603, "no")
     await rig.send()
 
-    async with running(rig.wallet.broadcaster.run_forever()):
+    async with running(rig.wallet.worker.run_forever()):
         # The connection that was just opened is a reason to try again at once.
         for attempts, seconds in enumerate([2, 4, 8, 16, 32, 60, 60], 2):
             stored = await rig.until_attempt(attempts)
@@ -502,12 +503,12 @@ async def test_what_cannot_be_audited_is_neither_signed_nor_stored(
     assert (await rig.queued(await rig.send()))["nonce"] == "0x0"
 
 
-@pytest.mark.parametrize("settling", ["settle_sent", "settle_refused", "postpone"])
+@pytest.mark.parametrize("settling", ["accept", "refuse", "postpone"])
 async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
     rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, settling: str
 ) -> None:
-    if settling != "settle_sent":
-        code = -32000 if settling == "settle_refused" else -32603
+    if settling != "accept":
+        code = -32000 if settling == "refuse" else -32603
         fake.at("eth_sendRawTransaction", says(code, "sorry"))
 
     async def fail(*_: object, **__: object) -> None:
@@ -515,7 +516,7 @@ async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
 
     with monkeypatch.context() as patch:
         patch.setattr(TransactionStore, settling, fail)
-        if settling == "settle_refused":
+        if settling == "refuse":
             with pytest.raises(TransactionRefusedError):
                 await rig.send()
         else:
@@ -564,8 +565,8 @@ async def test_the_broadcaster_outlives_whatever_fails(
         return failures > 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(TransactionStore, "owing", fail)
-        working = asyncio.create_task(rig.wallet.broadcaster.run_forever())
+        patch.setattr(TransactionStore, "senders_with_due", fail)
+        working = asyncio.create_task(rig.wallet.worker.run_forever())
         await eventually(failed_twice)
 
     rig.clock.advance(61)
@@ -669,13 +670,13 @@ async def test_the_node_is_not_asked_all_the_time_while_somebody_is(fake: FakeNo
     async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
         fake.script.append(body("away", 503))
         assert await rig.send() == ZERO_HASH
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         assert (await rig.queued())["error"] == "It waits to be approved."
         rig.clock.advance(61)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         asked = len(fake.requests)
 
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert len(fake.requests) == asked
 
@@ -686,14 +687,14 @@ async def test_what_was_approved_when_the_node_was_away_is_soon_asked_for_again(
     async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
         fake.script.append(body("away", 503))
         await rig.send()
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await pending(rig, 1)
         fake.at("eth_getTransactionCount", body("away", 503))
         await approve(rig, ApprovalState.APPROVED)
         await rig.until_attempt(1)
 
         rig.clock.advance(1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await approve(rig, ApprovalState.APPROVED)
 
         await rig.until("arrived")

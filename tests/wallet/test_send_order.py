@@ -57,12 +57,12 @@ async def test_what_is_queued_goes_in_its_order_though_one_is_due_before_another
 ) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
         await queue(rig, fake, "0x1", "0x2")
-        (oldest, *_) = await rig.wallet.transactions.owed(Address(ALICE))
+        (oldest, *_) = await rig.wallet.transactions.queue(Address(ALICE))
         await rig.wallet.transactions.postpone({oldest: rig.clock.now_ms() + 60_000}, "no answer")
 
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         rig.clock.advance(1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert await nonces(rig, "0x1", "0x2") == ["0x0", "0x1"]
 
@@ -126,7 +126,7 @@ async def test_what_was_given_out_keeps_its_nonce_while_its_price_may_do(
     assert (await rig.queued(later))["nonce"] == "0x1"
 
     rig.clock.advance(61)
-    await rig.wallet.broadcaster.work()
+    await rig.wallet.worker.work()
     assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["sent", "sent"]
 
 
@@ -154,7 +154,7 @@ async def test_what_is_sent_behind_a_postponed_one_is_looked_after(rig: Rig, fak
 
     rig.clock.advance(61)
     for _ in range(2):
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
     assert len(fake.taken) == 3
     assert [(await rig.queued(each))["state"] for each in (first, second, third)] == ["sent"] * 3

@@ -190,7 +190,7 @@ async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(idle_rig: Rig, a
     await anvil.call("eth_sendRawTransaction", signed_elsewhere())
     await anvil.call("evm_mine")
 
-    await idle_rig.wallet.broadcaster.work()
+    await idle_rig.wallet.worker.work()
 
     replaced = await idle_rig.queued(sent)
     assert replaced["state"] == "replaced"
@@ -279,17 +279,17 @@ async def test_what_took_the_nonce_of_another_is_told(idle_rig: Rig, anvil: Anvi
 
 async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
-        await rig.wallet.broadcaster.work()  # the connection is new
+        await rig.wallet.worker.work()  # the connection is new
         known = fake.methods.count("eth_getTransactionByHash")
 
         for looks, seconds in enumerate([0.1, 0.5, 1, 2, 4, 8, 16, 32, 60, 60], known):
             rig.clock.advance(seconds - 0.001)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks
             rig.clock.advance(0.001)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks + 1
 
 
@@ -297,14 +297,14 @@ async def test_a_clock_that_is_set_back_delays_no_look_at_what_was_sent(
     fake: FakeNode, tmp_path: Path
 ) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
-        await rig.wallet.broadcaster.work()  # the connection is new
+        await rig.wallet.worker.work()  # the connection is new
         known = fake.methods.count("eth_getTransactionByHash")
 
         rig.clock.set_by(-86_400)
         rig.clock.advance(0.1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert fake.methods.count("eth_getTransactionByHash") == known + 1
 
@@ -318,11 +318,11 @@ async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tm
             return {"hash": sent}
 
         fake.results["eth_getTransactionByHash"] = slow
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
         for seconds in (0, 0.02, 0.42):
             rig.clock.advance(seconds)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
         assert fake.methods.count("eth_getTransactionByHash") == 3
 
         await rig.send(value="0x2")
@@ -330,7 +330,7 @@ async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tm
         known = fake.methods.count("eth_getTransactionByHash")
         for seconds, looks in [(0.799, 0), (0.001, 2)]:
             rig.clock.advance(seconds)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == known + looks
 
 

@@ -1,9 +1,8 @@
-"""The methods that the wallet answers itself (docs/protocol.md, D)."""
+"""The methods of accounts, messages, typed data, permissions and the chain (docs/protocol.md, D)."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.ethereum.messages import personal_message_hash
@@ -20,60 +19,36 @@ from bridge_server.wallet.models import Address, Caller
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc import wire
+from bridge_server.wallet.rpc.method_table import Method, MethodTable
 from bridge_server.wallet.signing import Signing
-from bridge_server.wallet.transactions.queued import QueuedTransactions
-from bridge_server.wallet.transactions.sending import Sending
-
-Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
-"""Answers one call with a JSON value. Raises BridgeError."""
 
 TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
-@dataclass(frozen=True, slots=True)
-class WalletServices:
-    """What the methods call. With `signs_for_any_chain`, typed data for another chain is signed too."""
-
-    accounts: Accounts
-    signing: Signing
-    sending: Sending
-    queued: QueuedTransactions
-    node: Node
-    signs_for_any_chain: bool
-
-
 class WalletMethods:
-    """`by_name` is the table from a method's name to what answers it."""
+    """`tables` has them all. With `signs_for_any_chain`, typed data for another chain is signed too."""
 
-    def __init__(self, services: WalletServices) -> None:
-        self._accounts = services.accounts
-        self._signing = services.signing
-        self._node = services.node
-        self._signs_for_any_chain = services.signs_for_any_chain
-        sending, queued = services.sending, services.queued
-        asks_node: dict[str, Method] = {
-            "eth_sendTransaction": sending.send,
-            "eth_signTransaction": sending.sign,
-            "eth_sendRawTransaction": sending.send_raw,
-        }
+    def __init__(
+        self, accounts: Accounts, signing: Signing, node: Node, *, signs_for_any_chain: bool
+    ) -> None:
+        self._accounts = accounts
+        self._signing = signing
+        self._node = node
+        self._signs_for_any_chain = signs_for_any_chain
         signs: dict[str, Method] = {
             "personal_sign": self._personal_sign,
             "eth_sign": self._eth_sign,
             **_named(self._sign_typed_data, TYPED_DATA),
         }
-        self.by_name: Mapping[str, Method] = {
-            **asks_node,
-            **signs,
+        others: dict[str, Method] = {
             **_named(self._list_accounts, LISTING),
             "personal_newAccount": self._new_account,
             "personal_importRawKey": self._import_raw_key,
             "personal_unlockAccount": self._unlock_account,
             "personal_lockAccount": self._lock_account,
             "personal_ecRecover": self._recover,
-            "wallet_getQueuedTransaction": queued.newest,
-            "wallet_getQueuedTransactions": queued.waiting,
             **_named(self._go_to_chain, GOING_TO_A_CHAIN),
             "wallet_getPermissions": self._get_permissions,
             "wallet_requestPermissions": self._request_permissions,
@@ -82,8 +57,7 @@ class WalletMethods:
             "net_version": self._net_version,
             "web3_clientVersion": self._client_version,
         }
-        self.waiting = asks_node.keys() | (signs.keys() if self._signing.asks_for_approval else set())
-        """The names of those that ask the node, or a person, before they answer."""
+        self.tables = (MethodTable(signs, wait=signing.asks_for_approval), MethodTable(others))
 
     async def _personal_sign(self, params: Params, caller: Caller) -> str:
         message, account, passphrase = wire.read_personal_sign(params)
@@ -184,5 +158,5 @@ class WalletMethods:
 def _named(
     method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
 ) -> dict[str, Method]:
-    """The same method under several names, which it is told."""
+    """One function for several methods; the name of the method is its first argument."""
     return {name: partial(method, name) for name in names}
