@@ -38,6 +38,7 @@ from bridge_server.cli.process import (
     server_file_at,
     url_of,
 )
+from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import LoadedSettings, Settings
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -180,7 +181,11 @@ async def _serve(
             if sys.stdout.isatty():
                 click.echo(banner(url, settings))
             started(facts)
-            with server_file_at(settings.server_file, facts), ready_file_at(ready_file, facts):
+            for_commands = {
+                **facts,
+                DEVELOPMENT_ACCOUNTS: [key.address for key in settings.development_keys()],
+            }
+            with server_file_at(settings.server_file, for_commands), ready_file_at(ready_file, facts):
                 notify_systemd("READY=1")
                 _calm_collector()
                 await stop.wait()

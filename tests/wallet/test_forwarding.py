@@ -114,6 +114,11 @@ async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, n
         *("eth_sendBundle", "eth_signX", "eth_resend", "eth_SendTransaction", " eth_sendTransaction"),
         *("personal_sendTransaction", "account_signTransaction", "wallet_watchAsset", "signer_list"),
         *("eea_sendTransaction", "klay_signTransaction", "parity_postTransaction"),
+        *("eth_submitTransaction", "klay_submitRawTransaction", "eth_signAndSendTransaction"),
+        *("eth_distributePrivateTransaction", "priv_distributeRawTransaction", "quorumPermission_addOrg"),
+        *("eth_decrypt", "eth_getEncryptionPublicKey", "clef_signData", "secretstore_signRawHash"),
+        *("parity_postSign", "parity_signMessage", "parity_decryptMessage", "parity_newAccountFromSecret"),
+        *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner", "shh_newKeyPair"),
     ],
 )
 async def test_what_signs_sends_or_handles_keys_never_reaches_the_node(
@@ -132,7 +137,12 @@ async def test_what_signs_sends_or_handles_keys_never_reaches_the_node(
 
 
 @pytest.mark.parametrize(
-    "method", ["eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"]
+    "method",
+    [
+        *("eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"),
+        *("eth_submitWork", "eth_submitHashrate", "eth_fillTransaction", "miner_setEtherbase"),
+        *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter", "eth_pendingTransactions"),
+    ],
 )
 async def test_what_only_sounds_a_little_like_that_is_passed_on(
     rpc: RpcClient, node: FakeNode, method: str

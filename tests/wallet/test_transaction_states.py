@@ -1,4 +1,4 @@
-"""The table of a transaction's states: whole, the one that statements use, and the one in the documentation."""
+"""The table of a transaction's states: complete, and the same in the statements and in the documentation."""
 
 import re
 import sqlite3
@@ -43,9 +43,7 @@ def database(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def state_after_statement(
-    database: sqlite3.Connection, state: State, statement: str, *values: object
-) -> str:
+def state_after_statement(database: sqlite3.Connection, state: State, statement: str, *values: object) -> str:
     """The state of a row that was in `state` before the statement."""
     database.execute("DELETE FROM wallet_transactions")
     database.execute(

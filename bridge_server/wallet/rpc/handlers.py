@@ -1,7 +1,6 @@
 """HTTP to the wallet and back: each call of a request is answered by its method, or by the node."""
 
 import asyncio
-import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ from bridge_server.wallet.models import Caller, RpcCall
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc.method_table import Method, MethodTable
+from bridge_server.wallet.rpc.refused_methods import is_refused
 from bridge_server.wallet.rpc.rpc_errors import rpc_error_of
 from bridge_server.wallet.rpc.signing_turns import BatchTurns, SigningTurns
 from bridge_server.web.answers import json_answer, no_content
@@ -30,12 +30,6 @@ from bridge_server.web.json_rpc import (
 )
 from bridge_server.web.request_id import REQUEST_ID
 
-# What signs, sends or handles keys: the node would do it with accounts of its own, past approval, audit log
-# and durable sending. Nodes of other chains have such methods under other names than eth.
-_NEVER_FORWARDED = re.compile(
-    r"\s*(?:(?:personal|account|wallet|signer)_|parity_(?:post|compose)|\w*_(?:send|sign|resend))",
-    re.IGNORECASE,
-)
 _SHOWN_CHARACTERS = 100
 
 
@@ -105,9 +99,9 @@ class WalletHandlers:
         return write_batch(said) if said else None
 
     def _method(self, name: str) -> Method | None:
-        """What answers the method; None for the node's."""
+        """The function that answers the method; None when the node answers it."""
         method = self._methods.get(name)
-        if method is None and _NEVER_FORWARDED.match(name):
+        if method is None and is_refused(name):
             return partial(_no_such_method, name)
         return method
 
