@@ -1,4 +1,4 @@
-"""The wallet's accounts: whose keys there are, and which of them are open. Keys are in memory while open."""
+"""The wallet's accounts and their keys, which are in memory while they are open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class Accounts:
         return [self._account(address, source) for address, source in sources.items()]
 
     def are_for_development_only(self) -> bool:
-        """Whether there are accounts, and none but those for development; False when nobody can tell."""
+        """Whether all accounts are for development; False without accounts, or with unreadable files."""
         try:
             is_any_else = any(address not in self._lasting for address in self._files.addresses())
         except UnavailableError:
@@ -111,7 +111,7 @@ class Accounts:
         raise LockedError(address)
 
     async def key_with(self, address: Address, passphrase: str) -> SigningKey:
-        """The account's key, which stays as locked as it was; one that is always open needs no passphrase.
+        """The account's key. It stays locked if it was. A key that is always open needs no passphrase.
 
         Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
         """
@@ -132,8 +132,8 @@ class Accounts:
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
         """Open the account's key for some seconds; None means 300, and 0 until the server stops.
 
-        While it is open already a new time counts from now; what was opened without an end stays so.
-        Raises what `key_with` raises, and InvalidInputError for another number of seconds.
+        An account that is open gets a new end, unless it was opened without one. Raises what `key_with`
+        raises, and InvalidInputError for any other number of seconds.
         """
         if seconds is None:
             seconds = DEFAULT_UNLOCK_SECONDS
@@ -153,7 +153,7 @@ class Accounts:
             listener()
 
     def lock(self, address: Address) -> bool:
-        """Forget the account's key. False for one that is always open. Raises UnknownAccountError."""
+        """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
         if address in self._lasting:
             return False
         if self._open.pop(address, None) is None:
@@ -190,8 +190,8 @@ class Accounts:
     async def import_file(self, content: bytes, passphrase: str) -> Address:
         """Store a key file as it is, once the passphrase has opened it; the account is locked.
 
-        Raises InvalidInputError for what is no key file or not opened, AccountExistsError, UnavailableError,
-        LimitError.
+        Raises InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
+        UnavailableError, LimitError.
         """
         try:
             keystore = read_keystore(content)
@@ -205,7 +205,7 @@ class Accounts:
         return address
 
     async def sweep(self, _: int) -> int:
-        """Forget the keys that are open no longer, or whose files are gone; returns how many."""
+        """Forget keys whose time is over or whose files are gone; returns how many."""
         before = len(self._open)
         self._forget()
         return before - len(self._open)
@@ -215,7 +215,7 @@ class Accounts:
         return WalletAccount(address, source, opened is not None, self._until_ms(opened))
 
     def _until_ms(self, opened: _OpenKey | None) -> int | None:
-        """The end of an unlock as the clock on the wall will show it."""
+        """The end of an unlock in milliseconds since the Unix epoch."""
         if opened is None or opened.until_us is None:
             return None
         return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
@@ -226,14 +226,14 @@ class Accounts:
             del self._open[address]
 
     def _is_good(self, address: Address, opened: _OpenKey) -> bool:
-        """Whether an open key may be used still: in its time, and while its file is there."""
+        """Whether an open key may still be used: its time is not over, and its file exists."""
         if address in self._lasting:
             return True
         if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
             return False
         try:
             return address in self._files.addresses()
-        except UnavailableError:  # then nobody knows what is gone
+        except UnavailableError:  # the files cannot be listed, so none is known to be gone
             return True
 
     def _check_known(self, address: Address) -> None:
@@ -246,7 +246,7 @@ def _address(key: SigningKey) -> Address:
 
 
 def _opened(address: Address, content: bytes, passphrase: str) -> bytes:
-    """The secret in a key file. A wrong passphrase is logged here, since the caller may have left by then."""
+    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
     try:
         return read_keystore(content).open(_encoded(passphrase))
     except PassphraseError:
@@ -255,5 +255,5 @@ def _opened(address: Address, content: bytes, passphrase: str) -> bytes:
 
 
 def _encoded(passphrase: str) -> bytes:
-    """As it is; what was no text in UTF-8 on the command line is the bytes that it was."""
+    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
     return passphrase.encode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Keys from passphrases: slow and hungry for memory, so one at a time, and beside the event loop."""
+"""Key derivation from passphrases: slow and hungry for memory, so one at a time, in a thread."""
 
 import asyncio
 from collections import Counter
@@ -21,10 +21,10 @@ Result = TypeVar("Result")
 
 
 class Derivations:
-    """Lets one be made after the other, each in a thread.
+    """Runs key derivations one after the other, each in a thread.
 
     After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
-    are quick to open. Other accounts do not wait for it, and none takes all the places of those that wait.
+    are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
@@ -34,10 +34,10 @@ class Derivations:
         self._waiting: Counter[str] = Counter()
 
     async def run(self, account: str, work: Callable[[], Result]) -> Result:
-        """Do the work for an account when its turn has come, and raise what it raises.
+        """Do the work for an account in its turn, and raise what the work raises.
 
         Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
-        done to its end, and its pause kept, though the caller be cancelled.
+        done to its end, and its pause kept, even if the caller is cancelled.
         """
         if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise LimitError(
@@ -67,6 +67,6 @@ class Derivations:
 
 
 def _look_at_failure(task: asyncio.Task[Any]) -> None:
-    """A caller who has left does not; asyncio would tell of it as of a fault of the server."""
+    """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
     if not task.cancelled():
         task.exception()

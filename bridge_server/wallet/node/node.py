@@ -1,4 +1,4 @@
-"""The Ethereum node behind the wallet: which chain it is on, what it knows, and what is sent through it."""
+"""The Ethereum node behind the wallet: its chain, calls of clients, and calls of the wallet itself."""
 
 import asyncio
 import re
@@ -26,13 +26,13 @@ Asked = TypeVar("Asked")
 _READERS = 64
 _LINES = 16
 
-# What development nodes offer to make them another history, or to take back what was sent.
+# Methods of development nodes that give them another history, or take back transactions.
 _SETS_BACK = re.compile(
     r"(?:anvil|hardhat)_(?:reset|revert|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions)"
     r"|(?:anvil|hardhat)_(?:rollback|reorg)|evm_revert|evm_setAccountNonce|debug_setHead"
 )
 
-# What tells the block of a transaction, once it is in one.
+# Methods whose answers name the block of a transaction.
 _TELLS_BLOCK = frozenset({"eth_getTransactionReceipt", "eth_getTransactionByHash"})
 _BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
 
@@ -41,7 +41,7 @@ class Node:
     """A node at an http or https URL, or none; used as an async context manager.
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and is never told.
+    it. The URL may hold credentials and appears in no answer and no log.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Node:
         self._on_connected.append(listener)
 
     def on_set_back(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Call `listener` when somebody has set the node back, or may have, before he is told so."""
+        """Call `listener` when a client has set the node back, or may have, before the client is answered."""
         self._on_set_back.append(listener)
 
     def on_mined(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the hash when the node tells somebody which block a transaction is in."""
+        """Call `listener` with the hash when an answer to a client names the block of a transaction."""
         self._on_mined.append(listener)
 
     async def chain_id(self, since: float | None = None) -> int:
@@ -118,7 +118,7 @@ class Node:
         return self._chain_id
 
     async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
-        """Ask for somebody else: one call alone, several as a batch; the answers as the node gave them.
+        """Ask for a client: one call alone, several as a batch; the answers as the node gave them.
 
         Raises NoNodeError; WrongChainError, and nothing is asked.
         """
@@ -162,13 +162,13 @@ class Node:
         body = write_calls(calls)
         try:
             return await self._endpoint.exchange(self._readers, body)
-        except BrokenOffError:  # by a node that closed what it took for idle, as a rule
+        except BrokenOffError:  # as a rule by a node that took the connection for idle
             if not all(call.method in READING_METHODS for call in calls):
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
     async def _check_again(self) -> None:
-        """The node may be another one than when its chain was asked for."""
+        """Check the chain again: behind the address there may be another node by now."""
         await self._on_line(CheckedConnection.check_again)
 
     async def _on_line(
@@ -237,7 +237,7 @@ class Node:
 
 
 def _has_set_back(call: RpcCall, answer: Answer) -> bool:
-    """evm_revert answers false when there is no such snapshot."""
+    """Whether the call has set the chain back; evm_revert answers false without such a snapshot."""
     is_done = not isinstance(answer, NodeError) and answer != b"false"
     return is_done and _SETS_BACK.fullmatch(call.method) is not None
 
@@ -248,7 +248,7 @@ def _never_arrived(error: NoNodeError) -> bool:
 
 
 def _mined(call: RpcCall, answer: Answer) -> str | None:
-    """The hash that was asked for, if the answer tells that it is in a block."""
+    """The hash of the call, if the answer names its block."""
     if isinstance(answer, NodeError) or not isinstance(call.params, list) or len(call.params) != 1:
         return None
     (transaction_hash,) = call.params

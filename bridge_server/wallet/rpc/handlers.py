@@ -73,7 +73,7 @@ class WalletHandlers:
         return await _run(method, request, caller)
 
     async def _answer_batch(self, requests: Sequence[Request], caller: Caller) -> bytes | None:
-        """Answer a batch: the wallet's calls one after another, those that wait and the node's at once."""
+        """Answer a batch. Calls that wait run beside the others; the node gets its calls in one request."""
         responses: dict[int, bytes | None] = {}
         for_node: dict[int, MethodCall] = {}
         turns = BatchTurns(self._turns)

@@ -13,7 +13,7 @@ Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class MethodTable:
-    """Methods that belong together. Those that `wait` ask the node, or a person, before they answer."""
+    """Methods that belong together. Methods that `wait` ask the node, or a person, before they answer."""
 
     by_name: Mapping[str, Method]
     wait: bool = False

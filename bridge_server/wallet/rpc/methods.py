@@ -104,7 +104,7 @@ class WalletMethods:
             raise InvalidParamsError(f"params[1]: {error}.") from None
 
     async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
-        """Dapps ask for this when they connect (EIP-3326, EIP-3085); there is but one chain to be on."""
+        """Accept the wallet's own chain alone. Dapps ask for it when they connect (EIP-3326, EIP-3085)."""
         wanted, own = wire.read_chain(method, params), await self._node.chain_id()
         if wanted != own:
             raise UnrecognizedChainError(wanted, own)
@@ -114,12 +114,12 @@ class WalletMethods:
         return wire.permissions(caller, self._accounts.addresses())
 
     async def _request_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
-        """Who may call at all may see the accounts (EIP-2255)."""
+        """Grant what every caller has already: to see the accounts (EIP-2255)."""
         wire.read_permissions("wallet_requestPermissions", params)
         return wire.permissions(caller, self._accounts.addresses())
 
     async def _revoke_permissions(self, params: Params, _: Caller) -> None:
-        """Dapps say good-bye by it. Who may call, the settings say, before and after."""
+        """Change nothing: dapps call this when they disconnect, and access is a matter of the settings."""
         wire.read_permissions("wallet_revokePermissions", params)
 
     async def _chain_id(self, params: Params, _: Caller) -> str:
@@ -147,7 +147,7 @@ class WalletMethods:
             )
 
     async def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
-        """What whoever approves is shown: what is signed, and the wallet's chain if anybody knows it."""
+        """The document for an approval: its signed part, and the wallet's chain if it is known."""
         shown = signed_part(document)
         try:
             return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}

@@ -1,4 +1,4 @@
-"""wallet_getQueuedTransaction and wallet_getQueuedTransactions: what has become of requests."""
+"""wallet_getQueuedTransaction and wallet_getQueuedTransactions: the states of requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,8 +45,8 @@ class QueuedTransactions:
     async def waiting(self, params: parameters.Params, _: Caller) -> list[dict[str, Any]]:
         """wallet_getQueuedTransactions [which?]: all that match, in the order of the requests.
 
-        Of an account, or of all, only those which the node does not have yet; otherwise in any state. Raises
-        InvalidParamsError.
+        An account, or None for all accounts, matches only transactions that the node does not have yet.
+        Raises InvalidParamsError.
         """
         [which] = parameters.arguments(_WAITING, params, 0, "which?")
         if _names_account(which):

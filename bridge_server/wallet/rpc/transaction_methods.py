@@ -35,7 +35,7 @@ class TransactionMethods:
         return await self._service.send(self._asked(request.sender, value, caller), request)
 
     async def send_raw(self, params: Params, caller: Caller) -> str:
-        """The hash, or the zero hash when the node does not take it now. Raises what `send_signed` does."""
+        """The hash, or the zero hash when the node does not take it now. Raises what the service raises."""
         [value] = arguments(_SEND_RAW, params, 1, "signed transaction")
         transaction = read_signed(value)
         if transaction.nonce > MAX_NONCE:
@@ -44,7 +44,7 @@ class TransactionMethods:
         return await self._service.send_signed(asked, transaction, value)
 
     async def sign(self, params: Params, caller: Caller) -> str:
-        """The signed transaction as DATA. Raises what the service's `sign` does."""
+        """The signed transaction as DATA. Raises what the service raises."""
         [value] = arguments(SIGN, params, 1, "transaction")
         return await self._service.sign(read_transaction(value), caller)
 

@@ -1,4 +1,4 @@
-"""Giving a signed transaction to the node, and storing what became of it."""
+"""Broadcasting: a signed transaction is given to the node, and the outcome is stored."""
 
 from collections.abc import Coroutine, Mapping
 from typing import Any
@@ -31,7 +31,7 @@ class OtherChainError(WrongChainError):
 
 
 class Broadcasting:
-    """Broadcasts transactions. Those of one account must come one after the other: its lock must be held.
+    """Broadcasts transactions, an account's one after the other: the account's lock must be held.
 
     `since` is that of `Node.ask`.
     """

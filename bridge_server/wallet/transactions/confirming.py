@@ -38,11 +38,11 @@ log = structlog.get_logger()
 
 
 class Confirming:
-    """Compares what is stored as sent or mined with what the node knows.
+    """Compares the stored transactions, sent or mined, with the node's.
 
-    What the node has dropped is broadcast again, after growing pauses. But when the node does not know what
-    was on the chain, the chain was set back, as development nodes do: then all that it does not know of the
-    account is forgotten, for it was meant for a history that is gone.
+    A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
+    not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
+    account that the node does not know are forgotten: they were meant for a history that is gone.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Confirming:
         self._clock = clock
         self._pauses = DropPauses(clock)
         self._losses = LossReport(clock)
-        self._is_set_back = False  # and what was sent before that is not looked at yet
+        self._is_set_back = False  # and not every account has been looked at since
         self._awaits_blocks = True
         self._announced = 0
         node.on_set_back(self._forget)
@@ -66,11 +66,11 @@ class Confirming:
 
     @property
     def awaits_blocks(self) -> bool:
-        """Whether something may be sent and not known to be mined."""
+        """Whether a transaction may be sent and not yet known to be mined."""
         return self._awaits_blocks
 
     def expect_blocks(self) -> None:
-        """Something is being sent."""
+        """Note that a transaction is on its way."""
         self._announced += 1
         self._awaits_blocks = True
 
@@ -103,8 +103,8 @@ class Confirming:
     async def catch_up(self, sender: Address, since: float) -> int:
         """The account's next nonce as far as the node knows; transactions from there on are looked at.
 
-        What the node has dropped is in the account's queue after that. The account's lock must be held;
-        `since` is that of `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
+        Transactions that the node has dropped are in the account's queue after that. The account's lock must
+        be held; `since` is that of `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
         """
         chain_id = await self._node.chain_id(since)
         count = await self._filling.pending_count(sender, since)
@@ -136,7 +136,7 @@ class Confirming:
             await self._store_event(sender, event, transactions)
 
     async def _forget(self) -> None:
-        """Somebody has set the chain back: nothing is sent again into another history."""
+        """Look at all accounts: a client has set the chain back."""
         self._is_set_back = True
         try:
             await self.check()
@@ -144,7 +144,7 @@ class Confirming:
             log.warning("node_not_asked", reason=error.detail)
 
     async def _count(self, sender: Address) -> int | None:
-        """How many transactions of the account are on the chain; None when the node does not tell."""
+        """How many transactions of the account are on the chain; None when the node gives no number."""
         (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
         try:
             return nonce_of(answer)
@@ -152,7 +152,7 @@ class Confirming:
             return None
 
     async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
-        """What the node answers to the hash of each."""
+        """The node's answer to the hash of each."""
         calls = [
             RpcCall("eth_getTransactionByHash", [each.signed and each.signed.transaction_hash])
             for each in followed
@@ -181,11 +181,11 @@ def _nonce(stored: StoredTransaction) -> int:
 
 
 def _event(answer: Any, is_nonce_used: bool, is_set_back: bool) -> TransactionEvent | None:
-    """What the node's answer to a transaction's hash means; None when it means nothing."""
+    """The event that the node's answer to a transaction's hash stands for, if any."""
     if isinstance(answer, dict):
         if answer.get("blockNumber") is None:
             return TransactionEvent.UNMINE
-        # What answers may be several nodes, of which some know less than others: its nonce must be used too.
+        # Several nodes may answer, and some lag behind: the account's count must include its nonce.
         return TransactionEvent.MINE if is_nonce_used or is_set_back else None
     if answer is not None:  # such as an error
         return None

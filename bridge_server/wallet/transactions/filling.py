@@ -1,4 +1,4 @@
-"""What a transaction leaves open, filled in: its chain, its gas, and its price, which the node knows."""
+"""Filling in the fields that a request leaves open: the chain, the gas, and the node's price."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,8 +29,8 @@ class Filling:
     async def filled(self, request: TransactionRequest, since: float | None = None) -> TransactionRequest:
         """The request with nothing left open but the nonce.
 
-        Raises InvalidParamsError when it is for another chain, NoChainError when nobody knows the chain,
-        NodeError when the node does not tell what it is asked for.
+        Raises InvalidParamsError when it is for another chain, NoChainError when the chain is unknown,
+        NodeError when the node answers with an error.
         """
         chain_id = await self._chain_id(request, since)
         if request.chain_id is not None and request.chain_id != chain_id:

@@ -1,6 +1,6 @@
 """Requests (docs/protocol.md, D): the transaction object and the signed transaction, read and written.
 
-Unknown fields are ignored, but for those that would make it another transaction than the one signed.
+Unknown fields are ignored. Fields of another kind of transaction are refused.
 """
 
 import json
@@ -48,7 +48,7 @@ _PRICES_OF_FEE_MARKET = ("maxFeePerGas", "maxPriorityFeePerGas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRequest:
-    """A transaction as it is asked for; None is what was left open. Prices and values are in wei."""
+    """A requested transaction. A field that is left open is None. Prices and values are in wei."""
 
     sender: Address
     to: Address | None
@@ -145,7 +145,7 @@ def params_text(value: Any) -> bytes:
 
 
 def write_transaction(request: TransactionRequest) -> dict[str, Any]:
-    """The transaction object, spelled as a node spells it; what is open is left out."""
+    """The transaction object, spelled as a node spells it, without the fields that are open."""
     numbers = {
         "gas": request.gas,
         "gasPrice": request.gas_price,
@@ -192,7 +192,7 @@ def _type(fields: RequestFields) -> int:
 
 
 def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
-    """What each field by itself does not show."""
+    """Find the faults that no field shows by itself."""
     if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
         sent = fields.first("data", "input")
         lack = "is missing" if sent is None else "is empty"

@@ -82,7 +82,7 @@ class TransactionService:
         return ZERO_HASH
 
     async def send_signed(self, asked: SendRequest, transaction: RawTransaction, raw: str) -> str:
-        """Send what is signed already: `raw` is its DATA, as it came.
+        """Send a transaction that was signed elsewhere: `raw` is its DATA, as it came.
 
         Raises InvalidParamsError, WrongChainError, TransactionRefusedError; NoNodeError when there is no
         node at all.
@@ -109,11 +109,11 @@ class TransactionService:
         return self._signing.ready(SIGN, filled, caller, approval_id)(nonce).raw
 
     async def send_queued(self, queued: StoredTransaction) -> None:
-        """Have a queued request approved, and send it. Raises what `send` does, and it is queued still."""
+        """Have a queued request approved, and send it. Raises what `send` raises; it stays queued then."""
         await self._send(queued.request, await self._read_queued(queued))
 
     async def work_off(self, sender: Address) -> None:
-        """Broadcast the account's queue, due or not, in its order. What holds up one holds up no other.
+        """Broadcast the account's queue in its order, due or not. A fault of one transaction delays no other.
 
         Requests that a person must approve are left to `send_queued`. Raises NoNodeError, WrongChainError,
         NodeError: the rest comes later.
@@ -128,14 +128,14 @@ class TransactionService:
             await self._work_off(await self._store.queue(sender), count, since)
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what was settled longer ago than `kept_ms`; returns how many rows."""
+        """Delete a slice of the transactions settled longer ago than `kept_ms`; returns how many."""
         return await self._store.sweep(now_ms - self._kept_ms, _SWEEP_SLICE)
 
     async def _send(self, asked: SendRequest, request: TransactionRequest) -> str:
         """Have it approved, and send it.
 
-        A human may take minutes: meanwhile others of the account go on. Without one, they are sent in the
-        order in which they came.
+        An approval may take minutes: meanwhile other transactions of the account go on. Without approval,
+        they are sent in the order in which they came.
         """
         approval_id = None
         if self._signing.asks_for_approval:

@@ -3,7 +3,7 @@
 Which states a statement concerns is read from the table of states.
 """
 
-# ruff: noqa: S608  what is put in are constants of this package
+# ruff: noqa: S608  only constants of this package are put in
 
 from bridge_server.wallet.models import TransactionState
 from bridge_server.wallet.transactions.states import (
@@ -17,7 +17,7 @@ from bridge_server.wallet.transactions.states import (
 )
 
 _IS_WAITING = is_in(WAITING)
-# The index of nonces has this condition: a statement that uses it says it, and then what it wants of that.
+# The index of nonces has this condition: a statement uses the index only if it repeats the condition.
 _IS_FOLLOWED = is_in(FOLLOWED)
 
 _FROM = """

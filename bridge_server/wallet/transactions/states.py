@@ -2,15 +2,16 @@
 
 1. A request is stored as `queued` while the node cannot be asked for what it leaves open; else as `signed`.
 2. A transaction is signed once. From then on its bytes never change, and its nonce is taken.
-3. `queued` and `signed` wait for the node. What does not reach the node is postponed, and keeps its state.
-4. The node accepts what is signed. Another transaction of the account with that nonce, signed or sent, is
+3. `queued` and `signed` wait for the node. A transaction that does not reach it is postponed in its state.
+4. The node accepts a signed transaction. Another one of the account with that nonce, signed or sent, is
    replaced then.
-5. Only what waits can be refused, by the node or by the person who approves. Its nonce is free again.
-6. What is sent is mined; or the node drops it, and the same bytes are broadcast again; or another transaction
-   has used its nonce on the chain.
-7. A reorganisation of the chain takes what is mined back into the node's pool.
-8. When the chain is set back, what the node does not know any more is forgotten: nothing is broadcast into
-   another history.
+5. Only a waiting transaction can be refused, by the node or by the person who approves. Its nonce is free
+   again.
+6. A sent transaction is mined; or the node drops it, and its bytes are broadcast again; or another one has
+   used its nonce on the chain.
+7. A reorganisation of the chain takes a mined transaction back into the node's pool.
+8. When the chain is set back, transactions that the node does not know any more are forgotten: nothing is
+   broadcast into another history.
 9. `replaced`, `refused` and `forgotten` are final.
 
 An event that a state does not list changes nothing: the transaction has moved on meanwhile, or something else
@@ -24,7 +25,7 @@ from bridge_server.wallet.models import TransactionState as State
 
 
 class TransactionEvent(StrEnum):
-    """What happens to a transaction that is stored."""
+    """An event in the life of a stored transaction."""
 
     SIGN = "sign"
     """The wallet has signed it."""

@@ -1,4 +1,4 @@
-"""Transactions that were asked for, in SQL."""
+"""Transactions in SQL."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -34,14 +34,14 @@ from bridge_server.wallet.transactions.states import SETTLED, TransactionEvent, 
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
-# Waiting for the node again, or a reason to look at what other accounts have sent.
+# A transaction waits for the node again, or other accounts must be looked at soon.
 _ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
 
 class TransactionStore:
-    """Transactions and what has become of them, durable from the moment that a method returns.
+    """Transactions and their states, durable from the moment that a method returns.
 
-    What waits for the node is announced to the signals as `("transactions", due_at_ms)`.
+    A transaction that waits for the node is announced to the signals as `("transactions", due_at_ms)`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,10 +59,10 @@ class TransactionStore:
     ) -> Transaction[StoredTransaction]:
         """Reserve a nonce, sign with it and store the signed bytes, in one transaction.
 
-        `nonce` None takes the lowest from `lowest_nonce` on that none of the account's live transactions
-        (signed or sent) has; a given one may replace. `sign` is called in another thread, and may be called
-        again; what it raises is raised, and nothing is stored. A request that is queued already becomes the
-        signed one; raises ConflictError when it is queued no longer.
+        Without a `nonce`, it is the lowest from `lowest_nonce` on which no live transaction of the account
+        (signed or sent) has. With a given `nonce`, the transaction may replace another. `sign` runs in
+        another thread, perhaps more than once; when it raises, nothing is stored. A queued request becomes
+        signed; raises ConflictError when it is queued no longer.
         """
         if self.database.is_full and not (yield Statement(sql.GET, (request.transaction_id,))):
             self.database.require_room()
@@ -95,7 +95,7 @@ class TransactionStore:
         return _first_gap(rows, lowest_nonce)
 
     async def get(self, transaction_id: TransactionId) -> StoredTransaction | None:
-        """What has become of one."""
+        """A transaction by its id."""
         return read_one(await self.database.read(sql.GET, (transaction_id,)))
 
     @transaction
@@ -121,7 +121,7 @@ class TransactionStore:
     ) -> None:
         """Move these to the state after the event. Skip any whose state has changed since it was read.
 
-        What waits for the node then is due at once, or after its pause.
+        Transactions that wait for the node then are due at once, or after their pauses.
         """
         steps: list[Statement | Announcement] = []
         due_at_ms = []
@@ -170,40 +170,40 @@ class TransactionStore:
         return due_at_ms
 
     async def senders(self, chain_id: int) -> Sequence[Address]:
-        """The accounts of which something is signed, sent or mined."""
+        """The accounts with signed, sent or mined transactions."""
         rows = await self.database.read(sql.SENDERS, (chain_id,))
         return [Address(sender) for (sender,) in rows]
 
     async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
-        """The accounts of which something is sent, with the lowest nonce of that."""
+        """The accounts with sent transactions, and the lowest nonce among these."""
         rows = await self.database.read(sql.LOWEST_SENT, (chain_id,))
         return {Address(sender): nonce for sender, nonce in rows}
 
     async def followed(self, chain_id: int, sender: Address, from_nonce: int) -> Sequence[StoredTransaction]:
-        """What is signed, sent or mined with this nonce or a higher one, by nonce."""
+        """The account's signed, sent and mined transactions from this nonce on, by nonce."""
         return read_all(await self.database.read(sql.FOLLOWED_TRANSACTIONS, (chain_id, sender, from_nonce)))
 
     async def newest(self, sender: Address | None = None) -> StoredTransaction | None:
-        """The newest one, of an account if one is named."""
+        """The newest transaction, of one account or of all."""
         if sender is None:
             return read_one(await self.database.read(sql.NEWEST))
         return read_one(await self.database.read(sql.NEWEST_OF_SENDER, (sender,)))
 
     async def with_params(self, sender: Address, params: bytes, limit: int) -> Sequence[StoredTransaction]:
-        """What the account was asked to send with these params, newest first."""
+        """The account's transactions with these params, newest first."""
         return read_all(await self.database.read(sql.WITH_PARAMS, (sender, params, limit)))
 
     async def with_hash(self, transaction_hash: str, limit: int) -> Sequence[StoredTransaction]:
-        """Those with this hash (DATA in lower case), newest first."""
+        """The transactions with this hash (DATA in lower case), newest first."""
         return read_all(await self.database.read(sql.WITH_HASH, (transaction_hash, limit)))
 
     async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
-        """What waits for the node, of an account if one is named, in the order of the requests."""
+        """Transactions that wait for the node, of one account or of all, in the order of the requests."""
         return read_all(await self.database.read(sql.WAITING_TRANSACTIONS, (sender, limit)))
 
     @transaction
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
-        """Delete what was mined, replaced, refused or forgotten before then; returns how many."""
+        """Delete transactions that were settled before then; returns how many."""
         return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
 
     @transaction
@@ -230,7 +230,7 @@ def _due(due_at_ms: int) -> Announcement:
 
 
 def _first_gap(rows: Sequence[Row], lowest: int) -> int:
-    """The lowest nonce that is not among those in the rows, which are in order and begin with it at best."""
+    """The lowest nonce from `lowest` on that is not in the rows, which are in order."""
     for (nonce,) in rows:
         if nonce != lowest:
             break

@@ -1,4 +1,4 @@
-"""The background worker: broadcasts what waits when it is due, and has what was broadcast confirmed."""
+"""The background worker: broadcasts waiting transactions when they are due, and confirms sent ones."""
 
 import asyncio
 from contextlib import suppress
@@ -37,11 +37,11 @@ log = structlog.get_logger()
 
 
 class TransactionWorker:
-    """Broadcasts what is due, and has it confirmed: soon after it was sent, then more and more seldom, but at
-    least once a minute.
+    """Broadcasts transactions when they are due, and confirms them: soon after they were sent, then more and
+    more seldom, but at least once a minute.
 
-    Whenever a connection leads to the node again, both are done at once. Nothing that it does is lost when it
-    is cancelled: every step is stored before the next.
+    Whenever a connection leads to the node again, it does both at once. It may be cancelled at any time:
+    every step is stored before the next.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class TransactionWorker:
         node.on_mined(self._on_mined)
 
     def wake(self) -> None:
-        """Broadcast everything that waits within a second, due or not, and check what was sent."""
+        """Broadcast all waiting transactions within a second, due or not, and confirm the sent ones."""
         self._is_woken = True
 
     async def run_forever(self) -> None:
@@ -93,7 +93,7 @@ class TransactionWorker:
             await asyncio.gather(*self._waiting.values(), return_exceptions=True)
 
     async def work(self) -> None:
-        """Broadcast what is due, and confirm what was sent; what fails is tried again at the next tick."""
+        """Broadcast and confirm once. A step that fails is tried again at the next tick."""
         is_woken, self._is_woken = self._is_woken, False
         try:
             await self._broadcast_due(is_woken)
@@ -124,7 +124,7 @@ class TransactionWorker:
         if now_ms < self._due_at_ms and not is_woken:
             return
         senders = await self._store.senders_with_due(_NEVER_MS if is_woken else now_ms)
-        self._due_at_ms = _NEVER_MS  # what is announced meanwhile lowers it
+        self._due_at_ms = _NEVER_MS  # an announcement meanwhile lowers it
         async with asyncio.TaskGroup() as group:
             for sender in senders:
                 group.create_task(self._work_off(sender))
@@ -190,7 +190,7 @@ class TransactionWorker:
         try:
             await self._service.send_queued(queued)
         except UndecidedError:
-            pass  # it is due again, and then asked for behind those that wait for their turn
+            pass  # it is due again later, and asked for behind the requests that wait
         except BridgeError as error:
             await self._broadcasting.settle(queued, error)
 
