@@ -1,4 +1,4 @@
-"""Transactions that were asked for: nonces are reserved once, and what is settled stays so."""
+"""The store of transactions: nonces are reserved once, and settled transactions stay settled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -36,7 +36,7 @@ CALLER = Caller("127.0.0.1", None, "request-1")
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """The wallet, and what a test moves."""
+    """The wallet, its clock and its stop."""
 
     wallet: WalletParts
     approval_store: ApprovalStore
@@ -49,7 +49,7 @@ class Rig:
         return await self.wallet.transaction_methods.send([transaction(**fields)], CALLER)
 
     async def send_raw(self, raw: str) -> str:
-        """Send what is signed."""
+        """Send a signed transaction."""
         return await self.wallet.transaction_methods.send_raw([raw], CALLER)
 
     async def sign(self, **fields: Any) -> str:
@@ -57,11 +57,11 @@ class Rig:
         return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
 
     async def queued(self, *which: Any) -> Any:
-        """What became of the newest that matches, as a client reads it."""
+        """The newest transaction that matches, as a client reads it."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.newest(list(which), CALLER)))
 
     async def waiting(self, *which: Any) -> Any:
-        """What the node does not have yet, or what matches."""
+        """All transactions that match, as a client reads them."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(which), CALLER)))
 
     async def until(self, state: str, *which: Any) -> Any:
@@ -91,7 +91,7 @@ class Rig:
         return stored
 
     async def sweep(self) -> int:
-        """Delete what was settled long ago; returns how many rows."""
+        """Delete old rows; returns how many."""
         return sum([await sweep(self.clock.now_ms()) for sweep in self.wallet.sweeps])
 
     def audited(self) -> list[dict[str, Any]]:

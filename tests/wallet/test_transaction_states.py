@@ -57,7 +57,7 @@ def state_after_statement(database: sqlite3.Connection, state: State, statement:
     return str(after)
 
 
-def test_the_page_of_the_wallet_has_the_table() -> None:
+def test_the_documentation_has_the_table_of_states() -> None:
     assert list(rows_of_the_page()) == [
         (state, {after for after in TRANSITIONS[state].values() if after is not state}) for state in State
     ]
@@ -68,7 +68,7 @@ def test_every_state_has_a_row_and_every_event_an_effect() -> None:
     assert {event for row in TRANSITIONS.values() for event in row} == set(TransactionEvent)
 
 
-def test_a_settled_state_that_is_final_has_no_way_out() -> None:
+def test_final_states_have_no_events() -> None:
     final = {state for state, row in TRANSITIONS.items() if not row}
 
     assert final == {State.REPLACED, State.REFUSED, State.FORGOTTEN}
@@ -127,7 +127,7 @@ def test_a_statement_moves_a_row_as_the_table_says(
 
 
 @pytest.mark.parametrize("state", State)
-def test_only_what_is_queued_is_signed(database: sqlite3.Connection, state: State) -> None:
+def test_only_a_queued_transaction_becomes_signed(database: sqlite3.Connection, state: State) -> None:
     values = ("one", "0xa1", "{}", 0, "", None, "", 1, State.SIGNED, 7, "0xnew", "0xnew", 0)
 
     after = state_after_statement(database, state, sql.UPSERT, *values)
