@@ -19,7 +19,7 @@ from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, Signing
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet.derivations import Derivations
+from bridge_server.wallet.derivations import Derivations, encoded, open_key_file
 from bridge_server.wallet.errors import (
     AccountExistsError,
     KeyFileError,
@@ -78,7 +78,7 @@ class Accounts:
                 self._open[_address(key)] = _OpenKey(key, None)
 
     def on_unlocked(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever a key was opened."""
+        """Call `listener` after each unlock."""
         self._listeners.append(listener)
 
     def addresses(self) -> list[Address]:
@@ -119,7 +119,7 @@ class Accounts:
             return self._open[address].key
         content = self._files.read(address)
         try:
-            secret = await self._derivations.run(address, lambda: _opened(address, content, passphrase))
+            secret = await self._derivations.run(address, lambda: open_key_file(address, content, passphrase))
         except PassphraseError as error:
             raise WrongPassphraseError(address) from error
         except KeystoreError as error:
@@ -178,7 +178,7 @@ class Accounts:
         make_file = partial(
             make_keystore,
             secret,
-            _encoded(passphrase),
+            encoded(passphrase),
             cost=self._cost,
             salt=self._random_bytes(SALT_BYTES),
             iv=self._random_bytes(IV_BYTES),
@@ -196,7 +196,7 @@ class Accounts:
         try:
             keystore = read_keystore(content)
             secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
+                keystore.address or "", lambda: keystore.open(encoded(passphrase))
             )
         except KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
@@ -243,17 +243,3 @@ class Accounts:
 
 def _address(key: SigningKey) -> Address:
     return Address(key.address.lower())
-
-
-def _opened(address: Address, content: bytes, passphrase: str) -> bytes:
-    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
-    try:
-        return read_keystore(content).open(_encoded(passphrase))
-    except PassphraseError:
-        log.warning("wrong_passphrase", account=address)
-        raise
-
-
-def _encoded(passphrase: str) -> bytes:
-    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
-    return passphrase.encode(errors="surrogateescape")

@@ -5,10 +5,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
-from bridge_server.ethereum.keystore import PassphraseError
+import structlog
+
+from bridge_server.ethereum.keystore import PassphraseError, read_keystore
 from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.errors import LimitError, UnavailableError
 from bridge_server.kernel.turns import KeyedLock
+from bridge_server.wallet.models import Address
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -18,6 +21,8 @@ _RETRY_SECONDS = 5
 _PAUSE_SECONDS = 1.0
 
 Result = TypeVar("Result")
+
+log = structlog.get_logger()
 
 
 class Derivations:
@@ -70,3 +75,17 @@ def _look_at_failure(task: asyncio.Task[Any]) -> None:
     """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
     if not task.cancelled():
         task.exception()
+
+
+def open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
+    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
+    try:
+        return read_keystore(content).open(encoded(passphrase))
+    except PassphraseError:
+        log.warning("wrong_passphrase", account=address)
+        raise
+
+
+def encoded(passphrase: str) -> bytes:
+    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
+    return passphrase.encode(errors="surrogateescape")

@@ -89,7 +89,7 @@ async def send(store: TransactionStore, *names: str, sender: Address = ALICE) ->
         await store.accept(TransactionId(name), 1)
 
 
-async def test_what_is_stored_is_read_as_it_was(store: TransactionStore) -> None:
+async def test_a_stored_transaction_is_read_unchanged(store: TransactionStore) -> None:
     returned = await reserve(store, "one", due_at_ms=7)
 
     assert returned == await store.get(TransactionId("one"))
@@ -130,7 +130,7 @@ async def test_accounts_and_chains_have_nonces_of_their_own(store: TransactionSt
     assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
 
 
-async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore) -> None:
+async def test_a_failure_to_sign_leaves_nothing_behind(store: TransactionStore) -> None:
     def fail(_: int) -> SignedTransaction:
         raise UnavailableError("the log is full")
 
@@ -141,7 +141,7 @@ async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore
     assert await store.next_nonce(CHAIN, ALICE, 0) == 0
 
 
-async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> None:
+async def test_a_queued_transaction_becomes_signed(store: TransactionStore) -> None:
     queued = await store.keep(request("one"), None, None, 5)
     assert queued == await store.get(TransactionId("one"))
     assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
@@ -155,7 +155,7 @@ async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> N
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
 
-async def test_what_is_signed_is_not_signed_again(store: TransactionStore) -> None:
+async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore) -> None:
     await reserve(store, "one")
 
     with pytest.raises(ConflictError):
@@ -177,7 +177,7 @@ async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionS
     assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
 
 
-async def test_what_the_node_takes_replaces_what_had_its_nonce(store: TransactionStore) -> None:
+async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
     await store.accept(TransactionId("first"), 1)
     await reserve(store, "second", 0)
@@ -202,7 +202,7 @@ async def test_a_transaction_does_not_replace_itself(store: TransactionStore) ->
     assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
 
-async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
+async def test_transactions_are_moved_unless_their_state_has_changed(
     store: TransactionStore,
 ) -> None:
     await send(store, "one", "two", "three")
@@ -239,7 +239,7 @@ async def test_a_nonce_is_taken_while_its_transaction_lives(
     assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
 
 
-async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: TransactionStore) -> None:
+async def test_the_queue_is_ordered_by_nonce_and_then_by_request(store: TransactionStore) -> None:
     await store.keep(request("queued-1"), CHAIN, None, 0)
     await store.keep(request("queued-2"), CHAIN, None, 0)
     await reserve(store, "late", 5)
@@ -255,7 +255,7 @@ async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: Transact
     assert len(await store.waiting(None, 100)) == 5
 
 
-async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
+async def test_a_postponed_transaction_is_due_at_the_given_time(store: TransactionStore) -> None:
     await reserve(store, "one", due_at_ms=10)
     await reserve(store, "two", due_at_ms=20, sender=BOB)
     assert await store.next_due() == 10
@@ -273,14 +273,14 @@ async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
     assert [each and (each.attempts, each.error) for each in stored] == [(1, "no connection"), (0, "waits")]
 
 
-async def test_nothing_is_due_when_nothing_is_owed(store: TransactionStore) -> None:
+async def test_nothing_is_due_when_nothing_waits(store: TransactionStore) -> None:
     await reserve(store, "one")
     await store.accept(TransactionId("one"), 1)
 
     assert await store.next_due() is None
 
 
-async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: TransactionStore) -> None:
+async def test_a_dropped_transaction_waits_again_with_the_same_bytes(store: TransactionStore) -> None:
     await send(store, "one")
 
     await store.move(await stored_as(store, "one"), TransactionEvent.DROP, "dropped", 50)
@@ -290,7 +290,7 @@ async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: Transac
     assert (one.signed, one.error) == (signed("one", 0), "dropped")
 
 
-async def test_what_may_be_on_the_chain_is_followed(store: TransactionStore) -> None:
+async def test_transactions_that_may_be_on_the_chain_are_followed(store: TransactionStore) -> None:
     await send(store, "mined", "sent-1", "sent-2", "refused")
     await reserve(store, "signed")
     await store.keep(request("queued"), CHAIN, None, 0)
@@ -333,7 +333,7 @@ async def test_the_newest_that_matches_is_found(store: TransactionStore) -> None
     ]
 
 
-async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
+async def test_transactions_settled_long_ago_are_swept(store: TransactionStore) -> None:
     for name in ("mined", "refused", "sent", "signed", "later"):
         await reserve(store, name)
     await store.accept(TransactionId("mined"), 1)
@@ -351,7 +351,9 @@ async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
     assert left == ["sent", "signed", "later"]
 
 
-async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, heard: list[Key]) -> None:
+async def test_a_waiting_transaction_is_announced_with_its_time(
+    store: TransactionStore, heard: list[Key]
+) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
     await store.accept(TransactionId("two"), 1)
@@ -360,3 +362,17 @@ async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, 
     await store.move(await stored_as(store, "two"), TransactionEvent.MINE, None, 11)
 
     assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]
+
+
+async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
+    store: TransactionStore, heard: list[Key]
+) -> None:
+    await send(store, "one", "two")
+    dropped = await stored_as(store, "one", "two")
+    heard.clear()
+    pauses_ms = {TransactionId("one"): 30, TransactionId("two"): 20}
+
+    await store.move(dropped, TransactionEvent.DROP, "dropped", 50, pauses_ms=pauses_ms)
+
+    assert heard == [("postponed", "70")]
+    assert [each.next_attempt_at_ms for each in await stored_as(store, "one", "two")] == [80, 70]

@@ -15,7 +15,7 @@ from bridge_server.ethereum.keystore_kdf import Scrypt, ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet import accounts
+from bridge_server.wallet import accounts, derivations
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.derivations import Derivations
 from bridge_server.wallet.errors import (
@@ -294,6 +294,7 @@ async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     captured = CapturingLogger()
     monkeypatch.setattr(accounts, "log", captured)
+    monkeypatch.setattr(derivations, "log", captured)
     return captured
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node import line as node_line
+from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.node import Node
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.fake_node import (
@@ -527,18 +527,18 @@ async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode) -> 
 
 async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode) -> None:
     async with node_at(fake.url, timeout_seconds=0.05) as node:
-        asked_at = node.now()
+        attempt = node.attempt()
         fake.script.append(hang)
         with pytest.raises(NoNodeError):
             await node.ask([PRICE])
         requests = len(fake.requests)
 
         with pytest.raises(NoNodeError, match="no answer in time"):
-            await node.ask([PRICE], since=asked_at)
+            await node.ask([PRICE], attempt)
 
         assert len(fake.requests) == requests
         assert await node.ask([PRICE]) == ["0x3b9aca00"]
-        assert await node.ask([PRICE], since=asked_at) == ["0x3b9aca00"]
+        assert await node.ask([PRICE], attempt) == ["0x3b9aca00"]
 
 
 async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode) -> None:
@@ -582,7 +582,7 @@ async def test_an_unreachable_node_is_a_no_node_error(fake: FakeNode) -> None:
 async def test_too_large_an_answer_is_not_read(
     node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_line, "ANSWER_LIMIT_BYTES", 1_000)
+    monkeypatch.setattr(connections, "ANSWER_LIMIT_BYTES", 1_000)
     fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
 
     with pytest.raises(NodeError, match="larger than 64 MiB"):

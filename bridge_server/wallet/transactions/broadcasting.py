@@ -17,7 +17,7 @@ from bridge_server.wallet.errors import (
 )
 from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
 from bridge_server.wallet.node.errors import says_known, says_not_at_this_price, says_not_now
-from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.node import Attempt, Node
 from bridge_server.wallet.transactions.backoff import delay_ms
 from bridge_server.wallet.transactions.store import TransactionStore
 
@@ -33,7 +33,7 @@ class OtherChainError(WrongChainError):
 class Broadcasting:
     """Broadcasts transactions, an account's one after the other: the account's lock must be held.
 
-    `since` is that of `Node.ask`.
+    `attempt` is passed to `Node.ask`.
     """
 
     def __init__(self, store: TransactionStore, node: Node, stopping: Stopping, clock: Clock) -> None:
@@ -42,14 +42,14 @@ class Broadcasting:
         self._stopping = stopping
         self._clock = clock
 
-    async def broadcast(self, stored: StoredTransaction, since: float | None = None) -> str:
+    async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
         """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
 
         Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
         """
         assert stored.signed is not None
         try:
-            refusal = await self._try(stored, since)
+            refusal = await self._try(stored, attempt)
         except NoNodeError as error:
             await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
             return ZERO_HASH
@@ -61,12 +61,12 @@ class Broadcasting:
             raise TransactionRefusedError(refusal.detail, refusal.data)
         return stored.signed.transaction_hash
 
-    async def broadcast_again(self, stored: StoredTransaction, since: float | None = None) -> None:
+    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
 
         A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
         """
-        refusal = await self._try(stored, since)
+        refusal = await self._try(stored, attempt)
         if refusal is None:
             return
         if says_not_at_this_price(refusal):
@@ -77,9 +77,9 @@ class Broadcasting:
         else:
             await self.refuse(stored, refusal.detail)
 
-    async def require_chain(self, stored: StoredTransaction, since: float | None = None) -> None:
+    async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
         """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
-        chain_id = await self._node.chain_id(since)
+        chain_id = await self._node.chain_id(attempt)
         if stored.chain_id not in (None, chain_id):
             raise OtherChainError(
                 f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
@@ -108,12 +108,12 @@ class Broadcasting:
         due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
         await _try_to_store(self._store.postpone(due, error))
 
-    async def _try(self, stored: StoredTransaction, since: float | None) -> NodeError | None:
+    async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
         """None when the node has it now, and that is stored; otherwise why the node calls it invalid."""
         signed = stored.signed
         assert signed is not None
-        await self.require_chain(stored, since)
-        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], since)
+        await self.require_chain(stored, attempt)
+        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
         if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
             return answer
         accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())

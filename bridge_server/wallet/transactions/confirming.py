@@ -17,7 +17,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.node import Attempt, Node
 from bridge_server.wallet.transactions.backoff import DropPauses
 from bridge_server.wallet.transactions.filling import Filling
 from bridge_server.wallet.transactions.loss_report import LossReport
@@ -91,23 +91,23 @@ class Confirming:
     async def _check_all(self) -> None:
         chain_id = await self._node.chain_id()
         announced = self._announced
-        is_owing = await self._store.next_due() is not None
+        is_any_waiting = await self._store.next_due() is not None
         lowest_sent = await self._store.lowest_sent(chain_id)
-        self._awaits_blocks = is_owing or bool(lowest_sent) or announced != self._announced
+        self._awaits_blocks = is_any_waiting or bool(lowest_sent) or announced != self._announced
         for sender in await self._store.senders(chain_id):
             async with self._locks.taken(sender):
                 count = await self._count(sender)
                 if count is not None:
                     await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
-    async def catch_up(self, sender: Address, since: float) -> int:
+    async def catch_up(self, sender: Address, attempt: Attempt) -> int:
         """The account's next nonce as far as the node knows; transactions from there on are looked at.
 
         Transactions that the node has dropped are in the account's queue after that. The account's lock must
-        be held; `since` is that of `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
+        be held; `attempt` is passed to `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
         """
-        chain_id = await self._node.chain_id(since)
-        count = await self._filling.pending_count(sender, since)
+        chain_id = await self._node.chain_id(attempt)
+        count = await self._filling.pending_count(sender, attempt)
         await self._look_at(chain_id, sender, count, count)
         return count
 

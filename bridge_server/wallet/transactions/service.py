@@ -23,7 +23,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.node import Attempt, Node
 from bridge_server.wallet.transactions.backoff import delay_ms
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH, Broadcasting, OtherChainError
 from bridge_server.wallet.transactions.confirming import Confirming
@@ -41,7 +41,7 @@ _SWEEP_SLICE = 500
 class TransactionService:
     """Signs and broadcasts transactions, an account's one after the other: first its queue, then what is new.
 
-    `locks` has a lock for each account. `since` is that of `Node.ask`.
+    `locks` has a lock for each account. `attempt` is passed to `Node.ask`.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class TransactionService:
         """
         if not self._node.exists:
             raise NoNodeError("There is no node to send it to: set node_url.")
-        since = self._node.now()
+        attempt = self._node.attempt()
         chain_id = await self._chain_of(transaction)
         signed = SignedTransaction(chain_id, transaction.nonce, hex_of(transaction.hash), raw)
         async with self._locks.taken(asked.sender):
             stored = await self._store.keep(asked, chain_id, signed, self._first_attempt_at_ms())
-            return await self._broadcasting.broadcast(stored, since)
+            return await self._broadcasting.broadcast(stored, attempt)
 
     async def sign(self, request: TransactionRequest, caller: Caller) -> str:
         """Sign a transaction object without sending it, as DATA. Its nonce is not reserved.
@@ -119,13 +119,13 @@ class TransactionService:
         NodeError: the rest comes later.
         """
         async with self._locks.taken(sender):
-            since = self._node.now()
+            attempt = self._node.attempt()
             try:
-                count = await self._confirming.catch_up(sender, since)
+                count = await self._confirming.catch_up(sender, attempt)
             except (NoNodeError, WrongChainError, NodeError) as error:
                 await self._broadcasting.postpone(await self._store.queue(sender), error.detail)
                 raise
-            await self._work_off(await self._store.queue(sender), count, since)
+            await self._work_off(await self._store.queue(sender), count, attempt)
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the transactions settled longer ago than `kept_ms`; returns how many."""
@@ -141,14 +141,14 @@ class TransactionService:
         if self._signing.asks_for_approval:
             request = await self._filling.filled(request)
             approval_id = await self._signing.approved(SEND, request, asked.caller)
-        since = self._node.now()
+        attempt = self._node.attempt()
         async with self._locks.taken(request.sender):
-            count = await self._confirming.catch_up(request.sender, since)
+            count = await self._confirming.catch_up(request.sender, attempt)
             if request.nonce is None:
-                await self._work_off(await self._store.queue(request.sender), count, since)
-            return await self._sign_and_broadcast(asked, request, approval_id, count, since)
+                await self._work_off(await self._store.queue(request.sender), count, attempt)
+            return await self._sign_and_broadcast(asked, request, approval_id, count, attempt)
 
-    async def _work_off(self, queue: Mapping[TransactionId, int], count: int, since: float) -> None:
+    async def _work_off(self, queue: Mapping[TransactionId, int], count: int, attempt: Attempt) -> None:
         for position, transaction_id in enumerate(queue):
             if self._confirming.is_paused(transaction_id):
                 continue
@@ -156,7 +156,7 @@ class TransactionService:
             if stored is None:
                 continue
             try:
-                await self._take_on(stored, count, since)
+                await self._take_on(stored, count, attempt)
             except OtherChainError as error:
                 await self._broadcasting.settle(stored, error)
             except (NoNodeError, WrongChainError) as error:
@@ -165,12 +165,12 @@ class TransactionService:
             except BridgeError as error:
                 await self._broadcasting.settle(stored, error)
 
-    async def _take_on(self, stored: StoredTransaction, count: int, since: float) -> None:
+    async def _take_on(self, stored: StoredTransaction, count: int, attempt: Attempt) -> None:
         if stored.state is TransactionState.SIGNED:
-            await self._broadcasting.broadcast_again(stored, since)
+            await self._broadcasting.broadcast_again(stored, attempt)
         elif stored.state is TransactionState.QUEUED and not self._signing.asks_for_approval:
-            request = await self._read_queued(stored, since)
-            await self._sign_and_broadcast(stored.request, request, None, count, since)
+            request = await self._read_queued(stored, attempt)
+            await self._sign_and_broadcast(stored.request, request, None, count, attempt)
 
     async def _sign_and_broadcast(
         self,
@@ -178,10 +178,10 @@ class TransactionService:
         request: TransactionRequest,
         approval_id: ApprovalId | None,
         count: int,
-        since: float,
+        attempt: Attempt,
     ) -> str:
         """Raises NoNodeError when it cannot be filled in, and it is not signed."""
-        filled = await self._filling.filled(request, since)
+        filled = await self._filling.filled(request, attempt)
         assert filled.chain_id is not None
         sign = self._signing.ready(SEND, filled, asked.caller, approval_id)
         stored = await self._store.reserve(
@@ -189,9 +189,11 @@ class TransactionService:
         )
         return await self._broadcasting.broadcast(stored)
 
-    async def _read_queued(self, stored: StoredTransaction, since: float | None = None) -> TransactionRequest:
+    async def _read_queued(
+        self, stored: StoredTransaction, attempt: Attempt | None = None
+    ) -> TransactionRequest:
         """The request as it came. Raises OtherChainError, NoNodeError, WrongChainError."""
-        await self._broadcasting.require_chain(stored, since)
+        await self._broadcasting.require_chain(stored, attempt)
         return read_transaction(json.loads(stored.request.params))
 
     async def _next_nonce(self, filled: TransactionRequest) -> int:
