@@ -376,3 +376,19 @@ async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
 
     assert heard == [("postponed", "70")]
     assert [each.next_attempt_at_ms for each in await stored_as(store, "one", "two")] == [80, 70]
+
+
+async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(
+    store: TransactionStore, heard: list[Key]
+) -> None:
+    await send(store, "one")
+    await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)
+    before = await stored_as(store, "one")
+    heard.clear()
+
+    await store.move(before, TransactionEvent.MINE, "again", 9)
+    await store.move(before, TransactionEvent.DROP, "dropped", 9)
+
+    assert await stored_as(store, "one") == before
+    assert await store.sweep(6, 10) == 1
+    assert heard == []

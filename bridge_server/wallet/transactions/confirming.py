@@ -77,9 +77,7 @@ class Confirming:
     async def settle_mined(self, transaction_hash: str) -> None:
         """A client has asked the node for the transaction, and the answer named a block."""
         found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
-        sent = [each for each in found if each.state is TransactionState.SENT]
-        if sent:
-            await self._store.move(sent, TransactionEvent.MINE, None, self._clock.now_ms())
+        await self._store.move(found, TransactionEvent.MINE, None, self._clock.now_ms())
 
     async def check(self) -> None:
         """Look at each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""

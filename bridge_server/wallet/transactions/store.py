@@ -121,19 +121,22 @@ class TransactionStore:
     ) -> None:
         """Move these to the state after the event. Skip any whose state has changed since it was read.
 
-        Transactions that wait for the node then are due at once, or after their pauses.
+        Skip also any which the event does not concern. Transactions that wait for the node then are due at once, or after their pauses.
         """
         steps: list[Statement | Announcement] = []
         due_at_ms = []
         for each in stored:
             transaction_id, after = each.request.transaction_id, next_state(each.state, event)
+            if after is each.state:
+                continue
             moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
             settled_at_ms = now_ms if after in SETTLED else None
             values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
             steps.append(Statement(sql.CHANGE_STATE, values))
             if after in _ANNOUNCED:
                 due_at_ms.append(moment_ms)
-        await self._write(steps + _announced(due_at_ms, now_ms))
+        if steps:
+            await self._write(steps + _announced(due_at_ms, now_ms))
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
