@@ -121,7 +121,8 @@ class TransactionStore:
     ) -> None:
         """Move these to the state after the event. Skip any whose state has changed since it was read.
 
-        Skip also any which the event does not concern. Transactions that wait for the node then are due at once, or after their pauses.
+        Skip also any which the event does not concern. Transactions that wait for the node then are due at
+        once, or after their pauses.
         """
         steps: list[Statement | Announcement] = []
         due_at_ms = []
