@@ -1,14 +1,15 @@
 """Wakes the readers of inboxes in which a notification has arrived."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Set
+from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
 
 from bridge_server.kernel.signals import Key, Signals
 
 Value = TypeVar("Value")
 
-Listener: TypeAlias = Callable[[Set[int]], None]
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
 """Is called with the numbers of the accounts in whose inboxes a notification has arrived."""
 
 _WAITING = "inbox"

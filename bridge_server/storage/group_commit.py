@@ -136,7 +136,7 @@ class GroupCommit:
         try:
             await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
             self._presence.require()  # a commit into a file that is gone is none
-        except BaseException as error:  # whatever happened, nobody may be left waiting
+        except BaseException as error:  # every caller must have an answer
             self.last_commit_failed = True
             _fail(batch, error)
             if not isinstance(error, Exception):
@@ -163,10 +163,10 @@ class GroupCommit:
 
 def _fail(batch: list[Job], error: BaseException) -> None:
     reason = passing_failure(error)
-    told = unavailable(reason) if reason is not None else error
+    answer = unavailable(reason) if reason is not None else error
     for job in batch:
         if not job.done.done():
-            job.done.set_exception(told)
+            job.done.set_exception(answer)
             job.done.exception()
 
 

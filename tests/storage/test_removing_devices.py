@@ -1,4 +1,4 @@
-"""A device that goes takes along what is queued for it, in one transaction."""
+"""Removing a device deletes its queued messages in one transaction."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
