@@ -5,8 +5,6 @@ import re
 from aiohttp import web
 
 from bridge_server.admin import wire
-from bridge_server.admin.analytics import asked_period, report_of
-from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.device_state_store import DeviceStateStore
@@ -32,13 +30,11 @@ class AdminHandlers:
         subscriptions: Subscriptions,
         devices: DeviceStateStore,
         account_limit: Limit,
-        clock: Clock,
     ) -> None:
         self._projects = projects
         self._subscriptions = subscriptions
         self._devices = devices
         self._account_limit = account_limit
-        self._clock = clock
 
     async def devices(self, request: web.Request) -> web.Response:
         account = wire.read_account(request.match_info["account"])
@@ -127,10 +123,8 @@ class AdminHandlers:
 
     async def analytics(self, request: web.Request) -> web.Response:
         asked = request.query
-        period = asked_period(asked.get("from"), asked.get("to"), self._clock.now_ms())
-        project_id = _project_id(request)
-        figures = await self._projects.figures(project_id, period.first_day, period.last_day)
-        return json_answer(wire.write(wire.report_fields(report_of(project_id, period, figures))))
+        found = await self._projects.analytics(_project_id(request), asked.get("from"), asked.get("to"))
+        return json_answer(wire.write(wire.analytics_fields(found)))
 
 
 def _project_id(request: web.Request) -> str:

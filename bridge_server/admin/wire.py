@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, Field
 
-from bridge_server.admin.analytics import Report, TypeReport
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects.analytics import Analytics, TypeAnalytics
 from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.device_states import DeviceState
 from bridge_server.projects.models import (
@@ -204,14 +204,14 @@ def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) ->
     }
 
 
-def report_fields(report: Report) -> dict[str, Any]:
-    """What was sent in a period, and how much of it was read."""
+def analytics_fields(analytics: Analytics) -> dict[str, Any]:
+    """How many notifications were sent in a period, and how many of them were read."""
     return {
-        "project_id": report.project_id,
-        "from": spell_day(report.period.first_day),
-        "to": spell_day(report.period.last_day),
-        "total": figures_fields(report.total),
-        "types": [_type_report_fields(report_of_type) for report_of_type in report.types],
+        "project_id": analytics.project_id,
+        "from": spell_day(analytics.period.first_day),
+        "to": spell_day(analytics.period.last_day),
+        "total": figures_fields(analytics.total),
+        "types": [_type_fields(kind) for kind in analytics.types],
     }
 
 
@@ -247,9 +247,9 @@ def _moment(moment_ms: int | None) -> str | None:
     return None if moment_ms is None else rfc3339(moment_ms)
 
 
-def _type_report_fields(report: TypeReport) -> dict[str, Any]:
+def _type_fields(kind: TypeAnalytics) -> dict[str, Any]:
     return {
-        "type_id": report.type_id,
-        "total": figures_fields(report.total),
-        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in report.days],
+        "type_id": kind.type_id,
+        "total": figures_fields(kind.total),
+        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
     }

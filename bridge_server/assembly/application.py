@@ -115,9 +115,7 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     rows += health_routes(parts.check_work, parts.troubles)
     admin_token, metrics_token = live.token("admin_token"), live.token("metrics_token")
     if admin_token is not None:
-        admin = AdminHandlers(
-            parts.projects, parts.subscriptions, parts.device_states, parts.account_limit, parts.clock
-        )
+        admin = AdminHandlers(parts.projects, parts.subscriptions, parts.device_states, parts.account_limit)
         rows += admin_routes(admin, admin_token, settings.notify_body_limit)
     if metrics_token is not None:
         rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=metrics_token),)

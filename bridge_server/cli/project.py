@@ -7,14 +7,12 @@ from typing import Any
 import click
 
 from bridge_server.admin import wire
-from bridge_server.admin.analytics import Report, asked_period, report_of
-from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.project_type import type_group
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.instants import rfc3339, spell_day
+from bridge_server.projects.analytics import Analytics
 from bridge_server.projects.models import ProjectDetails, ReadFigures
 
 _SHOWN_ONCE = "It is not shown again: keep it where the app's backend finds it."
@@ -164,14 +162,8 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     A read counts for the day on which the notification was sent. What mark-all-as-read marked is left out
     of the read rate.
     """
-
-    async def report(opened: OperatorServices) -> Report:
-        period = asked_period(first, last, SystemClock().now_ms())
-        figures = await opened.projects.figures(project_id, period.first_day, period.last_day)
-        return report_of(project_id, period, figures)
-
-    made = operator.run(report)
-    operator.tell(wire.report_fields(made), _describe_report(made))
+    found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
+    operator.tell(wire.analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:
@@ -214,13 +206,13 @@ def _describe_limit(limit: dict[str, Any]) -> str:
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"
 
 
-def _describe_report(report: Report) -> list[str]:
+def _describe_analytics(analytics: Analytics) -> list[str]:
     rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
-    for kind in report.types:
+    for kind in analytics.types:
         rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]
         rows.append(_figures_row(kind.type_id, "all", kind.total))
-    rows.append(_figures_row("all", "all", report.total))
-    heading = f"{spell_day(report.period.first_day)} to {spell_day(report.period.last_day)}"
+    rows.append(_figures_row("all", "all", analytics.total))
+    heading = f"{spell_day(analytics.period.first_day)} to {spell_day(analytics.period.last_day)}"
     return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 

@@ -9,6 +9,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
+from bridge_server.projects.analytics import Analytics, group_by_type, read_period
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     DailyFigures,
@@ -137,6 +138,12 @@ class Projects:
     async def remove_type(self, project_id: str, type_id: str) -> None:
         """Remove a type, from every subscription too. Raises TypeNotFoundError."""
         await self._store.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
+
+    async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
+        """What was sent and read from the day `first` to the day `last`; by default the last 30 days."""
+        period = read_period(first, last, self._clock.now_ms())
+        figures = await self.figures(project_id, period.first_day, period.last_day)
+        return group_by_type(project_id, period, figures)
 
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
         """What was sent from `first_day` to `last_day` (days since the epoch), by day and type."""

@@ -1,6 +1,5 @@
 """Asking another server's bridge to tell of a topic."""
 
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -38,12 +37,7 @@ class Bridges:
         self._session = guarded_client(self._rule, self._look_up, self._timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None

@@ -2,17 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-import orjson
-from aiohttp import web
 
 from bridge_server.client import Cipher
 from scenes.party import Party
-from scenes.servers import listening
+from scenes.servers import webhook_receiver
 from scenes.transcript import Exchange, line, say, show
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
@@ -37,7 +33,7 @@ class Peer(Party):
 async def relay_scene(url: str) -> None:
     """Session, approval, call, webhook, status and farewell."""
     cipher = Cipher(secrets.token_bytes(32))
-    async with aiohttp.ClientSession() as client, _webhook() as (webhook, notices):
+    async with aiohttp.ClientSession() as client, webhook_receiver("/hook") as (webhook, notices):
         dapp = Peer("dapp", url, client, cipher)
         wallet = Peer("wallet", url, client, cipher)
         session = await _open_and_approve(dapp, wallet, webhook)
@@ -77,18 +73,3 @@ async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyn
     status = wallet.seal({"id": wanted["id"], "jsonrpc": "2.0", "result": "0x5f1c...1b"})
     await wallet.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": status})
     dapp.decrypt(show(await waiting)["encryptionPayload"])
-
-
-@asynccontextmanager
-async def _webhook() -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
-    """The wallet's push webhook: its URL, and what arrives there."""
-    notices: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def hook(request: web.Request) -> web.Response:
-        notices.put_nowait(orjson.loads(await request.read()))
-        return web.Response()
-
-    application = web.Application()
-    application.router.add_post("/hook", hook)
-    async with listening(application) as url:
-        yield f"{url}/hook", notices

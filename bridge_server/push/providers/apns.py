@@ -5,14 +5,10 @@ https://developer.apple.com/documentation/usernotifications/sending-notification
 
 import asyncio
 import re
-from traceback import format_tb
-from types import TracebackType
 from typing import Self
 
-import structlog
-
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.guarded_client import judge_error
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, service_answer
@@ -26,8 +22,6 @@ from bridge_server.push.providers.provider_token import ProviderToken, ProviderT
 
 # Apple says only that the size may change; today's tokens have 32 bytes, and some kinds more.
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,128}")
-
-log = structlog.get_logger()
 
 
 class ApnsProvider:
@@ -46,14 +40,9 @@ class ApnsProvider:
         self._client = Http2Client(url.host or "", url.port or 443, tls, self._settings.timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
-            await self._client.__aexit__(kind, error, traceback)
+            await self._client.close()
             self._client = None
 
     def checked_token(self, token: str) -> str:
@@ -75,8 +64,10 @@ class ApnsProvider:
                 return Outcome(Verdict.GONE, "it is no APNs device token")
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(f"/3/device/{token}", notice, body)
+        except Http2Error as error:
+            return Outcome(Verdict.FAILED, str(error))
         except Exception as error:  # nothing that a service does may stop the sending
-            return _judge_error(error)
+            return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome
 
@@ -109,12 +100,3 @@ class ApnsProvider:
         )
         retry_after = answer.headers.get("retry-after")
         return service_answer(answer.status, retry_after, answer.body, self._clock.now_ms())
-
-
-def _judge_error(error: Exception) -> Outcome:
-    if isinstance(error, Http2Error):
-        return Outcome(Verdict.FAILED, str(error))
-    if not isinstance(error, OSError):
-        # Where, and not what it says: that may quote the token.
-        log.error("apns_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
-    return Outcome(Verdict.FAILED, failure(error))

@@ -6,17 +6,14 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 import asyncio
 import re
 from dataclasses import dataclass
-from traceback import format_tb
-from types import TracebackType
 from typing import Self
 
 import aiohttp
 import orjson
-import structlog
 from aiohttp import hdrs
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.guarded_client import judge_error
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, read_answer
@@ -29,8 +26,6 @@ ENDPOINT = "https://fcm.googleapis.com"
 
 _TOKEN = re.compile(r"[!-~]{1,4096}")
 _IDLE_SECONDS = 60.0
-
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +65,7 @@ class FcmProvider:
         self._access_tokens = AccessTokens(account, endpoint, self._session, self._clock)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._access_tokens is not None:
             await self._access_tokens.close()
             self._access_tokens = None
@@ -98,7 +88,7 @@ class FcmProvider:
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(body)
         except Exception as error:  # nothing that a service does may stop the sending
-            return _judge_error(error)
+            return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome
 
@@ -122,10 +112,3 @@ class FcmProvider:
             self._url, data=body, headers=headers, allow_redirects=False
         ) as response:
             return await read_answer(response, self._clock.now_ms())
-
-
-def _judge_error(error: Exception) -> Outcome:
-    if not isinstance(error, aiohttp.ClientError | OSError):
-        # Where, and not what it says: that may quote the token.
-        log.error("fcm_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
-    return Outcome(Verdict.FAILED, failure(error))

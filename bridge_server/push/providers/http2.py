@@ -6,7 +6,6 @@ answers after its GOAWAY must arrive. The common clients end the whole connectio
 
 import asyncio
 import ssl
-from types import TracebackType
 from typing import Self
 
 from bridge_server.push.providers.http2_connection import Headers, Http2Connection
@@ -42,12 +41,11 @@ class Http2Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel the requests in flight and close every connection."""
         self._closed = True
         if self._opening is not None:
             self._opening.cancel()

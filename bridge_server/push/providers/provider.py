@@ -1,7 +1,6 @@
 """What every provider can do, and what it says of an attempt."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
 from bridge_server.kernel.clock import Clock
@@ -14,12 +13,7 @@ class Provider(Protocol):
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     def checked_token(self, token: str) -> str:
         """The token, if it has the form that this provider's tokens have. Raises ValueError."""

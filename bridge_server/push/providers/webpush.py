@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
-from types import TracebackType
 from typing import Literal, Self
 
 import aiohttp
@@ -88,12 +87,7 @@ class WebPushProvider:
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._sealing is not None:
             self._sealing.shutdown(wait=False, cancel_futures=True)
             self._sealing = None
