@@ -1,14 +1,14 @@
-"""What a device is told of a notification: the seam between publishing and the channels that deliver."""
+"""The notice of a notification for a device, as a message of the outbox."""
 
 import orjson
 
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.notify.models import DeviceOfRecipient, Sent
+from bridge_server.notify.models import DeviceOfRecipient, SentNotification
 from bridge_server.outbox.models import OutgoingMessage
 
 
-def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
-    """The message for one device. Its id is the same whenever it is sent, and no other device's."""
+def write_notice(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+    """The message for one device. Its id is unique to the device, and the same in every attempt."""
     notice = {
         "event": "notification",
         "id": str(sent.number),

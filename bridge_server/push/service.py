@@ -21,7 +21,7 @@ from bridge_server.push.errors import (
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.push.models import Client, DeviceEndpoint, Registration
+from bridge_server.push.models import DeviceEndpoint, PushClient, Registration
 from bridge_server.push.notices import topic_of_bridge_notice, topic_of_request, write_request
 from bridge_server.push.store import PushStore
 from bridge_server.topics.models import Topic
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 OWN_CHANNEL = "push"
 OWN_WEBHOOK = f"{OWN_CHANNEL}:"
-"""What this server's own bridge calls for a topic: no request is made for it."""
+"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
 
 
 class PushServer:
@@ -61,13 +61,13 @@ class PushServer:
         self.webhook_limit = webhook_limit
 
     async def register(
-        self, client: Client, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
+        self, client: PushClient, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
     ) -> None:
-        """Push to the client what its bridge says of its topic.
+        """Register a client for its topic, and subscribe to the topic at the client's bridge.
 
-        `own_urls` are this server's; any other bridge is asked to call `push_url`, if there is one that
-        others can call. Registrations of one topic are made in the order in which they came. Raises
-        BridgeRefusedError, and then nothing is registered.
+        `own_urls` are the URLs of this server. Another server's bridge is given `push_url` as the webhook;
+        None means that it could not reach this server. Registrations of one topic run one after another.
+        Raises BridgeRefusedError, and then nothing is registered.
         """
         own_places = set(map(_place, own_urls))
         if _place(address.url) in {f"{place}/push" for place in own_places}:
@@ -93,9 +93,9 @@ class PushServer:
             )
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:
-        """Push to the topic's client now; returns what the provider said once it took it.
+        """Push to the topic's client now; returns the provider's answer if it accepted the push.
 
-        `message_id` is the caller's for this push, the same when it is repeated. Raises TopicNotFoundError,
+        `message_id` identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
         ProviderFailedError, TokenDeadError, TooManyPushesError.
         """
         registration = await self._store.registration(topic, self._clock.now_ms())
@@ -112,7 +112,7 @@ class PushServer:
         return outcome
 
     async def forward(self, notice: OutgoingMessage) -> bool:
-        """Queue a push of what the own bridge says of a topic; False when nobody is registered for it."""
+        """Queue a push for a message of this server's own bridge; False if no client is registered."""
         now_ms = self._clock.now_ms()
         registration = await self._store.registration(topic_of_bridge_notice(notice.body), now_ms)
         if registration is None:
@@ -121,12 +121,12 @@ class PushServer:
         return True
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
-        """The provider calls the token of this push dead: forget who registered it. Others change nothing."""
+        """Unregister the client whose token this push has found dead. Other messages change nothing."""
         topic = topic_of_request(message.body)
         if topic is not None:
             await self._store.unregister(Topic(topic), message.url, OWN_WEBHOOK)
 
-    async def _subscribe(self, client: Client, push_url: str | None) -> None:
+    async def _subscribe(self, client: PushClient, push_url: str | None) -> None:
         if push_url is None:
             raise BridgeRefusedError("this server has no public_url that it could call")
         try:
@@ -146,12 +146,12 @@ class PushServer:
             self._pushing -= 1
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the registrations that have expired; returns how many."""
+        """Delete a slice of the expired registrations; returns how many."""
         return await self._store.sweep(now_ms)
 
 
 def _place(url: str) -> str:
-    """Where the URL leads, in one spelling if it is a sound one of a bridge."""
+    """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
     parts = urlsplit(url)
     try:
         origin = web_origin(f"{parts.scheme}://{parts.netloc}".lower())

@@ -1,4 +1,4 @@
-"""The Apple Push Notification service: HTTP/2, with a provider token of this server's own making.
+"""The Apple Push Notification service (APNs), over HTTP/2 with a provider token that this server signs.
 
 https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 """
@@ -20,12 +20,12 @@ from bridge_server.push.providers.http2_connection import Headers
 from bridge_server.push.providers.http2_exchange import Http2Error
 from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens, signing_key
 
-# Apple says only that the size may change; today's tokens have 32 bytes, and some kinds more.
+# Apple documents no size; most tokens have 32 bytes, some kinds have more.
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,128}")
 
 
 class ApnsProvider:
-    """Pushes to one app; use it as an async context manager."""
+    """The provider for one app. Use it as an async context manager."""
 
     def __init__(self, settings: ApnsSettings, clock: Clock) -> None:
         self._settings = settings
@@ -52,7 +52,7 @@ class ApnsProvider:
         return token.lower()
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once; a provider token that was called expired is replaced and tried again."""
+        """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
             body = payload(notice)
             if len(body) > PAYLOAD_LIMIT_BYTES:
@@ -61,12 +61,12 @@ class ApnsProvider:
                     f"the payload has {len(body)} bytes, and APNs takes {PAYLOAD_LIMIT_BYTES}",
                 )
             if not _TOKEN.fullmatch(token):
-                return Outcome(Verdict.GONE, "it is no APNs device token")
+                return Outcome(Verdict.GONE, "it is not an APNs device token")
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(f"/3/device/{token}", notice, body)
         except Http2Error as error:
             return Outcome(Verdict.FAILED, str(error))
-        except Exception as error:  # nothing that a service does may stop the sending
+        except Exception as error:  # a faulty service must not stop other pushes
             return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome

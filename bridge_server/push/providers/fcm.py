@@ -1,4 +1,4 @@
-"""Firebase Cloud Messaging, HTTP v1.
+"""Firebase Cloud Messaging (FCM), HTTP v1.
 
 https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 """
@@ -30,9 +30,9 @@ _IDLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class FcmSettings:
-    """How FCM is reached. `token_endpoint` is the account's own `token_uri` when left out.
+    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`.
 
-    `timeout_seconds` covers an attempt as a whole, with the access token that it may have to wait for.
+    `timeout_seconds` covers a whole attempt, including the request for an access token.
     """
 
     credentials: ServiceAccount
@@ -42,7 +42,7 @@ class FcmSettings:
 
 
 class FcmProvider:
-    """Pushes to the apps of one Firebase project; use it as an async context manager."""
+    """The provider for the apps of one Firebase project. Use it as an async context manager."""
 
     def __init__(self, settings: FcmSettings, clock: Clock) -> None:
         self._settings = settings
@@ -74,7 +74,10 @@ class FcmProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The token, if it can be an FCM registration token; Google promises no form. Raises ValueError."""
+        """The token, if it can be an FCM registration token, whose form Google does not document.
+
+        Raises ValueError.
+        """
         if not _TOKEN.fullmatch(token):
             raise ValueError(
                 "an FCM registration token has 1 to 4096 printable ASCII characters, and no space"
@@ -82,12 +85,12 @@ class FcmProvider:
         return token
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once; an access token that was refused is replaced and tried a second time."""
+        """Attempt to deliver once; if FCM refuses the access token, try once more with a new one."""
         try:
             body = orjson.dumps(message(token, notice, self._clock.now_ms()))
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(body)
-        except Exception as error:  # nothing that a service does may stop the sending
+        except Exception as error:  # a faulty service must not stop other pushes
             return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome
