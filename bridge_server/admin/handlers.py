@@ -1,4 +1,4 @@
-"""HTTP to the operator's services and back: read, one service call, write."""
+"""Handlers of the admin API: read the request, call the service once, write the answer."""
 
 import re
 
@@ -22,7 +22,7 @@ _PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class AdminHandlers:
-    """One method per endpoint. `account_limit` is the server's own, for projects that have none."""
+    """One method per endpoint. `account_limit` is the server's default for projects without their own."""
 
     def __init__(
         self,

@@ -21,12 +21,12 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.subscriber_lines import LineError, SubscriberEntry, read_entries, write_entry
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.projects.errors import listed
-from bridge_server.projects.models import Change, NewSubscription, Subscription, TypeId
+from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId
 
 _SLICE = 500
 _PAGE = 1000
 
-Counts: TypeAlias = Counter[Change | None]
+Counts: TypeAlias = Counter[SubscriptionChange | None]
 
 _project_argument = click.argument("project_id", metavar="PROJECT")
 _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
@@ -189,7 +189,11 @@ def _unknown_type(type_id: TypeId, known: Sequence[TypeId]) -> str:
 
 
 def _tell_counts(operator: Operator, counts: Counts) -> None:
-    subscribed, updated, unchanged = counts[Change.SUBSCRIBED], counts[Change.UPDATED], counts[None]
+    subscribed, updated, unchanged = (
+        counts[SubscriptionChange.SUBSCRIBED],
+        counts[SubscriptionChange.UPDATED],
+        counts[None],
+    )
     operator.tell(
         {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
         [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],

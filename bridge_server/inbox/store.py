@@ -33,7 +33,7 @@ class InboxStore:
 
     @reading
     def overview(self, account: int) -> Transaction[Overview]:
-        """The account's subscriptions, earliest first, and projects that it has left with something unread."""
+        """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield Statement(sql.SUBSCRIPTIONS, (account,))
         unread = yield Statement(sql.UNREAD, (account,))
         return _overview(subscribed, unread)

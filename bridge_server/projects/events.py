@@ -1,4 +1,4 @@
-"""What a project's webhook is told."""
+"""The body of a message to a project's webhook."""
 
 import orjson
 
@@ -7,7 +7,7 @@ from bridge_server.projects.models import SubscriptionEvent
 
 
 def write_event(event: SubscriptionEvent) -> bytes:
-    """A change of a subscription, with the types that are subscribed to from now on."""
+    """The JSON of a change of a subscription, with the types after the change."""
     return orjson.dumps(
         {
             "event": event.change.value,
