@@ -26,8 +26,8 @@ class Pace:
     def retry_seconds(self, failures: int, chance: float, asked_seconds: float | None = None) -> float:
         """The pause after a number of failures in a row.
 
-        `chance` in [0, 1) is jitter: it shortens the pause by up to a half, so that clients do not retry at
-        the same moment. A Retry-After of the bridge (`asked_seconds`) is respected up to an hour, plus jitter.
+        `chance` in [0, 1) is jitter: it shortens the pause by up to a half, so that clients do not
+        retry together. A Retry-After of the bridge (`asked_seconds`) is respected up to an hour, plus jitter.
         """
         doubled = self.first_retry_seconds * 2.0 ** min(failures - 1, _DOUBLINGS)
         own = min(doubled, self.longest_retry_seconds) * (1 - chance / 2)

@@ -1,4 +1,4 @@
-"""The same in Python: a dapp and a wallet of the client library."""
+"""A dapp and a wallet of the Python client library."""
 
 import asyncio
 from contextlib import aclosing

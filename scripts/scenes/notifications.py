@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 10
 
 
 class Signer:
-    """A wallet with one key, which everybody may know: it is in the text of EIP-155."""
+    """A wallet with one published key, the example of EIP-155."""
 
     def __init__(self) -> None:
         self._key = PrivateKey(b"\x46" * 32)

@@ -1,4 +1,4 @@
-"""A wallet that sleeps is woken by a push, in its own language."""
+"""A push wakes a wallet, with a text in its language."""
 
 import asyncio
 

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 10
 
 
 class Peer(Party):
-    """A dapp or a wallet, which knows the session's key from the QR code."""
+    """A dapp or a wallet, with the session's key from the QR code."""
 
     def __init__(self, who: str, url: str, client: aiohttp.ClientSession, cipher: Cipher) -> None:
         super().__init__(who, url, client)
@@ -24,7 +24,7 @@ class Peer(Party):
         self.seal = cipher.seal
 
     def decrypt(self, payload: dict[str, str]) -> Any:
-        """Print and return what a payload says."""
+        """Decrypt a payload; prints and returns its content."""
         content = self._cipher.open(payload)
         line("", "=", content)
         return content

@@ -1,4 +1,4 @@
-"""A dapp asks the server's own wallet: to sign in, to sign typed data, to send a transaction."""
+"""A dapp uses the server's own wallet to sign in, to sign typed data and to send a transaction."""
 
 import asyncio
 from dataclasses import replace
@@ -36,22 +36,22 @@ class RefusedError(Exception):
 
 
 class Dapp(Party):
-    """Asks the wallet as it would ask a node: by JSON-RPC."""
+    """A JSON-RPC client of the wallet."""
 
     def __init__(self, url: str, client: aiohttp.ClientSession) -> None:
         super().__init__("dapp", url, client)
 
     async def call(self, method: str, *params: Any) -> Any:
-        """One call, printed; returns its result. Raises RefusedError."""
+        """Send and print a call; returns its result. Raises RefusedError."""
         return _result(show(await self.post(method, *params)))
 
     async def post(self, method: str, *params: Any) -> Exchange:
-        """One call, not printed. Raises aiohttp.ClientResponseError when the wallet does not let us in."""
+        """Send a call without printing it. Raises aiohttp.ClientResponseError if access is refused."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method}
         return await self.ask("POST", "/rpc", request | ({"params": params} if params else {}))
 
     async def peek(self, method: str) -> Any:
-        """The result of a call that is not printed; None when there is none."""
+        """The result of a call that is not printed; None if there is none."""
         try:
             return _result((await self.post(method)).answer)
         except (RefusedError, aiohttp.ClientResponseError):
@@ -59,7 +59,7 @@ class Dapp(Party):
 
 
 async def wallet_scene(url: str) -> None:
-    """Accounts, sign-in, typed data, transaction; nothing where no wallet with accounts answers."""
+    """Accounts, sign-in, typed data, transaction; nothing if the server has no wallet with accounts."""
     async with aiohttp.ClientSession() as client:
         dapp, account = Dapp(url, client), Party("account", url, client)
         if not await dapp.peek("eth_accounts"):
@@ -104,7 +104,7 @@ async def _send_transaction(dapp: Dapp, sender: str, receiver: str) -> None:
 
 
 async def _receipt(dapp: Dapp, transaction_hash: str) -> Exchange:
-    """The exchange whose answer has the receipt: there is none before the transaction is in a block."""
+    """Ask for the receipt until the transaction is in a block; returns that exchange."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
         while True:
             exchange = await dapp.post("eth_getTransactionReceipt", transaction_hash)
