@@ -43,7 +43,7 @@ def list_command(operator: Operator) -> None:
     waiting = _run(operator, pending)
     operator.tell(
         {"approvals": [_fields(approval) for approval in waiting]},
-        table(_HEADER, [_row(approval) for approval in waiting], "nothing waits to be approved"),
+        table(_HEADER, [_row(approval) for approval in waiting], "no request is waiting for approval"),
     )
 
 
@@ -78,7 +78,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
         if not is_decided:
-            raise CommandError(f"{approval.approval_id} does not wait any more: it is {_outcome(approval)}")
+            raise CommandError(f"{approval.approval_id} is not waiting any more: it is {_outcome(approval)}")
         return approval
 
     decided = _run(operator, decide)

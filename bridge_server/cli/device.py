@@ -55,4 +55,4 @@ def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterabl
     if url is not None:
         yield from troubles_of(url)
     elif any(device.queued for device in devices):
-        yield f"no server runs on {operator.settings.data_dir}: what is queued waits for one"
+        yield f"no server runs on {operator.settings.data_dir}: queued messages wait for one"

@@ -38,7 +38,7 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
         yield
         return
     if path.exists() and not path.is_file():  # removing it at the end would remove a device
-        raise CommandError(f"the ready file {path} is no file: name one, or none")
+        raise CommandError(f"the ready file {path} is not a file: name another, or leave out --ready-file")
     try:
         _write(path, facts)
     except OSError as error:

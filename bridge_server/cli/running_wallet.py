@@ -78,13 +78,13 @@ def _result(url: str, status: int, content: bytes) -> Any:
             return result
         case _ if status == _UNAUTHORIZED:
             raise CommandError(
-                "the server wants its rpc_token: give this command the same one, "
+                "the server requires its rpc_token: give it to this command too, "
                 "as BRIDGE_RPC_TOKEN or with --config"
             )
         case {"detail": str(refusal)}:
             raise CommandError(f"the server refused: {refusal}")
         case _:
-            raise CommandError(f"what answers at {url} is no bridge server (status {status})")
+            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
 
 
 def _json(content: bytes) -> Any:

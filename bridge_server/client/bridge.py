@@ -128,14 +128,14 @@ def _document(answer: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         document = None
     if not isinstance(document, dict):
-        raise BadAnswerError("What answered sent no JSON object. Is the URL a bridge's?")
+        raise BadAnswerError("The server did not answer with a JSON object. Is the URL that of a bridge?")
     return document
 
 
 def _text(document: dict[str, Any], name: str) -> str:
     text = document.get(name)
     if not isinstance(text, str) or not text:
-        raise BadAnswerError(f"What answered sent no {name}. Is the URL a bridge's?")
+        raise BadAnswerError(f"The server's answer has no {name}. Is the URL that of a bridge?")
     return text
 
 
@@ -144,5 +144,5 @@ def _payload(holder: Any) -> Any:
     if holder is None:
         return None
     if not isinstance(holder, dict) or "encryptionPayload" not in holder:
-        raise BadAnswerError("What answered sent no encryptionPayload. Is the URL a bridge's?")
+        raise BadAnswerError("The server's answer has no encryptionPayload. Is the URL that of a bridge?")
     return holder["encryptionPayload"]

@@ -49,7 +49,7 @@ class TooManyDevicesError(ConflictError):
     title = "Too many devices"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The account has {limit} devices, and may have no more. Delete one first.")
+        super().__init__(f"The account has {limit} devices, which is the limit. Delete one first.")
 
 
 class TooManyStreamsError(LimitError):
@@ -60,6 +60,6 @@ class TooManyStreamsError(LimitError):
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"The account has {limit} open streams, and may have no more. Close one first.",
+            f"The account has {limit} open streams, which is the limit. Close one first.",
             _RETRY_STREAM_SECONDS,
         )

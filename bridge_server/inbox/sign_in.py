@@ -60,7 +60,7 @@ class SignIn:
         faults = origin_faults(message, self._origins | own_origins)
         faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
         if faults:
-            raise InvalidInputError("The message cannot sign anybody in here: see #/message.", faults)
+            raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
         _require_signer(attempt)
         account = ethereum_account(message.chain_id, message.address)
         token = new_secret(self._random_bytes)

@@ -72,7 +72,7 @@ def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
     shape = check(DeviceShape, document.values)
     channel = channels.named(shape.channel)
     if channel is None:
-        raise _invalid("channel", f"is none that is configured here: {', '.join(channels.names)}")
+        raise _invalid("channel", f"is not a configured channel: choose from {', '.join(channels.names)}")
     if (channel == _LOG) != (shape.address is None):
         raise _invalid("address", "must be left out: the log has none" if channel == _LOG else "is missing")
     if isinstance(shape.address, dict) and channel != _WEBPUSH:

@@ -29,11 +29,11 @@ def openable_url(text: str) -> str:
     assert found is not None  # is_uri() has accepted it
     scheme, authority, rest = found[1].lower(), found[2], found[3]
     if scheme in _REFUSED_SCHEMES:
-        raise ValueError(f"must not be a {scheme} URL: nobody should be made to open one")
+        raise ValueError(f"must not be a {scheme} URL, which is not safe to open")
     if authority and "@" in authority:
         raise ValueError("must not name a user or a password")
     if not (authority or rest) or (scheme in _WEB and not _is_web_authority(authority or "")):
-        raise ValueError("names no host that could be opened")
+        raise ValueError("must name a valid host")
     return text
 
 

@@ -88,7 +88,7 @@ class TooManyTypesError(ConflictError):
     title = "Too many notification types"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The project has {limit} notification types, and may have no more.")
+        super().__init__(f"The project has {limit} notification types, which is the limit.")
 
 
 class SubscriptionNotFoundError(NotFoundError):

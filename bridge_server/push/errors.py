@@ -51,4 +51,6 @@ class TokenDeadError(GoneError):
     title = "The push token is dead"
 
     def __init__(self) -> None:
-        super().__init__("The provider knows this client no more, so its registration was removed.")
+        super().__init__(
+            "The provider reports that the token is no longer valid, so the registration was removed."
+        )

@@ -72,7 +72,7 @@ class PushServer:
         own_places = set(map(_place, own_urls))
         if _place(address.url) in {f"{place}/push" for place in own_places}:
             raise InvalidInputError(
-                "A push to this server's own /push would go round for ever.",
+                "A push to this server's own /push would cause itself again without end.",
                 [Fault("#/token", "is this server's own /push")],
             )
         registration = Registration(
@@ -132,7 +132,7 @@ class PushServer:
         try:
             await self._stopping.finish(self._bridges.subscribe(client.bridge, client.topic, push_url))
         except StoppedError as error:
-            raise BridgeRefusedError("this server stops") from error
+            raise BridgeRefusedError("this server is stopping") from error
 
     async def _send_now(self, message: OutgoingMessage) -> Outcome:
         if self._pushing >= _PUSHES_AT_ONCE:
@@ -141,7 +141,7 @@ class PushServer:
         try:
             return await self._stopping.finish(self._sender.send(message, self._clock.now_ms()))
         except StoppedError:
-            return Outcome(Verdict.FAILED, "this server stops")
+            return Outcome(Verdict.FAILED, "this server is stopping")
         finally:
             self._pushing -= 1
 

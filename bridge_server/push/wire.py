@@ -62,7 +62,11 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[PushClient,
 def read_topic(document: JsonObject) -> Topic:
     """Read the topic of a request to push."""
     is_own_notice = document.values.get("event") == REQUEST
-    found = [Fault("#/event", "is that of a push: one must not cause another")] if is_own_notice else []
+    found = (
+        [Fault("#/event", "is the event of a push: a push must not cause another push")]
+        if is_own_notice
+        else []
+    )
     return Topic(check(PushTopicShape, document.values, found).topic)
 
 
@@ -70,7 +74,7 @@ def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None
     channel = addresses.named(name)
     if channel is None:
         configured = ", ".join(addresses.names)
-        faults.append(Fault("#/type", f"is no type that is configured here: {configured}"))
+        faults.append(Fault("#/type", f"is not a configured type: choose from {configured}"))
     return channel
 
 

@@ -15,7 +15,7 @@ async def push_scene(url: str) -> None:
     """Session, registration, call, push."""
     async with aiohttp.ClientSession() as client, webhook_receiver("/push") as (device, pushes):
         dapp, wallet = Party("dapp", url, client), Party("wallet", url, client)
-        say("A wallet that will sleep registers for pushes: by FCM, APNs or Web Push, here by a webhook.")
+        say("A wallet registers for pushes before it sleeps: by FCM, APNs or Web Push, here by a webhook.")
         session_id = (await dapp.send("POST", "/session/new"))["sessionId"]
         registration = {
             "bridge": url,

@@ -43,12 +43,12 @@ async def relay_scene(url: str) -> None:
 
 
 async def _open_and_approve(dapp: Peer, wallet: Peer, webhook: str) -> str:
-    say("The dapp opens a session, and shows its id and a fresh key as a QR code.")
+    say("The dapp opens a session, and shows its id and a new key as a QR code.")
     session_id = (await dapp.send("POST", "/session/new"))["sessionId"]
     session = f"/session/{session_id}"
     waiting = asyncio.create_task(dapp.ask("GET", session, wait=_PATIENCE_SECONDS))
 
-    say("The wallet scans it and approves. The dapp, which was waiting, hears of it at once.")
+    say("The wallet scans it and approves. The waiting dapp gets the approval at once.")
     approval = {
         "encryptionPayload": wallet.seal({"approved": True, "accounts": [_ACCOUNT]}),
         "push": {"type": "fcm", "token": "device-token", "webhook": webhook},
@@ -59,7 +59,7 @@ async def _open_and_approve(dapp: Peer, wallet: Peer, webhook: str) -> str:
 
 
 async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyncio.Queue[Any]) -> None:
-    say("The dapp asks for a signature; the wallet's push webhook is told.")
+    say("The dapp asks for a signature; the wallet's push webhook is called.")
     request = {"id": 1, "jsonrpc": "2.0", "method": "personal_sign", "params": ["0x68656c6c6f", _ACCOUNT]}
     call = {"encryptionPayload": dapp.seal(request), "dappName": "Example Dapp"}
     call_id = (await dapp.send("POST", f"{session}/call/new", call))["callId"]
@@ -67,7 +67,7 @@ async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyn
         show(Exchange("bridge", "POST https://push.example/hook", await notices.get(), 200))
     waiting = asyncio.create_task(dapp.ask("GET", f"/call-status/{call_id}", wait=_PATIENCE_SECONDS))
 
-    say("The wallet wakes up, reads its calls and answers. The dapp hears of it at once.")
+    say("The wallet wakes up, reads its calls and answers. The waiting dapp gets the answer at once.")
     calls = await wallet.send("GET", f"{session}/calls")
     wanted = wallet.decrypt(calls[call_id]["encryptionPayload"])
     status = wallet.seal({"id": wanted["id"], "jsonrpc": "2.0", "result": "0x5f1c...1b"})

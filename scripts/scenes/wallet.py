@@ -71,12 +71,12 @@ async def wallet_scene(url: str) -> None:
 
 
 async def _play(dapp: Dapp, account: Party) -> None:
-    say("The server is a wallet, too. A dapp asks it as it would ask a node.")
+    say("The server is also a wallet. A dapp sends JSON-RPC to it, as it would to a node.")
     accounts = await dapp.call("eth_requestAccounts")
     await _sign_in(dapp, account, accounts[0])
     await _sign_typed_data(dapp, accounts[0])
     if await dapp.peek("eth_blockNumber") is None:
-        say("It has no node to send transactions to. The tour starts one, anvil, where scripts/test put it.")
+        say("It has no node to send transactions to. The tour starts anvil if scripts/test has installed it.")
     elif await dapp.peek("eth_chainId") in _DEVELOPMENT_CHAINS:
         await _send_transaction(dapp, accounts[0], accounts[-1])
 
@@ -89,17 +89,17 @@ async def _sign_in(dapp: Dapp, account: Party, address: str) -> None:
 
 
 async def _sign_typed_data(dapp: Dapp, address: str) -> None:
-    say("It signs typed data (EIP-712). Whose signature it is, follows from the signature and the data.")
+    say("It signs typed data (EIP-712). The signer can be recovered from the signature and the data.")
     signature = await dapp.call("eth_signTypedData_v4", address, _ORDER)
     line("", "=", {"signer": recover_address(read_typed_data(_ORDER).digest, data_of(signature)).lower()})
 
 
 async def _send_transaction(dapp: Dapp, sender: str, receiver: str) -> None:
-    say("It sends 1 ether: it fills in the nonce, the gas and its price, signs, and hands it to its node.")
+    say("It sends 1 ether: the wallet fills in nonce, gas and price, signs, and sends it to its node.")
     transaction = {"from": sender, "to": receiver, "value": _ONE_ETHER}
     transaction_hash = await dapp.call("eth_sendTransaction", transaction)
 
-    say("All that is not the wallet's own goes to the node, such as the question what became of it.")
+    say("Other methods are forwarded to the node, such as the request for the receipt.")
     show(_shortened(await _receipt(dapp, transaction_hash)))
 
 
