@@ -7,10 +7,10 @@ from aiohttp import web
 from bridge_server.inbox import notification_wire, wire
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.models import DeviceId, Reader
-from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.streams import Streams
-from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.inbox.subscribing import InboxSubscriptions
 from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.answers import json_answer
 from bridge_server.web.event_stream import EventStream
@@ -27,8 +27,8 @@ class InboxServices:
     """The services that the handlers call."""
 
     sign_in: SignIn
-    subscribing: Subscribing
-    reading: Reading
+    subscribing: InboxSubscriptions
+    reading: InboxReads
     streams: Streams
     devices: Devices
 

@@ -8,7 +8,7 @@ from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
 
 
-class Reading:
+class InboxReads:
     """Reads notifications of an account and marks them as read."""
 
     def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:

@@ -7,7 +7,7 @@ from bridge_server.projects.models import NewSubscription, Subscription, TypeId
 from bridge_server.projects.subscriptions import Subscriptions
 
 
-class Subscribing:
+class InboxSubscriptions:
     """Reads and changes an account's subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: InboxStore, subscriptions: Subscriptions) -> None:

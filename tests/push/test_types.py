@@ -60,7 +60,7 @@ async def test_the_log_can_be_left_out(tmp_path: Path) -> None:
 async def test_every_type_is_named_when_all_are_configured(connected: PushClient) -> None:
     problem = (await connected.register(type="pigeon")).problem(400)
 
-    assert problem["errors"][0]["detail"].endswith(": apns, fcm, log, webhook, webpush")
+    assert problem["errors"][0]["detail"].endswith(" apns, fcm, log, webhook, webpush")
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,12 @@ This module is imported only if a provider is configured: its imports (elliptic 
 
 from functools import partial
 
-from bridge_server.push.keys import read_private_key
 from bridge_server.push.providers.apns import ApnsProvider
 from bridge_server.push.providers.apns_settings import ApnsSettings
 from bridge_server.push.providers.fcm import ENDPOINT, FcmProvider, FcmSettings
 from bridge_server.push.providers.provider import ProviderOf
 from bridge_server.push.providers.service_account import ServiceAccount
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
-from bridge_server.push.webpush.vapid import checked_subject
 
 
 def fcm(
@@ -46,13 +44,3 @@ def webpush(
     """Web Push with a VAPID key pair. The returned factory raises ValueError."""
     settings = WebPushSettings(private_key, subject, timeout_seconds, allow_private, user_agent)
     return partial(WebPushProvider, settings)
-
-
-def check_vapid_key(private_key: str) -> None:
-    """Raise ValueError if the text is not a VAPID private key."""
-    read_private_key(private_key)
-
-
-def check_vapid_subject(subject: str) -> None:
-    """Raise ValueError if the VAPID subject is not a contact that push services accept."""
-    checked_subject(subject)
