@@ -1,7 +1,8 @@
 """Wake-ups of long polls and streams when notifications are delivered to inboxes."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
 
 import orjson
@@ -10,7 +11,7 @@ from bridge_server.kernel.signals import Key, Signals
 
 Value = TypeVar("Value")
 
-Listener: TypeAlias = Callable[[Set[int]], None]
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
 """Called with the numbers of the accounts that have a new notification."""
 
 _WAITING = "inbox"

@@ -6,12 +6,12 @@ from traceback import format_tb
 import aiohttp
 import structlog
 
+from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES, read_bounded
 from bridge_server.outgoing.failure_text import failure, refusal
 from bridge_server.outgoing.guard import Rule, guarded_sockets
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.outgoing.resolver import GuardedResolver, LookUp
 
-_ANSWER_LIMIT_BYTES = 64 * 1_024
 # Less than the 5 seconds after which common servers close an idle connection: a POST during the close is lost
 # and retried only after a delay.
 _IDLE_SECONDS = 4.0
@@ -50,15 +50,12 @@ async def read_limited(response: aiohttp.ClientResponse) -> bytes:
 
     The connection of a shorter answer can be reused; a longer answer closes it.
     """
-    chunks = []
-    left = _ANSWER_LIMIT_BYTES
+    body = bytearray()
     try:
-        while left > 0 and (chunk := await response.content.read(left)):
-            chunks.append(chunk)
-            left -= len(chunk)
+        await read_bounded(response, body, ANSWER_LIMIT_BYTES)
     except (aiohttp.ClientError, OSError):  # the status has arrived, and only that matters
         response.close()
-    return b"".join(chunks)
+    return bytes(body)
 
 
 def judge_error(error: Exception) -> Outcome:

@@ -3,7 +3,8 @@
 Times are milliseconds since the Unix epoch, days are whole days since the Unix epoch.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType, TypeAlias
@@ -164,5 +165,5 @@ class DailyFigures:
 MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
 """Writes the message to a project's webhook."""
 
-IdAmong: TypeAlias = Callable[[Set[TypeId]], TypeId]
+IdAmong: TypeAlias = Callable[[AbstractSet[TypeId]], TypeId]
 """Chooses the id of a new type, given the ids of the project's types."""
