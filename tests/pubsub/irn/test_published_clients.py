@@ -110,7 +110,7 @@ async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(t
 async def test_the_example_makes_a_pairing_uri(tmp_path: Path, page: str) -> None:
     blocks = re.findall(r"```js\n(.*?)```", (_ROOT / page).read_text("utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if "require('@walletconnect/sign-client')" in block]
-    show = "dapp.then(dapp => dapp.connect()).then(({ uri }) => { console.log(uri); process.exit() })"
+    show = "dapp.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
     with server_process(tmp_path / "data") as server:
         relay_url = server.url.replace("http", "ws")
         process = await asyncio.create_subprocess_exec(
