@@ -119,7 +119,7 @@ class WaitingMessage(NamedTuple):
     data: bytes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Publishing:
     """A call that publishes, on its way to the disk."""
 
@@ -131,7 +131,7 @@ class Publishing:
     subscribes: Topic | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Subscribing:
     """A client's subscriptions, on their way to the disk."""
 
@@ -141,7 +141,7 @@ class Subscribing:
     done: Done
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Unsubscribing:
     """The end of a client's subscriptions, on its way to the disk."""
 

@@ -34,22 +34,19 @@ _PREFIXES = ("irn_", "iridium_")
 
 def read_call(method: str, params: object) -> Call:
     """What a client asks for. Raises InvalidCallError, TimeToLiveError."""
-    read = _reader(method)
+    read = _READERS.get(method)
+    if read is None:
+        raise _unknown(method)
     if not isinstance(params, dict):
         raise _wrong("params must be an object.")
     return read(params)
 
 
-def _reader(method: str) -> Callable[[_Params], Call]:
-    for prefix in _PREFIXES:
-        if method.startswith(prefix) and (found := _METHODS.get(method.removeprefix(prefix))):
-            return found
-    if method in _SESSION_METHODS:
-        return _SESSION_METHODS[method]
+def _unknown(method: str) -> InvalidCallError:
     if not method:
-        raise InvalidCallError("InvalidJsonRpcVersion", 'jsonrpc must be "2.0", and method a name.')
+        return InvalidCallError("InvalidJsonRpcVersion", 'jsonrpc must be "2.0", and method a name.')
     known = ", ".join([*(f"irn_{name}" for name in _METHODS), *_SESSION_METHODS])
-    raise InvalidCallError("InvalidMethod", f"There is no such method. There are {known}.")
+    return InvalidCallError("InvalidMethod", f"There is no such method. There are {known}.")
 
 
 def _wrong(detail: str, tag: str = "InvalidParams") -> InvalidCallError:
@@ -240,4 +237,7 @@ _METHODS: dict[str, Callable[[_Params], Call]] = {
 _SESSION_METHODS: dict[str, Callable[[_Params], Call]] = {
     "wc_proposeSession": _propose_session,
     "wc_approveSession": _approve_session,
+}
+_READERS = _SESSION_METHODS | {
+    f"{prefix}{name}": read for prefix in _PREFIXES for name, read in _METHODS.items()
 }

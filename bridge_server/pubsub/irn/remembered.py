@@ -14,11 +14,10 @@ _DIGEST_BYTES = 16
 
 def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
     """What a repetition of the call is known by."""
-    digest = hashlib.sha256(b"%b\0%b" % (client.encode(), id_text.strip(b'"')))
+    parts = [client, id_text.decode().strip('"')]
     for publication in call.publications:
-        digest.update(b"\0%b\0%d\0" % (publication.topic.encode(), len(publication.message)))
-        digest.update(publication.message.encode())
-    return digest.digest()[:_DIGEST_BYTES].hex()
+        parts += (publication.topic, str(len(publication.message)), publication.message)
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class RememberedCalls:
@@ -28,7 +27,7 @@ class RememberedCalls:
         self._limits = limits
         self._expires_at_ms: OrderedDict[str, int] = OrderedDict()
         self._under_way: dict[str, list[Done]] = {}
-        self._forgotten: list[str] = []
+        self._forgotten = 0
 
     def load(self, calls: Iterable[tuple[str, int]]) -> None:
         """Take over what was on disk."""
@@ -61,9 +60,9 @@ class RememberedCalls:
         for done in waiting:
             done(refused)
 
-    def take_forgotten(self) -> list[str]:
-        """The calls to delete from the disk."""
-        forgotten, self._forgotten = self._forgotten, []
+    def take_forgotten(self) -> int:
+        """The number of calls to delete from the disk before they expire, the oldest first."""
+        forgotten, self._forgotten = self._forgotten, 0
         return forgotten
 
     def _forget_old(self, now_ms: int) -> None:
@@ -72,4 +71,4 @@ class RememberedCalls:
             if expires_at_ms > now_ms and len(self._expires_at_ms) <= self._limits.remembered_calls:
                 return
             del self._expires_at_ms[call]
-            self._forgotten.append(call)
+            self._forgotten += expires_at_ms > now_ms

@@ -10,10 +10,13 @@ ON CONFLICT (only_row) DO UPDATE SET taken = irn_id_blocks.taken + 1 RETURNING t
 
 CALLS = "SELECT call, expires_at_ms FROM irn_calls WHERE expires_at_ms > ? ORDER BY expires_at_ms"
 REMEMBER_CALLS = """
-INSERT INTO irn_calls (call, expires_at_ms) SELECT value, ? FROM json_each(?) WHERE true
-ON CONFLICT (call) DO UPDATE SET expires_at_ms = excluded.expires_at_ms
+INSERT INTO irn_calls (expires_at_ms, call) SELECT ?, value FROM json_each(?) WHERE true
+ON CONFLICT (expires_at_ms, call) DO NOTHING
 """
-FORGET_CALLS = "DELETE FROM irn_calls WHERE call IN (SELECT value FROM json_each(?))"
+FORGET_CALLS = """
+DELETE FROM irn_calls WHERE (expires_at_ms, call) IN
+    (SELECT expires_at_ms, call FROM irn_calls WHERE expires_at_ms > 0 ORDER BY expires_at_ms, call LIMIT ?)
+"""
 
 SUBSCRIBERS = "SELECT client, expires_at_ms FROM irn_subscriptions WHERE topic = ? AND expires_at_ms > ?"
 SUBSCRIPTIONS = "SELECT topic, expires_at_ms FROM irn_subscriptions WHERE client = ? AND expires_at_ms > ?"
@@ -96,6 +99,6 @@ DELETE FROM irn_subscriptions WHERE (client, topic) IN
     (SELECT client, topic FROM irn_subscriptions WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
 """
 SWEEP_CALLS = """
-DELETE FROM irn_calls WHERE call IN
-    (SELECT call FROM irn_calls WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
+DELETE FROM irn_calls WHERE (expires_at_ms, call) IN
+    (SELECT expires_at_ms, call FROM irn_calls WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
 """

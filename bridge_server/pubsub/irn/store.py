@@ -66,11 +66,11 @@ class IrnStore:
     async def apply(
         self,
         changes: Sequence[Change],
-        forgotten: Sequence[str],
+        forgotten: int,
         received: Mapping[ClientKey, Sequence[int]],
         rules: Rules,
     ) -> Applied:
-        """Store changes in their order, forget calls, and delete what clients have received.
+        """Store changes in their order, forget the oldest calls, and delete what clients have received.
 
         A change that is refused changes nothing, and is no reason to refuse the others.
         """
@@ -84,7 +84,7 @@ class IrnStore:
     def _apply(
         self,
         changes: Sequence[Change],
-        forgotten: Sequence[str],
+        forgotten: int,
         received: Mapping[ClientKey, Sequence[int]],
         rules: Rules,
     ) -> Transaction[Applied]:
@@ -92,7 +92,7 @@ class IrnStore:
             changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
         )
         if forgotten:
-            yield Statement(sql.FORGET_CALLS, (json_array(forgotten),))
+            yield Statement(sql.FORGET_CALLS, (forgotten,))
         yield from _delete_received(received)
         return applied
 

@@ -36,11 +36,12 @@ CREATE TABLE irn_deliveries (
 CREATE INDEX irn_deliveries_by_message ON irn_deliveries (number);
 
 -- Publications that were answered: one that is repeated within five minutes is not published again.
+-- They are looked up in memory; here they are only added at the end and deleted from the beginning.
 CREATE TABLE irn_calls (
-    call TEXT PRIMARY KEY,              -- a digest of the client, the id that it gave the call, and the messages
-    expires_at_ms INTEGER NOT NULL
+    expires_at_ms INTEGER NOT NULL,
+    call TEXT NOT NULL,                 -- a digest of the client, the id that it gave the call, and the messages
+    PRIMARY KEY (expires_at_ms, call)
 ) WITHOUT ROWID;
-CREATE INDEX irn_calls_by_expiry ON irn_calls (expires_at_ms);
 
 -- Ids of what the server asks clients are taken from blocks, so that none is given twice. One row.
 CREATE TABLE irn_id_blocks (
