@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import structlog
+from pytest_aiohttp.plugin import AiohttpServer
 
-from bridge_server.outbox import dispatcher
-from bridge_server.wallet.transactions import broadcasting
 from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver
 
 
 @pytest.hookimpl(wrapper=True)
@@ -26,15 +26,6 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="session")
-def short_ticks() -> Iterator[None]:
-    """The outbox and the wallet look at the clock often: tests move it and wait for what comes of that."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
-        patch.setattr(broadcasting, "_TICK_SECONDS", 0.02)
-        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -55,6 +46,17 @@ def loggers_that_can_be_captured() -> Iterator[None]:
 
 def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
     configure(**{**options, "cache_logger_on_first_use": False})
+
+
+@pytest.fixture
+async def receiver(aiohttp_server: AiohttpServer) -> AsyncIterator[WebhookReceiver]:
+    """A receiver of webhooks on this machine."""
+    receiver = WebhookReceiver()
+    server = await aiohttp_server(receiver.application(), shutdown_timeout=1)
+    assert server.port is not None
+    receiver.port = server.port
+    yield receiver
+    receiver.released.set()
 
 
 @pytest.fixture

@@ -69,7 +69,8 @@ def broadcast(route: str, event: str) -> web.Application:
     async def send(request: web.Request) -> web.Response:
         await request.read()
         for transport in transports:
-            transport.write(chunk)
+            if not transport.is_closing():
+                transport.write(chunk)
         return web.Response(body=b"{}")
 
     return _routed(("GET", route, keep_open), ("POST", route, send))

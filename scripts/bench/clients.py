@@ -1,6 +1,7 @@
 """HTTP clients that do as little as possible: whole requests out, and of the answers only what is asked."""
 
 import asyncio
+import gc
 import http.client
 import resource
 import socket
@@ -195,5 +196,6 @@ def _many_descriptors() -> Iterator[None]:
 
 def run(work: Coroutine[Any, Any, Value]) -> Value:
     """Run it on the fast event loop with many descriptors. Processes to measure are started before."""
+    gc.freeze()
     with _many_descriptors(), asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)

@@ -6,7 +6,6 @@ acknowledgement, and one out, to another socket. Both carry 1 KiB.
 """
 
 import asyncio
-import gc
 import json
 import struct
 import time
@@ -183,7 +182,6 @@ async def _beside_idle(server: Running) -> Figures:
     crowd = await _subscribed(server, _IDLE)
     await asyncio.to_thread(server.wait_until_idle)
     kib = (server.resident_bytes() - before) / _IDLE / 1024
-    gc.freeze()
     beside_ms = await _latencies_ms(publisher, subscriber)
     if lost := sum(each.transport.is_closing() for each in crowd):
         raise MeasurementError(f"{lost} idle sockets were closed")

@@ -5,7 +5,6 @@ many bytes to as many clients.
 """
 
 import asyncio
-import gc
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -88,7 +87,6 @@ async def _round(process: Running, tokens: Sequence[str], posts: Iterator[bytes]
     await asyncio.to_thread(process.wait_until_idle)
     kib = (process.resident_bytes() - before) / len(tokens) / 1024
     (backend,) = await open_askers(process.url, 1)
-    gc.freeze()
     last_ms, cpu_ms = [], []
     for _ in range(_TO_ALL):
         await asyncio.to_thread(process.wait_until_idle)

@@ -3,7 +3,6 @@ what a waiting client costs in memory.
 """
 
 import asyncio
-import gc
 import itertools
 import time
 from collections.abc import Iterator, Sequence
@@ -64,7 +63,6 @@ class Probe:
 async def open_probe(url: str, calls: Iterator[str]) -> Probe:
     """Connect both."""
     dapp, wallet = await open_askers(url, 2)
-    gc.freeze()
     return Probe(url, dapp, wallet, calls)
 
 

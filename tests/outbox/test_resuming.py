@@ -94,7 +94,6 @@ async def test_a_restart_attends_to_every_destination(
 async def test_what_another_process_writes_is_found(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
     monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 2)
     async with running_outbox(file, clock) as outbox:
         connection = sqlite3.connect(file)
@@ -111,10 +110,7 @@ async def test_what_another_process_writes_is_found(
         await outbox.comes_to("id", [])
 
 
-async def test_time_passes_by_itself(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
+async def test_time_passes_by_itself(file: Path, clock: ManualClock, receiver: WebhookReceiver) -> None:
     receiver.script.append(status(500))
     async with running_outbox(file, clock) as outbox:
         await outbox.owe(receiver.url())

@@ -1,4 +1,4 @@
-"""Programs that run in Node.js: where `scripts/test --all` installs them, and the marks of tests that need them."""
+"""Programs for Node.js: where `scripts/test --all` installs them, and marks of tests that need them."""
 
 import os
 import shutil

@@ -51,6 +51,12 @@ class WebhookReceiver:
 
         await eventually(enough)
 
+    def application(self) -> web.Application:
+        """What a server has to run."""
+        application = web.Application(client_max_size=0)
+        application.router.add_route("*", "/{path:.*}", self.handle)
+        return application
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""
         body = await request.read()

@@ -19,7 +19,6 @@ from bridge_server.wallet.transactions.dispatching import Dispatching
 from bridge_server.wallet.transactions.sending import Sending
 from bridge_server.wallet.transactions.store import TransactionStore
 
-_TICK_SECONDS = 1.0
 _FIRST_CHECK_US = 100_000
 _LONGEST_FIRST_CHECK_US = 1_000_000
 _SECOND_CHECK_US = 500_000
@@ -107,10 +106,10 @@ class Broadcaster:
             log.exception("broadcasting_failed")
 
     async def _rest(self) -> None:
-        """Until the next check, at most a second, or until something is told."""
-        seconds = (self._check_at_us - self._clock.elapsed_us()) / 1_000_000
+        """Until the next check, at most a tick, or until something is told."""
+        seconds, tick_seconds = (self._check_at_us - self._clock.elapsed_us()) / 1e6, self._clock.tick_seconds
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds if 0 < seconds < _TICK_SECONDS else _TICK_SECONDS):
+            async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
                 await self._is_told.wait()
         self._is_told.clear()
 
