@@ -196,6 +196,10 @@ def _many_descriptors() -> Iterator[None]:
 
 def run(work: Coroutine[Any, Any, Value]) -> Value:
     """Run it on the fast event loop with many descriptors. Processes to measure are started before."""
-    gc.freeze()
-    with _many_descriptors(), asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(work)
+    gc.collect()
+    gc.disable()  # thousands of clients are walked through else
+    try:
+        with _many_descriptors(), asyncio.Runner(loop_factory=new_event_loop) as runner:
+            return runner.run(work)
+    finally:
+        gc.enable()

@@ -1,7 +1,6 @@
 """The load: as many requests as 64 connections carry; what each costs the server; and the measuring loop."""
 
 import asyncio
-import gc
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,13 +110,10 @@ class Side:
         """One round, and what it has written behind itself."""
         keep_on_first_core(self.process.pid)
         time.sleep(max(0.0, self.not_before - time.monotonic()))
-        gc.collect()
-        gc.disable()
         try:
             with on_core(-1):
                 return run(self._round())
         finally:
-            gc.enable()
             self.not_before = time.monotonic() + self.pause_seconds
 
     async def _round(self) -> Figures:

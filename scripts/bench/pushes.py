@@ -7,6 +7,7 @@ log checkpointed.
 """
 
 import asyncio
+import gc
 import itertools
 import os
 import time
@@ -108,6 +109,7 @@ def _queued() -> list[OutgoingMessage]:
 
 
 async def _post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> None:
+    gc.enable()  # as in the server
     left = iter(bodies)
 
     async def post_in_turn(session: aiohttp.ClientSession) -> None:

@@ -41,7 +41,7 @@ async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
 @pytest.mark.parametrize("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
-async def test_what_may_be_repeated_is_until_it_succeeds(
+async def test_repeatable_request_is_retried_until_it_succeeds(
     gate: WebhookReceiver, path: str, failure: Answer
 ) -> None:
     def fail() -> None:
@@ -132,7 +132,7 @@ async def test_a_session_that_no_uri_can_tell_is_a_bad_answer(gate: WebhookRecei
             pass
 
 
-async def test_a_failure_that_is_over_is_not_told_again(gate: WebhookReceiver) -> None:
+async def test_past_failure_is_not_reported_again(gate: WebhookReceiver) -> None:
     async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
         gate.script.append(reset)
         with pytest.raises(BridgeUnreachableError):
@@ -150,7 +150,7 @@ async def test_a_bridge_that_is_back_is_not_called_unreachable(gate: WebhookRece
             await dapp.approval(timeout=0.5)
 
 
-async def test_where_nobody_listens_is_unreachable() -> None:
+async def test_closed_port_is_unreachable() -> None:
     async with gate_before("") as gone:
         url = gone.url("")
 
@@ -221,7 +221,7 @@ async def test_two_loops_of_one_wallet_do_not_look_at_different_times(
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"7", b"{}", b'{"data": 7}', b'{"callId": 7}', b"\xff"])
-async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: bytes) -> None:
+async def test_server_that_is_not_a_bridge_is_reported(gate: WebhookReceiver, body: bytes) -> None:
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = saying(body)
 
@@ -237,7 +237,7 @@ async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: byt
 
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b'{"id": {}}', b'{"data": {"id": "text"}}'])
-async def test_calls_that_are_none_are_no_bridges(gate: WebhookReceiver, body: bytes) -> None:
+async def test_malformed_calls_are_not_a_bridges(gate: WebhookReceiver, body: bytes) -> None:
     async with paired(gate.url("")) as (_, wallet):
         gate.otherwise = saying(body)
 
@@ -265,7 +265,7 @@ async def test_a_bridge_that_has_moved_says_where_to(gate: WebhookReceiver) -> N
 
 
 @pytest.mark.parametrize("body", [b"", b"not JSON", b"[]", b'{"title": "no detail"}'])
-async def test_a_refusal_without_a_problem_is_told_by_its_status(gate: WebhookReceiver, body: bytes) -> None:
+async def test_refusal_without_a_problem_names_its_status(gate: WebhookReceiver, body: bytes) -> None:
     gate.otherwise = saying(body, status=403)
 
     with pytest.raises(RequestRefusedError, match="403: Forbidden"):

@@ -62,7 +62,7 @@ async def test_a_push_that_waits_for_its_turn_may_be_given_up() -> None:
         assert await asyncio.gather(*[first, patient]) == [DELIVERED, DELIVERED]
 
 
-async def test_one_that_is_given_up_as_its_turn_comes_passes_the_turn_on() -> None:
+async def test_request_cancelled_at_its_turn_passes_the_turn_on() -> None:
     async with opened_apns(max_streams=1) as apns:
         await apns.push()
         apns.service.script.append(hold)
@@ -300,7 +300,7 @@ async def test_a_connection_is_not_trusted_after_ten_silent_minutes(monkeypatch:
         assert len(apns.service.connections) == 2
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_a_failure() -> None:
+async def test_untrusted_certificate_is_a_failure() -> None:
     async with opened_apns(trusted=False) as apns:
         assert await apns.push() == Outcome(
             Verdict.FAILED, "the certificate is not valid: self-signed certificate"
