@@ -109,7 +109,7 @@ def test_a_new_account_is_a_key_file_under_the_passphrase(account: AccountComman
     assert not (account.data_dir / "bridge.sqlite3").exists()
 
 
-def test_new_account_prints_its_address_on_a_line_of_its_own(
+def test_new_account_prints_its_address_and_its_key_file(
     account: AccountCommands,
 ) -> None:
     address, line = account.text("new").splitlines()

@@ -53,14 +53,21 @@ def test_later_set_flag_wins_and_its_value_may_have_equals_signs(invoke: Invoke)
     ],
 )
 def test_unusable_set_flag_is_one_line_and_exit_code_2(
-    tmp_path: Path, arguments: tuple[str, ...], line: str
+    invoke: Invoke, tmp_path: Path, arguments: tuple[str, ...], line: str
 ) -> None:
-    finished = run_command("serve", "--data-dir", tmp_path / "data", *arguments)
+    result = invoke("serve", "--data-dir", tmp_path / "data", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    (printed,) = result.stderr.splitlines()
+    assert printed.startswith(f"bridge-server: {line}")
+    assert not (tmp_path / "data").exists()
+
+
+def test_unusable_set_flag_ends_the_process(tmp_path: Path) -> None:
+    finished = run_command("serve", "--data-dir", tmp_path / "data", "--set", "max_weit=5")
 
     assert (finished.exit_code, finished.out) == (2, "")
-    (told,) = finished.err.splitlines()
-    assert told.startswith(f"bridge-server: {line}")
-    assert not (tmp_path / "data").exists()
+    assert finished.err == "bridge-server: --set: there is no setting max_weit; did you mean max_wait?\n"
 
 
 def test_a_server_takes_them(tmp_path: Path) -> None:

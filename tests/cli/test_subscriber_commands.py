@@ -12,6 +12,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
+from tests.support.slow import slow
 
 SLICE = 500
 
@@ -276,6 +277,7 @@ def test_a_reader_that_has_seen_enough_ends_a_listing_quietly(app: Operating, tm
     assert process.stderr == b""
 
 
+@slow
 def test_memory_does_not_grow_with_what_is_imported_and_exported(app: Operating, tmp_path: Path) -> None:
     def peak_kib(*arguments: str | Path) -> int:
         script = "import resource, runpy, sys; sys.argv[0] = 'bridge-server'\n"

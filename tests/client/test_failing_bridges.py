@@ -1,6 +1,7 @@
 """Bridges that refuse, break off, hang, lie, or do not know long polls."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -112,6 +113,25 @@ async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver) 
         async with Wallet(dapp.pairing, pace=replace(IMPATIENT, attempt_seconds=0.03)) as wallet:
             with pytest.raises(BridgeUnreachableError, match=r"no answer within 0\.03 s"):
                 await wallet.reject()
+
+
+async def test_request_ends_when_its_last_attempt_times_out_at_the_same_moment(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, _):
+        gate.otherwise = hang
+        pace = replace(IMPATIENT, attempt_seconds=IMPATIENT.patience_seconds)
+
+        async with Wallet(dapp.pairing, pace=pace) as wallet:
+            before = len(gate.requests)
+            rejecting = asyncio.create_task(wallet.reject())
+            await gate.got(before + 1)
+            time.sleep(2 * pace.patience_seconds)  # noqa: ASYNC251  # both times are over when the loop goes on
+
+            ended, _ = await asyncio.wait([rejecting], timeout=5)
+
+            rejecting.cancel()
+            assert ended
+            with pytest.raises(BridgeUnreachableError):
+                await rejecting
 
 
 async def test_a_bridge_that_is_slower_than_patience_is_unreachable(gate: WebhookReceiver) -> None:

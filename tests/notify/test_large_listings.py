@@ -13,6 +13,7 @@ from bridge_server.kernel.clock import SystemClock
 from tests.support.project import App, account, opened_app, operator_beside, subscribe, subscribe_crowd
 from tests.support.raw_http import raw_connection, spell
 from tests.support.server import running_server, server_process
+from tests.support.slow import slow
 
 CROWD, MILLION = 200_000, 1_000_000
 FLAT_BYTES = 16 * 2**20
@@ -66,6 +67,7 @@ async def test_lasting_subscriber_is_listed_once_while_others_come_and_go(app: A
     assert not set(leave) & set(listed)
 
 
+@slow
 async def test_a_million_subscribers_are_listed_with_flat_memory(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with server_process(data_dir) as server:

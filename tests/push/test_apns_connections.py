@@ -267,10 +267,13 @@ async def test_a_huge_answer_is_cut_and_its_stream_reset() -> None:
             connection.send_data(stream.stream_id, b"x" * 16_383)
         stream.connection._flush()
 
+    async def has_room_for_more() -> bool:
+        return any(each.connection._h2.local_flow_control_window(each.stream_id) > 3_000 for each in streams)
+
     async with opened_apns() as apns:
         apns.service.script.append(huge)
         push = asyncio.create_task(apns.push())
-        await asyncio.sleep(0.1)
+        await eventually(has_room_for_more)
         stream = streams[0]
         stream.connection._h2.send_data(stream.stream_id, b"x" * 3_000)
         stream.connection._flush()

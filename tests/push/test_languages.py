@@ -223,7 +223,7 @@ def test_a_name_is_shown_on_one_line_without_what_cannot_be_seen(name: str, show
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=["C", "Z", "M", "Lu", "Lo", "So"])))
-def test_peer_name_is_shown_unchanged_without_hidden_characters(name: str) -> None:
+def test_shown_peer_name_is_short_clean_and_stable(name: str) -> None:
     shown = shown_name(name)
 
     assert len(shown) <= 64
