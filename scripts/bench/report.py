@@ -1,4 +1,4 @@
-"""Figures, what they should be, and tables of both."""
+"""Figures, and tables of them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,22 +13,6 @@ _OF_A_RATIO = ("ceiling_us", "server_us", "ratio")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """A bound on one figure."""
-
-    figure: str
-    bound: float
-    at_least: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.figure} {'>=' if self.at_least else '<='} {self.bound:g}"
-
-    def is_reached_by(self, value: float) -> bool:
-        """Whether the value is within the bound."""
-        return value >= self.bound if self.at_least else value <= self.bound
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     """What was measured, by name: figures with their units in their names, one of each for every run.
 
@@ -37,35 +21,19 @@ class Row:
 
     name: str
     figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    target: Target | None = None
     failure: str | None = None
     label: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """reached, missed, failed, or nothing where there is no target."""
-        if self.failure is not None:
-            return f"failed: {self.failure}"
-        if self.target is None:
-            return ""
-        is_reached = self.target.is_reached_by(median(self.figures[self.target.figure]))
-        return f"{self.target}: {'reached' if is_reached else 'missed'}"
 
     def as_json(self, section: str) -> dict[str, Any]:
         """The row for a program to read."""
         medians = {name: median(values) for name, values in self.figures.items()}
-        return {
-            "section": section,
-            "name": self.name,
-            "figures": medians,
-            "runs": self.figures,
-            "verdict": self.verdict,
-        }
+        figures = {"figures": medians, "runs": self.figures, "failure": self.failure}
+        return {"section": section, "name": self.name, **figures}
 
 
-def row(name: str, figures: Figures, target: Target | None = None, label: str = "") -> Row:
+def row(name: str, figures: Figures, label: str = "") -> Row:
     """The row of one run."""
-    return Row(name, {figure: [value] for figure, value in figures.items()}, target, label=label)
+    return Row(name, {figure: [value] for figure, value in figures.items()}, label=label)
 
 
 def merged(rows: Iterable[Row]) -> list[Row]:
@@ -76,7 +44,7 @@ def merged(rows: Iterable[Row]) -> list[Row]:
         figures = {
             name: [*before.get(name, ()), *one.figures.get(name, ())] for name in {**before, **one.figures}
         }
-        by_name[one.name] = Row(one.name, figures, one.target, one.failure, one.label)
+        by_name[one.name] = Row(one.name, figures, one.failure, one.label)
     return list(by_name.values())
 
 
@@ -93,11 +61,8 @@ def table(title: str, rows: Sequence[Row], for_documentation: bool = False) -> s
         names = [name for name in _OF_A_RATIO if name in names] or names
     lines = [[title, *names], ["---"] * (len(names) + 1)]
     lines += [[one.label or one.name, *(_range(one.figures.get(name, ())) for name in names)] for one in rows]
-    if not for_documentation:
-        lines = [
-            [*line, end] for line, end in zip(lines, ["", "---", *(one.verdict for one in rows)], strict=True)
-        ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    failures = [f"{one.name}: {one.failure}" for one in rows if one.failure]
+    return "\n".join([f"| {' | '.join(line)} |" for line in lines] + failures)
 
 
 def _range(values: Sequence[float]) -> str:

@@ -18,7 +18,7 @@ from load import in_turns
 from machine import keep_on_first_core, on_core
 from plan import Plan
 from processes import MeasurementError, Running, started_ceiling, started_server
-from report import Figures, Row, Target, percentile, row
+from report import Figures, Row, percentile, row
 from seed import PAYLOAD_BYTES
 
 _SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
@@ -167,7 +167,7 @@ async def _count(process: Running, pairs: int, window: int, is_echo: bool) -> Fi
 def measure_idle_sockets(plan: Plan) -> Iterator[Row]:
     """Memory of each of 10,000 sockets; the time from publishing to receiving, alone and beside them."""
     with plan.folder() as folder, started_server(folder) as server:
-        yield row(f"beside {_IDLE:,} idle sockets", run(_beside_idle(server)), Target("ratio", 3))
+        yield row(f"beside {_IDLE:,} idle sockets", run(_beside_idle(server)))
 
 
 async def _beside_idle(server: Running) -> Figures:

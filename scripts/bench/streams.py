@@ -16,7 +16,7 @@ from load import in_turns
 from machine import keep_on_first_core, on_core
 from plan import Plan
 from processes import MeasurementError, Running, started_ceiling, started_server
-from report import Figures, Row, Target, row
+from report import Figures, Row, row
 from seed_projects import fill_projects, sign_in
 
 _ACCOUNTS = 500
@@ -51,7 +51,7 @@ def measure_streams(plan: Plan) -> Iterator[Row]:
     """Alternate a new server and a new bare handler."""
     sides = {"server": partial(_served, plan), "bare": partial(_bare, plan)}
     figures = in_turns(plan.few_rounds, "last_ms", **sides)
-    yield row(f"{_ACCOUNTS * _STREAMS_EACH:,} streams", figures, Target("server_kib", 40))
+    yield row(f"{_ACCOUNTS * _STREAMS_EACH:,} streams", figures)
 
 
 def _bare(plan: Plan) -> Figures:

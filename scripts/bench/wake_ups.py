@@ -14,7 +14,7 @@ from clients import Asker, Waiter, close_clients, encode, open_askers, open_wait
 from load import in_turns
 from plan import Plan
 from processes import MeasurementError, Running, started_ceiling, started_server
-from report import Figures, Row, Target, percentile, row
+from report import Figures, Row, percentile, row
 from requests_cost import STATUS_BODY
 from seed import Population, fill
 
@@ -79,7 +79,7 @@ def measure_wake_ups(plan: Plan) -> Iterator[Row]:
         latencies = [latency for one in rounds for latency in one[size]]
         ratio = median(median(one[size]) / median(one[CROWDS[0]]) for one in rounds)
         figures = {"median_ms": median(latencies), "p99_ms": percentile(latencies, 99), "ratio": ratio}
-        yield row(f"{size:,} others waiting", figures, Target("ratio", 1.5))
+        yield row(f"{size:,} others waiting", figures)
 
 
 async def _beside_crowds(
@@ -115,7 +115,7 @@ def measure_burst(plan: Plan) -> Iterator[Row]:
         "median_ms": median(median(latencies or [0.0]) for latencies in bursts),
         "last_ms": median(max(latencies, default=0.0) for latencies in bursts),
     }
-    yield row(f"{len(bursts)} x {_BURST:,} posts at once", figures, Target("lost", 0))
+    yield row(f"{len(bursts)} x {_BURST:,} posts at once", figures)
 
 
 async def _burst(server: Running, calls: Sequence[str]) -> list[float]:
@@ -143,7 +143,7 @@ def measure_waiter_memory(plan: Plan) -> Iterator[Row]:
     """Memory of each of 5,000 waiters, beside those of a bare handler that waits on an event."""
     sides = {name: partial(_waiter_kib, plan, name) for name in ("server", "ceiling")}
     figures = in_turns(plan.few_rounds, "kib", **sides)
-    yield row(f"a client among {_BURST:,}", figures, Target("ratio", 1.25))
+    yield row(f"a client among {_BURST:,}", figures)
 
 
 def _waiter_kib(plan: Plan, side: str) -> Figures:

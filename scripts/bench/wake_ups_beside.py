@@ -21,7 +21,7 @@ from machine import keep_on_first_core, on_core
 from plan import Plan
 from processes import MeasurementError, Running, started_server
 from pushes import Receiver, started_receiver
-from report import Figures, Row, Target, percentile, row
+from report import Figures, Row, percentile, row
 from requests_cost import BATCH, SIGN_MESSAGE, SIGN_MESSAGES, WALLET, rpc_body
 from seed import Population, fill
 from seed_outbox import fill_outbox, notices, wait_until_empty, webpush_urls
@@ -34,11 +34,10 @@ _PROBE_PAUSE_SECONDS = 0.02
 _WARM_UP_SECONDS = 0.5
 _FLOOD_SECONDS = 4
 _LEAD_SECONDS = 10.0
-_TARGET = Target("ratio", 2)
-_FLOODS: dict[str, tuple[bytes, Target | None]] = {
-    "requests that sign nothing": (rpc_body("eth_accounts"), None),
-    "one signature a request": (SIGN_MESSAGE, _TARGET),
-    f"{BATCH} signatures a request": (SIGN_MESSAGES, _TARGET),
+_FLOODS = {
+    "requests that sign nothing": rpc_body("eth_accounts"),
+    "one signature a request": SIGN_MESSAGE,
+    f"{BATCH} signatures a request": SIGN_MESSAGES,
 }
 
 
@@ -64,9 +63,9 @@ _PACES = (_Pace("at full speed", 8_000, 0.0), _Pace("at a steady rate", 4_000, 3
 
 def measure_beside_signing(plan: Plan) -> Iterator[Row]:
     """Beside others who have the wallet sign, and beside as many requests that sign nothing."""
-    for name, (body, target) in _FLOODS.items():
+    for name, body in _FLOODS.items():
         rounds = [_beside_flood(body, plan) for _ in range(plan.few_rounds)]
-        yield row(name, _figures(rounds), target)
+        yield row(name, _figures(rounds))
 
 
 def measure_beside_pushes(plan: Plan) -> Iterator[Row]:
@@ -78,7 +77,7 @@ def measure_beside_pushes(plan: Plan) -> Iterator[Row]:
                 rounds.append(_beside_pushes(pace, receiver, plan))
                 rates.append(receiver.received()["rate"])
         figures = {**_figures(rounds), "push_rate": median(rates)}
-        yield row(f"wake-ups beside pushes {pace.name}", figures, _TARGET)
+        yield row(f"wake-ups beside pushes {pace.name}", figures)
 
 
 def _figures(rounds: list[_Round]) -> Figures:
