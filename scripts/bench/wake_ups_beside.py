@@ -9,10 +9,10 @@ import asyncio
 import multiprocessing
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from statistics import median
 
 from clients import run
@@ -93,17 +93,19 @@ def _figures(rounds: list[_Round]) -> Figures:
 
 
 async def _probed(
-    url: str, calls: Iterator[str], begin: Callable[[], Awaitable[Callable[[], Awaitable[bool]]]]
+    url: str, calls: Iterator[str], work: Callable[[], None], until_begun: Callable[[], None]
 ) -> _Round:
-    """Probe in quiet, begin the work, and probe until what `begin` returns says that it is over."""
+    """Probe in quiet; once the work has begun, until it is over. Both functions block until then."""
     probe = await open_probe(url, calls)
     await probe.latencies_ms(10)
     quiet = [await _paused(probe) for _ in range(_PROBES)]
-    is_over = await begin()
+    working = asyncio.create_task(asyncio.to_thread(work))
+    await asyncio.to_thread(until_begun)
     await asyncio.sleep(_WARM_UP_SECONDS)
     busy = []
-    while not await is_over():
+    while not working.done():
         busy.append(await _paused(probe))
+    await working
     probe.close()
     return _Round(quiet, busy[:-1])  # the work may have ended before the last
 
@@ -123,19 +125,9 @@ def _beside_flood(body: bytes, plan: Plan) -> _Round:
             keep_on_first_core(server.pid)
             pool.submit(os.getpid).result()  # so that the process is there
             server.wait_until_idle()
-
-            async def begin() -> Callable[[], Awaitable[bool]]:
-                flood = asyncio.get_running_loop().run_in_executor(pool, _flood, server, body)
-
-                async def is_over() -> bool:
-                    if flood.done():
-                        await flood
-                    return flood.done()
-
-                return is_over
-
             with on_core(-1):
-                return run(_probed(server.url, calls, begin))
+                flood = partial(pool.submit, _flood, server, body)
+                return run(_probed(server.url, calls, lambda: flood().result(), lambda: None))
 
 
 def _flood(server: Running, body: bytes) -> None:
@@ -157,21 +149,14 @@ def _beside_pushes(pace: _Pace, receiver: Receiver, plan: Plan) -> _Round:
         }
         with started_server(folder, environment) as server:
             server.wait_until_idle()
-            return run(_probed(server.url, calls, lambda: _pushing(pace, receiver, folder, due_at)))
 
+            def work() -> None:
+                receiver.wait_for(pace.messages)
+                wait_until_empty(folder)
 
-async def _pushing(
-    pace: _Pace, receiver: Receiver, folder: Path, due_at: float
-) -> Callable[[], Awaitable[bool]]:
-    if time.time() > due_at:
-        raise MeasurementError("the server took too long to start")
-    await asyncio.to_thread(receiver.wait_for, 1)
+            def until_begun() -> None:
+                if time.time() > due_at:
+                    raise MeasurementError("the server took too long to start")
+                receiver.wait_for(1)
 
-    async def is_over() -> bool:
-        if (await asyncio.to_thread(receiver.received))["count"] < 0.95 * pace.messages:
-            return False
-        await asyncio.to_thread(receiver.wait_for, pace.messages)
-        await asyncio.to_thread(wait_until_empty, folder)
-        return True
-
-    return is_over
+            return run(_probed(server.url, calls, work, until_begun))
