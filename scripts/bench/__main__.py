@@ -64,7 +64,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
 
 
 def parse_options() -> argparse.Namespace:
-    """What the command was given."""
+    """The options of the command line."""
     names = [name for measures in SECTIONS.values() for name in measures]
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description="Measures the server.")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter, smaller: a first impression")

@@ -90,7 +90,7 @@ def echo(route: str) -> web.Application:
 
 
 def wait(route: str) -> web.Application:
-    """What a long poll costs at least: a request that waits on an event."""
+    """The least that a long poll can cost: a request that waits on an event."""
 
     async def handle(_request: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""HTTP clients that do as little as possible: whole requests out, and of the answers only what is asked."""
+"""HTTP clients that do as little as possible: they send whole requests and read the status of each answer."""
 
 import asyncio
 import gc
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one request was answered."""
+    """The answer to one request."""
 
     status: int
     content_type: str | None
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
             self.answered(status)
 
     def answered(self, status: int) -> None:
-        """What to do with an answer; for the subclass to say."""
+        """Handle an answer; each subclass says how."""
         raise NotImplementedError
 
 

@@ -47,7 +47,7 @@ class Requests:
 
 
 class _Tally:
-    """What is still to be asked, and what was answered."""
+    """Requests that are left to send, and the latencies of those that were answered."""
 
     def __init__(self, requests: Requests, expected: int, limit: float, seconds: float) -> None:
         self.requests, self.expected = requests, expected
@@ -91,7 +91,7 @@ class Side:
 
     A round lasts some seconds, or is a burst of so many requests and then a pause, for an endpoint with a
     limit. After writes the round is over when the log has been checkpointed. A request may hold several
-    pieces of work: what is given is the CPU time of one.
+    pieces of work; the CPU time is that of one piece.
     """
 
     process: Running

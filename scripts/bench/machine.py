@@ -1,4 +1,4 @@
-"""What the figures depend on besides the server: the machine, which core does what, the event loop.
+"""The surroundings that figures depend on: the machine, its cores, the event loop.
 
 Left alone, the kernel lets the load share the event loop's core in some rounds and not in others, and a
 request costs a third less when it does. So event loops, the server's like the ceiling's, are kept on the

@@ -65,7 +65,7 @@ NOTIFY_CASES = (
 
 
 class _BareInsertion:
-    """The same table with its indexes, the same settings of the connection, commits that are on disk.
+    """Inserts into the server's table, with its indexes and its connection settings; commits are on disk.
 
     The log is checkpointed from another connection, as the server does it.
     """

@@ -9,12 +9,12 @@ from typing import Any
 Figures = Mapping[str, float]
 
 _OF_A_RATIO = ("ceiling_us", "server_us", "ratio")
-"""What docs/speed.md shows of a row that compares the server with the ceiling."""
+"""Columns of docs/speed.md for a row that compares the server with the ceiling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured, by name: figures with their units in their names, one of each for every run.
+    """One measurement: figures with their units in their names, one of each for every run.
 
     `label` is the name in the documentation.
     """

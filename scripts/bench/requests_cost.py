@@ -42,7 +42,7 @@ SIGN_MESSAGES = rpc_body("personal_sign", MESSAGE, ADDRESS, number=BATCH)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One kind of request: to which path of whose id, what is in the database, and how it is answered."""
+    """One kind of request: its path and ids, the rows in the database, and the status of its answer."""
 
     name: str
     method: str
@@ -200,7 +200,7 @@ _GROWTH = (
 
 
 def measure_growth(plan: Plan) -> Iterator[Row]:
-    """The same requests to a database of a thousand calls, and to one of a million.
+    """Requests to a database of a thousand calls, and to one of a million.
 
     Some ids in turns, the large one's from all of it, so that the size of the database is compared and not
     how much of it is remembered.

@@ -37,7 +37,7 @@ class Population:
 
 @dataclass(slots=True)
 class Seeded:
-    """The public ids of what is in the database."""
+    """The public ids of the rows in the database."""
 
     sessions: list[str] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ def fill(folder: Path, population: Population) -> Seeded:
 
 
 def count_rows(folder: Path, query: str) -> int:
-    """What a query counts in the database of a data directory, beside a server that has it open."""
+    """Run a counting query on the database of a data directory, beside a server that has it open."""
     file = database_file(folder)
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=5)) as connection:
         ((count,),) = connection.execute(query)

@@ -1,7 +1,7 @@
 """Projects with subscribers as they would have come over the years, written with SQL.
 
 An account's number says nothing about its address nor about its project, as with people who come when they
-like: what is sent to a project's subscribers lands all over the table of deliveries.
+like: deliveries to a project's subscribers land all over the table of deliveries.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What is signed in the comparison with eth-account: vectors of the tests, as JSON-RPC spells them."""
+"""Inputs of the comparison with eth-account: vectors of the tests, as JSON-RPC spells them."""
 
 import json
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Five thousand open inboxes: their memory, and how soon a notification to all 500 accounts is everywhere.
 
-Five thousand sockets take their time whoever writes to them: hence a bare handler beside it that writes as
+Five thousand sockets take their time with any server: hence a bare handler beside it that writes as
 many bytes to as many clients.
 """
 

@@ -1,4 +1,4 @@
-"""What a server does for itself: how soon it answers, what it holds idle, whether its sweeper is noticed."""
+"""The server's own work: how soon it answers, its memory when idle, the cost of its sweeper to clients."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What the admin API's tests start from."""
+"""Fixtures of the admin API's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the notification service's tests start from."""
+"""Fixtures of the notification service's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the tests of the push server start from."""
+"""Fixtures of the push server's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """What came in: the calls of one HTTP request, on which connection, with which headers."""
+    """One HTTP request: its calls, its connection and its headers."""
 
     connection: object
     calls: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on a real port, which answers as it is told to and keeps what it got."""
+"""A receiver of webhooks on a real port, with scripted answers, that keeps every request."""
 
 import asyncio
 from collections import deque
@@ -52,7 +52,7 @@ class WebhookReceiver:
         await eventually(enough)
 
     def application(self) -> web.Application:
-        """What a server has to run."""
+        """The aiohttp application of the receiver."""
         application = web.Application(client_max_size=0)
         application.router.add_route("*", "/{path:.*}", self.handle)
         return application
