@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
+
+# No test depends on how fast the machine is.
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
 @pytest.hookimpl(wrapper=True)
