@@ -11,6 +11,7 @@ from processes import MeasurementError
 from seed import count_rows, filling
 
 from bridge_server.kernel import base64url
+from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.keys import raw_public_key
 
@@ -26,15 +27,17 @@ _NOTICE = {
     "account": "eip155:1:0x71C7656EC7ab88b098defB751B7401B5f6d8976F",
 }
 _INSERT = """
-INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
-VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO outbox (message_id, destination, url, body, purpose, created_at_ms, next_attempt_at_ms)
+VALUES (?, ?, ?, ?, 'device', ?, ?)
 """
 
 
 def notices(count: int, urls: Sequence[str], lane: str | None) -> list[OutgoingMessage]:
     """Notifications to so many devices, each at one of the URLs."""
     return [
-        OutgoingMessage(f"5e7d1c02-88f1-4a6e-9c3b-{number:012x}", url, orjson.dumps(_NOTICE), lane=lane)
+        OutgoingMessage(
+            f"5e7d1c02-88f1-4a6e-9c3b-{number:012x}", url, orjson.dumps(_NOTICE), DEVICE, lane=lane
+        )
         for number, url in zip(range(count), itertools.cycle(urls), strict=False)
     ]
 

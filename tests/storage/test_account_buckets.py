@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Failures, Notification, NotifyRequest, Obstacle
 from bridge_server.notify.store import NotifyStore
@@ -75,7 +75,7 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, N
     """A store with one project of one type, to which every account is subscribed."""
     file = directory / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, Signals())
+    database = SqliteDatabase(file, Events())
 
     def seed() -> Transaction[None]:
         for statement in _SEED.split(";"):

@@ -1,9 +1,13 @@
-"""What a project's webhook is told."""
+"""The messages to a project's webhook."""
 
 import orjson
 
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.outbox.models import Purpose
 from bridge_server.projects.models import SubscriptionEvent
+
+PROJECT_EVENT = Purpose("project-event")
+"""The purpose of a message to a project's webhook: its subject is the project."""
 
 
 def write_event(event: SubscriptionEvent) -> bytes:
