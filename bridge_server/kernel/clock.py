@@ -10,6 +10,9 @@ _ELAPSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Clock(Protocol):
     """Wall-clock time, and time that elapses."""
 
+    tick_seconds: float
+    """How long a loop that acts by this clock may sleep before it looks at it again."""
+
     def now_us(self) -> int:
         """Microseconds since the Unix epoch. An operator may set it, forward or back."""
         ...
@@ -28,6 +31,8 @@ class Clock(Protocol):
 
 class SystemClock:
     """The machine's clock."""
+
+    tick_seconds = 1.0
 
     def now_us(self) -> int:
         return time.time_ns() // 1_000
