@@ -122,7 +122,7 @@ class IrnJournal:
                 if not done.done():
                     done.set_exception(error)
         except Exception:  # tried again it would fail again, and all that comes later with it
-            log.exception("messages_not_stored")
+            log.exception("messages_lost")
             self._settle(changes, Applied(dict.fromkeys(range(len(changes)), _failed())))
         else:
             self._settle(changes, applied)
@@ -156,11 +156,14 @@ class IrnJournal:
         now_ms = self._clock.now_ms()
         for position, change in enumerate(changes):
             refused = applied.refused.get(position)
-            if isinstance(change, Publishing):
-                self._forget_saved(change, applied)
-                self._calls.end(change.call, refused, now_ms)
-            else:
-                change.done(refused)
+            try:
+                if isinstance(change, Publishing):
+                    self._forget_saved(change, applied)
+                    self._calls.end(change.call, refused, now_ms)
+                else:
+                    change.done(refused)
+            except Exception:  # the other clients are to be answered all the same
+                log.exception("answer_failed")
 
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
         for envelope in publishing.envelopes:

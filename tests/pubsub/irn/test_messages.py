@@ -1,13 +1,14 @@
 """Publishing, subscribing, acknowledging: who is sent what, how often and until when."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.pubsub.irn.conftest import Join
-from tests.support.irn_client import Identity, topic_of
-from tests.support.server import RunningServer
+from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.server import RunningServer, running_server
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
 
@@ -335,3 +336,43 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
         await wallet.answer(request_id)
 
     assert order == ["answer", "response"] * 50
+
+
+async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path) -> None:
+    day = 86_400
+    identity = Identity()
+    options = {"token": identity.token(exp=None)}
+    async with (
+        running_server(tmp_path, subscription_ttl=2 * day) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+    ):
+        async with irn_connected(server.client, server.url, identity, **options) as wallet:
+            await wallet.subscribe(TOPIC)
+        server.clock.advance(1.5 * day)
+        await dapp.publish(TOPIC, "one")
+        async with irn_connected(server.client, server.url, identity, **options) as wallet:
+            assert await wallet.messages(1) == ["one"]
+        server.clock.advance(1.5 * day)
+        await dapp.publish(TOPIC, "two")
+        server.clock.advance(0.4 * day)
+
+        other = Identity()
+        async with irn_connected(server.client, server.url, other, token=other.token(exp=None)) as client:
+            await client.subscribe(TOPIC)
+            await client.nothing()
+
+
+async def test_a_subscription_expires(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, subscription_ttl=3600) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+        irn_connected(server.client, server.url, Identity()) as next_one,
+    ):
+        async with irn_connected(server.client, server.url, Identity()) as wallet:
+            await wallet.subscribe(TOPIC)
+        server.clock.advance(3600)
+
+        await dapp.publish(TOPIC)
+        await next_one.subscribe(TOPIC)
+
+        assert await next_one.messages(1) == ["message"]
