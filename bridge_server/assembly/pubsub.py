@@ -10,11 +10,11 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.pubsub.handlers import PubSubHandlers
-from bridge_server.pubsub.irn.admission import Admission
+from bridge_server.pubsub.irn.admission import ClientAdmission
 from bridge_server.pubsub.irn.models import ClientLimits
 from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.irn.store import IrnStore
-from bridge_server.pubsub.irn.tokens import Tokens
+from bridge_server.pubsub.irn.tokens import ClientTokens
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
@@ -91,7 +91,7 @@ def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
     )
 
 
-def _admission(foundation: Foundation) -> Admission:
+def _admission(foundation: Foundation) -> ClientAdmission:
     settings = foundation.settings
 
     def audience_of(request: web.Request) -> str | None:
@@ -99,7 +99,7 @@ def _admission(foundation: Foundation) -> Admission:
             return None
         return settings.public_url or f"ws://{request.host}"
 
-    return Admission(Tokens(foundation.clock), audience_of, frozenset(settings.project_ids))
+    return ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
 
 
 def _messages(settings: Settings) -> Limit:

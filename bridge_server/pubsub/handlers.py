@@ -5,7 +5,7 @@ from html import escape
 
 from aiohttp import web
 
-from bridge_server.pubsub.irn.admission import Admission, has_token
+from bridge_server.pubsub.irn.admission import ClientAdmission, has_token
 from bridge_server.pubsub.irn.errors import ProjectNotAllowedError
 from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.service import PubSub
@@ -47,7 +47,7 @@ class PubSubHandlers:
         self,
         pubsub: PubSub,
         irn: Irn,
-        admission: Admission,
+        admission: ClientAdmission,
         address_of: Callable[[web.Request], str | None],
         message_limit_bytes: int,
     ) -> None:

@@ -37,7 +37,7 @@ from sockets import (
 
 from bridge_server.kernel.base64url import encode
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.pubsub.irn.tokens import Tokens
+from bridge_server.pubsub.irn.tokens import ClientTokens
 
 _IDLE = 10_000
 _WARM_UP = 200
@@ -187,7 +187,7 @@ async def _message_latencies(server: Running) -> tuple[list[float], list[float]]
 
 
 def _token_check() -> Figures:
-    tokens, made = Tokens(SystemClock()), [token() for _ in range(_TOKENS)]
+    tokens, made = ClientTokens(SystemClock()), [token() for _ in range(_TOKENS)]
     started = time.process_time_ns()
     for each in made:
         tokens.client_of(each, None)

@@ -6,18 +6,18 @@ from aiohttp import web
 
 from bridge_server.pubsub.irn.errors import InvalidTokenError, ProjectNotAllowedError
 from bridge_server.pubsub.irn.models import ClientKey
-from bridge_server.pubsub.irn.tokens import Tokens
+from bridge_server.pubsub.irn.tokens import ClientTokens
 
 _BEARER = "bearer "
 
 
-class Admission:
+class ClientAdmission:
     """Checks tokens and projects. `audience_of` is the URL that tokens have to be for; None if that is not
     checked. An empty set of `projects` allows every one.
     """
 
     def __init__(
-        self, tokens: Tokens, audience_of: Callable[[web.Request], str | None], projects: frozenset[str]
+        self, tokens: ClientTokens, audience_of: Callable[[web.Request], str | None], projects: frozenset[str]
     ) -> None:
         self._tokens = tokens
         self._audience_of = audience_of

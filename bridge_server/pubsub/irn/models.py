@@ -74,10 +74,10 @@ class ReceiveCall(NamedTuple):
     receipts: tuple[Receipt, ...]
 
 
-Call: TypeAlias = PublishCall | SubscribeCall | UnsubscribeCall | FetchCall | ReceiveCall
+IrnCall: TypeAlias = PublishCall | SubscribeCall | UnsubscribeCall | FetchCall | ReceiveCall
 
 
-class Request(NamedTuple):
+class ClientRequest(NamedTuple):
     """What a client asks. `id_text` is the JSON of the id that it gave the request."""
 
     id_text: bytes

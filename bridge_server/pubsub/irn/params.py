@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from bridge_server.pubsub.irn.errors import InvalidCallError, TimeToLiveError
 from bridge_server.pubsub.irn.models import (
-    Call,
     FetchCall,
+    IrnCall,
     Publication,
     PublishCall,
     Receipt,
@@ -32,7 +32,7 @@ _TOPIC = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _PREFIXES = ("irn_", "iridium_")
 
 
-def read_call(method: str, params: object) -> Call:
+def read_call(method: str, params: object) -> IrnCall:
     """What a client asks for. Raises InvalidCallError, TimeToLiveError."""
     read = _READERS.get(method)
     if read is None:
@@ -221,7 +221,7 @@ def _approve_session(params: _Params) -> PublishCall:
     )
 
 
-_METHODS: dict[str, Callable[[_Params], Call]] = {
+_METHODS: dict[str, Callable[[_Params], IrnCall]] = {
     "publish": _publish,
     "batchPublish": _batch_publish,
     "subscribe": _subscribe,
@@ -234,7 +234,7 @@ _METHODS: dict[str, Callable[[_Params], Call]] = {
     "batchFetchMessages": _batch_fetch,
     "batchReceive": _batch_receive,
 }
-_SESSION_METHODS: dict[str, Callable[[_Params], Call]] = {
+_SESSION_METHODS: dict[str, Callable[[_Params], IrnCall]] = {
     "wc_proposeSession": _propose_session,
     "wc_approveSession": _approve_session,
 }

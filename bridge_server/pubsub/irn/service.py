@@ -19,11 +19,11 @@ from bridge_server.pubsub.irn.errors import MessageTooLargeError, TooManySubscri
 from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
 from bridge_server.pubsub.irn.models import (
-    Call,
     ClientKey,
     ClientLimits,
     Envelope,
     FetchCall,
+    IrnCall,
     Publication,
     PublishCall,
     Publishing,
@@ -37,7 +37,7 @@ from bridge_server.pubsub.irn.models import (
 from bridge_server.pubsub.irn.remembered import REMEMBERED_MS, RememberedCalls, call_key
 from bridge_server.pubsub.irn.resuming import Resuming
 from bridge_server.pubsub.irn.sending import Sending
-from bridge_server.pubsub.irn.socket import Charge, IrnSocket
+from bridge_server.pubsub.irn.socket import ChargeMessages, IrnSocket
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.models import QueueLimits, SocketLimits
 from bridge_server.pubsub.notices import NoticeOf
@@ -65,7 +65,7 @@ class Irn:
         clients: ClientLimits,
         message_limit_bytes: int,
         open_from: Counter[str],
-        charge: Charge,
+        charge: ChargeMessages,
         notice: NoticeOf,
     ) -> None:
         self._store = store
@@ -178,7 +178,7 @@ class Irn:
             self._store.subscribers,
         )
 
-    def _perform(self, socket: IrnSocket, id_text: bytes, call: Call) -> Awaitable[None] | None:
+    def _perform(self, socket: IrnSocket, id_text: bytes, call: IrnCall) -> Awaitable[None] | None:
         match call:
             case PublishCall():
                 self._publish(socket, id_text, call)

@@ -6,15 +6,15 @@ from typing import TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.pubsub.irn import wire
-from bridge_server.pubsub.irn.models import Call, ClientKey, Confirmation, PublishCall, Request
+from bridge_server.pubsub.irn.models import ClientKey, ClientRequest, Confirmation, IrnCall, PublishCall
 from bridge_server.pubsub.irn.params import read_call
 from bridge_server.pubsub.irn.sending import Sending
 from bridge_server.web.quotas import QuotaError
 from bridge_server.web.socket import FrameOutlet, text_frame
 
-Perform: TypeAlias = Callable[["IrnSocket", bytes, Call], Awaitable[None] | None]
+Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
 """Does what a client asks for; given its socket, the JSON of the request's id, and the call."""
-Charge: TypeAlias = Callable[[str, int], object]
+ChargeMessages: TypeAlias = Callable[[str, int], object]
 """Spends messages of an address. Raises QuotaError."""
 
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -37,7 +37,7 @@ class IrnSocket:
         client: ClientKey,
         sending: Sending,
         perform: Perform,
-        charge: Charge,
+        charge: ChargeMessages,
         settle: Callable[[], Awaitable[None]],
         welcome: Callable[["IrnSocket"], None],
         leave: Callable[["IrnSocket"], None],
@@ -123,7 +123,7 @@ class IrnSocket:
         await self._outlet.drain()
         return self._outlet is not None and self._outlet.is_open
 
-    def _do(self, request: Request, call: Call) -> Awaitable[None] | None:
+    def _do(self, request: ClientRequest, call: IrnCall) -> Awaitable[None] | None:
         try:
             pending = self._perform(self, request.id_text, call)
         except BridgeError as error:
@@ -131,7 +131,7 @@ class IrnSocket:
             return None
         return None if pending is None else self._finish(request, pending)
 
-    async def _finish(self, request: Request, pending: Awaitable[None]) -> None:
+    async def _finish(self, request: ClientRequest, pending: Awaitable[None]) -> None:
         try:
             await pending
         except BridgeError as error:
@@ -139,7 +139,7 @@ class IrnSocket:
         finally:
             self._is_quiet = False
 
-    async def _do_after(self, late: Awaitable[None], request: Request, call: Call) -> None:
+    async def _do_after(self, late: Awaitable[None], request: ClientRequest, call: IrnCall) -> None:
         await late
         pending = self._do(request, call)
         if pending is not None:

@@ -37,7 +37,7 @@ class _Claims(NamedTuple):
     expires_at: float | None
 
 
-class Tokens:
+class ClientTokens:
     """Checks tokens. One that was checked is remembered: a client connects with it again and again."""
 
     def __init__(self, clock: Clock) -> None:

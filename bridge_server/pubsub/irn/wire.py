@@ -14,9 +14,9 @@ from bridge_server.pubsub.irn.errors import (
 )
 from bridge_server.pubsub.irn.models import (
     ClientKey,
+    ClientRequest,
     Confirmation,
     Publication,
-    Request,
     SubscriptionAnswer,
     WaitingMessage,
 )
@@ -33,7 +33,7 @@ _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
-def read_frame(text: bytes) -> Request | Confirmation:
+def read_frame(text: bytes) -> ClientRequest | Confirmation:
     """What a client says. Raises FrameNotJsonError, InvalidFrameError: those are no JSON-RPC.
 
     A request whose id is wrong is read as one without an id.
@@ -54,7 +54,7 @@ def read_frame(text: bytes) -> Request | Confirmation:
     return Confirmation(request_id if type(request_id) is int else -1, is_received)
 
 
-def require_request(request: Request) -> None:
+def require_request(request: ClientRequest) -> None:
     """Raise InvalidCallError for a request without a right id."""
     if request.id_text == _NO_ID:
         raise InvalidCallError(
@@ -116,11 +116,11 @@ def subscription_id(client: ClientKey, topic: Topic) -> bytes:
     return hashlib.sha256(f"{topic}{DID_PREFIX}{client}".encode()).hexdigest().encode()
 
 
-def _request(values: dict[str, object], method: str) -> Request:
+def _request(values: dict[str, object], method: str) -> ClientRequest:
     id_text = _id_text(values.get("id"))
     if values.get("jsonrpc") != "2.0":
-        return Request(id_text, "", None)
-    return Request(id_text, method, values.get("params"))
+        return ClientRequest(id_text, "", None)
+    return ClientRequest(id_text, method, values.get("params"))
 
 
 def _id_text(sent: object) -> bytes:

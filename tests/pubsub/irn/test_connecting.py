@@ -1,5 +1,6 @@
 """Who may connect: tokens, audiences, projects, addresses."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.irn_client import TOKEN_TIME, Identity, irn_connected, topic_of
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer, running_server, server_process
 from tests.support.socket_client import connected
 
 TOPIC = topic_of("topic")
@@ -197,15 +198,23 @@ async def test_sockets_of_both_generations_count_to_their_address(tmp_path: Path
         assert await figure(server, "sockets") == 2
 
 
-async def test_nothing_of_a_token_is_logged(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    async with running_server(tmp_path, access_log=True, log_level="debug") as server:
-        identity = Identity()
-        async with irn_connected(server.client, server.url, identity) as client:
-            await client.publish(TOPIC, "secret message")
-        await refusal(server, "wrong-token")
+async def test_nothing_of_tokens_and_messages_is_logged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    identity, now = Identity(), int(time.time())
+    token = identity.token(iat=now, exp=now + 60)
+    settings = ("--set", "access_log=true", "--set", "log_level=debug")
+    with server_process(tmp_path / "data", *settings) as process:
+        async with aiohttp.ClientSession() as session:
+            async with irn_connected(session, process.url, identity, token=token) as client:
+                await client.publish(TOPIC, "secret message")
+                await client.socket.send_str("secret frame")
+                await client.closed()
+            with pytest.raises(aiohttp.WSServerHandshakeError):
+                await session.ws_connect(f"{process.url}/?auth=wrong-token")
+        process.stop()
 
     output = "".join(capfd.readouterr())
-    assert identity.did[8:] not in output
-    assert "secret message" not in output
-    assert "wrong-token" not in output
-    assert TOPIC not in output
+    assert "server_stopped" in output
+    secrets = [identity.did[8:], token, token[-20:], "secret", "wrong-token", TOPIC]
+    assert [secret for secret in secrets if secret in output] == []
