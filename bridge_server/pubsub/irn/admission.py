@@ -1,4 +1,4 @@
-"""Which requests are of generation 2.x, and whether they may connect."""
+"""Handshakes of generation 2.x: the token and the project of a client."""
 
 from collections.abc import Callable
 

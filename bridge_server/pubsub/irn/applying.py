@@ -1,4 +1,4 @@
-"""The rules of generation 2.x that the database decides: who a message waits for, and what is too much."""
+"""Rules of generation 2.x that need the database: the clients that a message waits for, and the limits."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which sockets are there for which topics."""
+"""Open sockets by the topics that they are sent messages of."""
 
 from collections.abc import Callable, Collection
 
@@ -43,7 +43,7 @@ class Attachments:
         return len(self._by_topic)
 
     def of(self, topic: Topic) -> Collection[Attachment]:
-        """Those on this topic."""
+        """The sockets on this topic."""
         return self._by_topic.get(topic, ())
 
     def add(self, attachment: Attachment) -> None:

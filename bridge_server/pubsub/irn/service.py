@@ -16,6 +16,7 @@ from bridge_server.pubsub.irn import wire
 from bridge_server.pubsub.irn.applying import Rules
 from bridge_server.pubsub.irn.attachments import Attachments
 from bridge_server.pubsub.irn.errors import MessageTooLargeError, TooManySubscriptionsError
+from bridge_server.pubsub.irn.fetching import Fetching
 from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
 from bridge_server.pubsub.irn.models import (
@@ -46,8 +47,6 @@ from bridge_server.topics.models import Topic
 
 _TRUE = b"true"
 _SWEEP_SLICE = 500
-_MOST_FETCHED = 500
-_MOST_FETCHED_BYTES = 256 * 1024
 _REFILL_SECONDS = 20.0
 
 log = structlog.get_logger()
@@ -80,6 +79,7 @@ class Irn:
         self._journal = IrnJournal(store, clock, self._calls, self._rules)
         self._attachments = Attachments()
         self._resuming = Resuming(store, self._journal, clock, clients)
+        self._fetching = Fetching(store, self._journal, clock)
         self._ids = IdBlocks(store)
         self._open: OpenSockets[IrnSocket] = OpenSockets(
             sockets, open_from, lambda: clients.heartbeat_seconds
@@ -188,7 +188,7 @@ class Irn:
             case UnsubscribeCall():
                 self._unsubscribe(socket, id_text, call.topics)
             case FetchCall():
-                return self._fetch(socket, id_text, call.topics)
+                return self._fetching.fetch(socket, id_text, call.topics)
             case ReceiveCall():
                 return self._receive(socket, id_text, call)
         return self._journal.caught_up() if self._journal.is_behind else None
@@ -233,7 +233,7 @@ class Irn:
     ) -> None:
         socket.sending.unanswered -= 1
         socket.is_doubtful = refused is not None
-        _answer(socket, id_text, _TRUE, refused)
+        socket.answer_call(id_text, _TRUE, refused)
         if refused is None and subscribes is not None:
             socket.sending.attach(subscribes)
 
@@ -245,7 +245,7 @@ class Irn:
             socket.answer(wire.write_result(id_text, results))
             return
         ids = wire.write_subscriptions(call.answer, socket.client, call.topics)
-        _answer(socket, id_text, ids, refused)
+        socket.answer_call(id_text, ids, refused)
         if refused is None:
             for topic in call.topics:
                 socket.sending.attach(topic)
@@ -255,39 +255,11 @@ class Irn:
             self._resuming.leave_out(each, topics)
             for topic in topics:
                 each.sending.detach(topic)
-        done = partial(_answer, socket, id_text, _TRUE)
+        done = partial(socket.answer_call, id_text, _TRUE)
         self._journal.submit(Unsubscribing(socket.client, tuple(topics), done))
-
-    async def _fetch(self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic]) -> None:
-        await self._journal.caught_up()
-        found = await self._store.fetchable(socket.client, topics, self._clock.now_ms(), _MOST_FETCHED + 1)
-        chosen = _first_of(found)
-        messages = await self._store.by_numbers(chosen)
-        socket.answer(wire.write_result(id_text, wire.write_fetched(messages, len(chosen) < len(found))))
-        if await socket.has_written():
-            self._journal.acknowledge(socket.client, [message.number for message in messages])
 
     async def _receive(self, socket: IrnSocket, id_text: bytes, call: ReceiveCall) -> None:
         for topic, request_id in call.receipts:
             any(each.sending.confirm(request_id, topic) for each in self._of_client.get(socket.client, ()))
         await self._journal.caught_up()
         socket.answer(wire.write_result(id_text, _TRUE))
-
-
-def _answer(socket: IrnSocket, id_text: bytes, result: bytes, refused: BridgeError | None) -> None:
-    if refused is None:
-        socket.answer(wire.write_result(id_text, result))
-    else:
-        socket.answer(wire.write_error(id_text, refused))
-
-
-def _first_of(found: Sequence[tuple[int, int]]) -> list[int]:
-    """As many messages as one answer has; a message that is larger than that is answered alone."""
-    chosen: list[int] = []
-    size_bytes = 0
-    for number, each_bytes in found[:_MOST_FETCHED]:
-        size_bytes += each_bytes
-        if chosen and size_bytes > _MOST_FETCHED_BYTES:
-            break
-        chosen.append(number)
-    return chosen

@@ -116,6 +116,13 @@ class IrnSocket:
         if self._outlet is not None:
             self._outlet.push(text_frame(text))
 
+    def answer_call(self, id_text: bytes, result: bytes, refused: BridgeError | None) -> None:
+        """Answer a request with its result, or with the reason why there is none."""
+        if refused is None:
+            self.answer(wire.write_result(id_text, result))
+        else:
+            self.answer(wire.write_error(id_text, refused))
+
     async def has_written(self) -> bool:
         """Whether all that was answered has been written; waits for that."""
         if self._outlet is None:

@@ -1,4 +1,4 @@
-"""Who is subscribed to topics, as far as that was read: most topics had a message a moment ago."""
+"""Subscribers of topics that had a message a moment ago: a cache of what the database has."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Subscribers(NamedTuple):
 
 
 class KnownSubscribers:
-    """Those that were read last. Read in another thread, and changed between its transactions."""
+    """The most recently read ones. Read in another thread, and changed between its transactions."""
 
     def __init__(self) -> None:
         self._by_topic: OrderedDict[Topic, Subscribers] = OrderedDict()

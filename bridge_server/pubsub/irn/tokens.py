@@ -1,4 +1,4 @@
-"""Who a client is: JSON Web Tokens (RFC 7519) that it signed with its own Ed25519 key (RFC 8037).
+"""The identity of clients: JSON Web Tokens (RFC 7519), signed with the client's own Ed25519 key (RFC 8037).
 
 The issuer is the key itself as a did:key: multibase `z`, base58btc, multicodec 0xed01.
 """
