@@ -1,5 +1,6 @@
 """The wallet's side of a session, in every generation of the protocol."""
 
+import time
 from collections.abc import AsyncGenerator, Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -169,7 +170,10 @@ def _side(
     if is_relay_pairing(uri):
         _require(generation, "2.x")
         relay = required_relay_url(relay_url)
-        return RelayWallet(parse_relay_pairing(uri), relay, name, url, project_id, http, pace)
+        pairing_2x = parse_relay_pairing(uri)
+        if pairing_2x.expires_s is not None and pairing_2x.expires_s < time.time():
+            raise BadPairingError("The pairing URI has expired: the dapp must show a new one.")
+        return RelayWallet(pairing_2x, relay, name, url, project_id, http, pace)
     pairing = parse_pairing(uri)
     if uri.strip().startswith("wc:") and generation in (None, "1.x"):
         return SocketWallet(pairing, name, url, http, pace)

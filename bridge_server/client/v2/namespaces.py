@@ -103,7 +103,7 @@ def allows_call(namespaces: Mapping[str, Any], chain: str, method: str) -> bool:
     """Whether the approved namespaces have the method on the chain."""
     return any(
         method in scope.get("methods", ())
-        and any(account.startswith(f"{chain}:") for account in scope.get("accounts", ()))
+        and any(account.rpartition(":")[0] == chain for account in scope.get("accounts", ()))
         for scope in namespaces.values()
     )
 
