@@ -25,6 +25,7 @@ class Conversation:
         self._answers: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._calls: OrderedDict[str, Call] = OrderedDict()
         self._fresh_calls: deque[Call] = deque()
+        self._fresh_updates: deque[Approval] = deque(maxlen=_KEPT)
         self._fresh_events: deque[Event] = deque(maxlen=_KEPT)
         self._waiters: set[asyncio.Future[None]] = set()
 
@@ -35,6 +36,8 @@ class Conversation:
 
     def approved(self, approval: Approval) -> None:
         """Take the wallet's approval, or its update."""
+        if self.approval is not None:
+            self._fresh_updates.append(approval)
         self.approval = approval
         self._wake()
 
@@ -97,6 +100,11 @@ class Conversation:
         """The calls as they come, until the session ends."""
         async for call in self._each(self._fresh_calls):
             yield call
+
+    async def next_updates(self) -> AsyncGenerator[Approval, None]:
+        """The approvals after the first one as they come, until the session ends."""
+        async for approval in self._each(self._fresh_updates):
+            yield approval
 
     async def next_events(self) -> AsyncGenerator[Event, None]:
         """The events as they come, until the session ends."""

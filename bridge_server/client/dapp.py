@@ -155,6 +155,13 @@ class Dapp:
         """
         await self._side.ping(timeout)
 
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        """What the wallet approves after its first approval, as it comes, until the session ends.
+
+        Raises UnsupportedError over HTTP.
+        """
+        return self._side.updates()
+
     def events(self) -> AsyncGenerator[Event, None]:
         """The events of a session of generation 2.x as they come, until it ends.
 

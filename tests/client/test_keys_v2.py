@@ -19,7 +19,7 @@ from bridge_server.client.v2.keys import KeyPair, derived, read_public_key
 from tests.client.test_cipher import json_values
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v2.json").read_text("utf-8"))
-ALICE = "77076d0a7318a57d3c16c17251b26645df4c2f92ebc0992ac177fba51db92c2a"
+ALICE = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"
 BOB = "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"
 
 

@@ -99,8 +99,7 @@ async def _be_dapp(dapp: Dapp) -> dict[str, Any]:
     await dapp.ping()
     await dapp.call("eth_sendTransaction", [{}])
     event = await anext(dapp.events())
-    while (updated := await dapp.approval()) == approval:
-        await asyncio.sleep(0.01)
+    updated = await anext(dapp.updates())
     await dapp.ping()
     await dapp.end()
     return {

@@ -98,6 +98,10 @@ class PollingDapp:
         """A polled session has no ping. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP has no ping between its two sides.")
 
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        """A polled session tells of no update. Raises UnsupportedError."""
+        raise UnsupportedError("A session over HTTP tells of no update: ask for `approval` again.")
+
     def events(self) -> AsyncGenerator[Event, None]:
         """A polled session has no events. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP has no events: `approval` has the last update.")

@@ -81,6 +81,10 @@ class SocketDapp:
         """Generation 1.x has no ping."""
         raise UnsupportedError("Generation 1.x has no ping between the two sides.")
 
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        """The wallet's updates as they come, until the session ends."""
+        return self._session.conversation.next_updates()
+
     def events(self) -> AsyncGenerator[Event, None]:
         """Generation 1.x has no events."""
         raise UnsupportedError("Generation 1.x has no events: `approval` has the last update.")

@@ -96,6 +96,10 @@ class RelayDapp:
         """Wait for the wallet's answer to a ping."""
         await self._session.ping(timeout)
 
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        """The wallet's updates as they come, until the session ends."""
+        return self._session.conversation.next_updates()
+
     def events(self) -> AsyncGenerator[Event, None]:
         """The wallet's events as they come, until the session ends."""
         return self._session.conversation.next_events()
