@@ -25,6 +25,9 @@ from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
 from bridge_server.pubsub.handlers import PubSubHandlers
+from bridge_server.pubsub.irn.admission import Admission
+from bridge_server.pubsub.irn.service import Irn
+from bridge_server.pubsub.irn.tokens import Tokens
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
 from bridge_server.push.handlers import PushHandlers
@@ -81,6 +84,7 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     application.on_shutdown.append(_answer_waiting_polls(parts.signals))
     application.on_shutdown.append(_end_streams(parts.inbox.streams))
     application.on_shutdown.append(_close_sockets(parts.pubsub))
+    application.on_shutdown.append(_close_sockets(parts.irn))
     application.on_shutdown.append(_let_nothing_begin(parts))
     application.on_shutdown.append(_receive_what_is_on_its_way(parts.connections))
     only_metrics = build_application((_metrics_alone(parts, metrics),), gateway)
@@ -92,7 +96,12 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     settings, live = parts.settings, parts.live
     every_request = live.held(_every_request)
     rows = _relay_rows(parts, PLAIN, every_request) + _relay_rows(parts, V07, every_request)
-    pubsub = PubSubHandlers(parts.pubsub, parts.addresses.bucket_key, settings.message_limit)
+    admission = Admission(
+        Tokens(parts.clock), partial(_relay_audience, settings), frozenset(settings.project_ids)
+    )
+    pubsub = PubSubHandlers(
+        parts.pubsub, parts.irn, admission, parts.addresses.bucket_key, settings.message_limit
+    )
     rows += pubsub_routes(pubsub, every_request)
     rows += notify_routes(NotifyHandlers(parts.publishing, parts.projects), settings.notify_body_limit)
     inbox = InboxHandlers(parts.inbox, settings.max_wait, has_public_url=settings.public_url is not None)
@@ -122,6 +131,13 @@ def _routes(parts: Parts, metrics: Handler) -> tuple[Route, ...]:
     if metrics_token is not None:
         rows += (Route(method="GET", path="/metrics", name="metrics", handler=metrics, bearer=metrics_token),)
     return rows
+
+
+def _relay_audience(settings: Settings, request: web.Request) -> str | None:
+    """The URL that tokens of generation 2.x have to be for."""
+    if not settings.relay_check_audience:
+        return None
+    return settings.public_url or f"ws://{request.host}"
 
 
 def _metrics_alone(parts: Parts, metrics: Handler) -> Route:
@@ -235,7 +251,7 @@ def _end_streams(streams: Streams) -> Callable[[web.Application], Awaitable[None
     return close
 
 
-def _close_sockets(pubsub: PubSub) -> Callable[[web.Application], Awaitable[None]]:
+def _close_sockets(pubsub: PubSub | Irn) -> Callable[[web.Application], Awaitable[None]]:
     async def close(_: web.Application) -> None:
         pubsub.close()
 

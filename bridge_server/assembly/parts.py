@@ -2,6 +2,8 @@
 
 import os
 import resource
+from collections import Counter
+from functools import partial
 
 from pydantic import SecretStr
 
@@ -38,7 +40,11 @@ from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.pubsub.irn.models import ClientLimits
+from bridge_server.pubsub.irn.service import Irn
+from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
+from bridge_server.pubsub.notices import notice_of
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.push.bridges import Bridges
@@ -57,11 +63,14 @@ from bridge_server.version import USER_AGENT
 from bridge_server.web.bucket_store import BucketStore, saving
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.quotas import Quotas, SavedBucket
+from bridge_server.web.quotas import Cost, Quotas, SavedBucket
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
+
+_IRN_HEARTBEAT_SECONDS = 20
+"""JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
 
 _GROWING = frozenset(
     {
@@ -100,7 +109,9 @@ class Parts:
         store = RelayStore(self.database)
         self.relay = Relay(store, clock, ids, _lifetimes(settings), self.live.held(_caps))
         self.polling = RelayReads(store, self.cache, self.signals, clock)
-        self.pubsub = self._pubsub(clock, ids)
+        open_sockets_from: Counter[str] = Counter()
+        self.pubsub = self._pubsub(clock, ids, open_sockets_from)
+        self.irn = self._irn(clock, ids, open_sockets_from)
         self.projects = Projects(ProjectStore(self.database), clock, ids, os.urandom)
         self.subscriptions = Subscriptions(SubscriptionStore(self.database), clock, ids)
         self.account_limit = self.live.held(_account_limit)
@@ -148,7 +159,7 @@ class Parts:
             webhook_limit=self.settings.max_topic_webhooks,
         )
 
-    def _pubsub(self, clock: Clock, ids: IdMaker) -> PubSub:
+    def _pubsub(self, clock: Clock, ids: IdMaker, open_from: Counter[str]) -> PubSub:
         messages = self.live.held(_messages)
         return PubSub(
             TopicStore(self.database, self.payload_bytes),
@@ -157,13 +168,31 @@ class Parts:
             os.urandom,
             self.live.held(_queue_limits),
             self.live.held(_socket_limits),
+            open_from,
             charge=lambda address: self.quotas.charge(address, (messages,)),
+        )
+
+    def _irn(self, clock: Clock, ids: IdMaker, open_from: Counter[str]) -> Irn:
+        messages = self.live.held(_messages)
+        return Irn(
+            IrnStore(self.database, self.payload_bytes, self.subscription_bytes),
+            clock,
+            self.live.held(_queue_limits),
+            self.live.held(_socket_limits),
+            self.live.held(_client_limits),
+            self.settings.message_limit,
+            open_from,
+            charge=lambda address, count: self.quotas.charge_costs(
+                (Cost(address, messages, min(count, messages.burst)),)
+            ),
+            notice=partial(notice_of, ids),
         )
 
     def _sweeps(self) -> tuple[Sweep, ...]:
         return (
             *relay_sweeps(RelayStore(self.database)),
             self.pubsub.sweep,
+            self.irn.sweep,
             self.buckets.sweep,
             self.projects.sweep,
             self.publishing.sweep,
@@ -232,7 +261,10 @@ class Parts:
         database = {f"database_{name}": value for name, value in self.database.figures().items()}
         outbox = {f"outbox_{name}": value for name, value in self.dispatcher.figures().items()}
         waiting = {"waiting_clients": self.signals.waiting, "inbox_streams": self.inbox.streams.open}
-        sockets = {"sockets": self.pubsub.sockets, "socket_topics": self.pubsub.topics}
+        sockets = {
+            "sockets": self.pubsub.sockets + self.irn.sockets,
+            "socket_topics": self.pubsub.topics + self.irn.topics,
+        }
         approvals = {"wallet_approvals_waiting": self.wallet.approvals.waiting}
         blocked = {f"push_{name}_blocked": lanes for name, lanes in self.push_channels.blocked_lanes.items()}
         rooms = {**waiting, **sockets, **approvals, **blocked}
@@ -291,6 +323,16 @@ def _queue_limits(settings: Settings) -> QueueLimits:
         topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
         address=Share(settings.max_address_messages, settings.max_address_bytes),
         lifetime_ms=settings.message_ttl * 1000,
+    )
+
+
+def _client_limits(settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        Share(settings.max_client_messages, settings.max_client_bytes),
+        topics=settings.max_client_topics,
+        remembered_calls=settings.max_remembered_calls,
+        subscription_ms=settings.subscription_ttl * 1000,
+        heartbeat_seconds=min(settings.heartbeat, _IRN_HEARTBEAT_SECONDS),
     )
 
 

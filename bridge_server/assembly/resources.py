@@ -138,7 +138,7 @@ async def streaming(parts: Parts) -> AsyncIterator[None]:
 @asynccontextmanager
 async def sockets(parts: Parts) -> AsyncIterator[None]:
     """What is published over sockets is stored, and dead sockets are found."""
-    async with parts.pubsub.running():
+    async with parts.pubsub.running(), parts.irn.running():
         yield
 
 
