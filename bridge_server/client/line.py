@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from http import HTTPStatus
 from typing import Protocol
 
 import aiohttp
@@ -141,7 +142,7 @@ class Line:
                 heard = await self._connection(speaker)
             except aiohttp.WSServerHandshakeError as refusal:
                 if refusal.status != _NOT_NOW and refusal.status < _FIRST_FAILURE:
-                    speaker.refused(RequestRefusedError(refusal.status, refusal.message))
+                    speaker.refused(_refusal(refusal.status))
                     return
                 self._trouble, asked_seconds = f"it answered {refusal.status}", _asked_seconds(refusal)
             except RequestRefusedError as refusal:
@@ -220,6 +221,12 @@ class Line:
         if self.is_open:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
+
+
+def _refusal(status: int) -> RequestRefusedError:
+    """The refusal of a connection; the body that says why does not come to hand here."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
+    return RequestRefusedError(status, phrase)
 
 
 def _asked_seconds(refusal: aiohttp.WSServerHandshakeError) -> float | None:

@@ -39,19 +39,19 @@ async def node_peers(**orders: Any) -> AsyncIterator[asyncio.StreamReader]:
 
 
 @needs_node
-async def test_python_and_the_published_clients_of_2x_understand_each_other(server: RunningServer) -> None:
-    relay = server.url.replace("http:", "ws:")
+async def test_python_and_the_published_clients_of_2x_understand_each_other(relay: RunningServer) -> None:
+    url = relay.url.replace("http:", "ws:")
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
-        Dapp(relay, name="Dapp & Söhne", url="https://dapp.example", generation="2.x", pace=BRISK) as dapp,
-        node_peers(relay=relay, uri=dapp.uri) as printed,
+        Dapp(url, name="Dapp & Söhne", url="https://dapp.example", generation="2.x", pace=BRISK) as dapp,
+        node_peers(relay=url, uri=dapp.uri) as printed,
         asyncio.TaskGroup() as tasks,
     ):
         asked = tasks.create_task(_be_dapp(dapp))
         uris = orjson.loads(await printed.readline())
-        seen = tasks.create_task(_be_wallet(uris["dapp"], relay))
-        tasks.create_task(_reject(uris["rejected"], relay))
-        opposite_provider = tasks.create_task(_be_wallet(uris["provider"], relay))
+        seen = tasks.create_task(_be_wallet(uris["dapp"], url))
+        tasks.create_task(_reject(uris["rejected"], url))
+        opposite_provider = tasks.create_task(_be_wallet(uris["provider"], url))
         said = orjson.loads(await printed.readline())
 
     assert asked.result() == {

@@ -32,9 +32,9 @@ def generation(request: pytest.FixtureRequest) -> Generation:
 
 
 async def test_a_wallet_sees_who_asks_and_the_dapp_sees_the_approval(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with dapp_at(server.url, generation) as dapp, wallet_for(dapp, server.url) as wallet:
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
         proposal = await wallet.proposal()
         await wallet.approve([ACCOUNT, OTHER], chain_id=5)
 
@@ -42,8 +42,8 @@ async def test_a_wallet_sees_who_asks_and_the_dapp_sees_the_approval(
         assert await dapp.approval() == Approval((ACCOUNT, OTHER), 5, {})
 
 
-async def test_a_wallet_may_reject_a_session(server: RunningServer, generation: Generation) -> None:
-    async with dapp_at(server.url, generation) as dapp, wallet_for(dapp, server.url) as wallet:
+async def test_a_wallet_may_reject_a_session(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
         await wallet.reject()
 
         with pytest.raises(RejectedError, match="ejected"):
@@ -54,16 +54,16 @@ async def test_a_wallet_may_reject_a_session(server: RunningServer, generation: 
 
 
 async def test_several_calls_at_once_each_have_their_own_result(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet), echoing(wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet), echoing(wallet):
         results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(20)))
 
     assert results == [["eth_sign", [number]] for number in range(20)]
 
 
-async def test_calls_may_be_answered_in_another_order(server: RunningServer, generation: Generation) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+async def test_calls_may_be_answered_in_another_order(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         first, second = await dapp.request("eth_sign", [1]), await dapp.request("eth_sign", [2])
         calls = wallet.calls()
         told = [await anext(calls), await anext(calls)]
@@ -79,9 +79,9 @@ async def test_calls_may_be_answered_in_another_order(server: RunningServer, gen
 
 @pytest.mark.parametrize("result", [None, "", 0, False, [], {"nested": [1.5, "ü😀"]}])
 async def test_every_json_value_is_a_result(
-    server: RunningServer, generation: Generation, result: Any
+    relay: RunningServer, generation: Generation, result: Any
 ) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         call_id = await dapp.request("eth_accounts", {"by": "name"})
         call = await next_call(wallet)
         await wallet.answer(call, result)
@@ -90,38 +90,38 @@ async def test_every_json_value_is_a_result(
         assert await dapp.result(call_id) == result
 
 
-async def test_a_call_of_100_kib_is_answered(server: RunningServer, generation: Generation) -> None:
+async def test_a_call_of_100_kib_is_answered(relay: RunningServer, generation: Generation) -> None:
     large = "x" * 75 * 1024  # encrypted, 1.x spells a byte with two characters
 
-    async with paired_over(server.url, generation) as (dapp, wallet), echoing(wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet), echoing(wallet):
         assert await dapp.call("eth_sign", [large]) == ["eth_sign", [large]]
 
 
-async def test_a_refusal_has_its_code_and_its_text(server: RunningServer, generation: Generation) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet), echoing(wallet):
+async def test_a_refusal_has_its_code_and_its_text(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet), echoing(wallet):
         with pytest.raises(CallFailedError, match="The user rejected the request") as refusal:
             await dapp.call("no", [])
 
     assert refusal.value.code == 4001
 
 
-async def test_a_call_waits_for_the_approval(server: RunningServer, generation: Generation) -> None:
-    async with dapp_at(server.url, generation) as dapp, wallet_for(dapp, server.url) as wallet:
+async def test_a_call_waits_for_the_approval(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
         asked = asyncio.create_task(dapp.call("eth_accounts", []))
         await wallet.approve([ACCOUNT])
         async with echoing(wallet):
             assert await asked == ["eth_accounts", []]
 
 
-async def test_two_loops_of_a_wallet_share_its_calls(server: RunningServer, generation: Generation) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet), echoing(wallet, wallet):
+async def test_two_loops_of_a_wallet_share_its_calls(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet), echoing(wallet, wallet):
         results = await asyncio.gather(*(dapp.call("eth_sign", [number]) for number in range(6)))
 
     assert results == [["eth_sign", [number]] for number in range(6)]
 
 
-async def test_a_wallet_updates_its_accounts_and_chain(server: RunningServer, generation: Generation) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+async def test_a_wallet_updates_its_accounts_and_chain(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         await wallet.approve([OTHER], chain_id=100)
         updated = await anext(dapp.updates())
 
@@ -132,9 +132,9 @@ async def test_a_wallet_updates_its_accounts_and_chain(server: RunningServer, ge
 
 
 async def test_a_session_that_the_dapp_ends_is_over_for_both(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         call_id = await dapp.request("eth_sign", [])
         call = await next_call(wallet)
         await dapp.end()
@@ -150,9 +150,9 @@ async def test_a_session_that_the_dapp_ends_is_over_for_both(
 
 
 async def test_a_session_that_the_wallet_ends_is_over_for_both(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         waiting = asyncio.create_task(dapp.call("eth_sign", []))
         await next_call(wallet)
         await wallet.end()
@@ -165,22 +165,20 @@ async def test_a_session_that_the_wallet_ends_is_over_for_both(
 
 
 async def test_a_dapp_may_leave_before_a_wallet_has_come(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with dapp_at(server.url, generation) as dapp:
+    async with dapp_at(relay.url, generation) as dapp:
         await dapp.end()
 
         with pytest.raises(SessionEndedError, match="This side"):
             await dapp.approval()
 
 
-async def test_what_takes_too_long_is_an_answer_timeout(
-    server: RunningServer, generation: Generation
-) -> None:
-    async with dapp_at(server.url, generation) as dapp:
+async def test_what_takes_too_long_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp:
         with pytest.raises(AnswerTimeoutError, match="did not answer"):
             await dapp.approval(timeout=0.01)
-    async with paired_over(server.url, generation) as (dapp, _):
+    async with paired_over(relay.url, generation) as (dapp, _):
         call_id = await dapp.request("eth_sign", [])
         with pytest.raises(AnswerTimeoutError, match=call_id):
             await dapp.result(call_id, timeout=0.01)
@@ -189,9 +187,9 @@ async def test_what_takes_too_long_is_an_answer_timeout(
 
 
 async def test_a_cancelled_call_leaves_the_session_usable(
-    server: RunningServer, generation: Generation
+    relay: RunningServer, generation: Generation
 ) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         cancelled = asyncio.create_task(dapp.call("eth_sign", [1]))
         await next_call(wallet)
         cancelled.cancel()
@@ -201,16 +199,16 @@ async def test_a_cancelled_call_leaves_the_session_usable(
             assert await dapp.call("eth_sign", [2]) == ["eth_sign", [2]]
 
 
-async def test_calls_that_nobody_asked_have_no_result(server: RunningServer, generation: Generation) -> None:
-    async with paired_over(server.url, generation) as (dapp, wallet):
+async def test_calls_that_nobody_asked_have_no_result(relay: RunningServer, generation: Generation) -> None:
+    async with paired_over(relay.url, generation) as (dapp, wallet):
         with pytest.raises(CallExpiredError, match="asked no call"):
             await dapp.result("1")
         with pytest.raises(CallExpiredError, match="No call 1"):
             await wallet.call("1")
 
 
-async def test_accounts_are_a_list_of_addresses(server: RunningServer, generation: Generation) -> None:
-    async with dapp_at(server.url, generation) as dapp, wallet_for(dapp, server.url) as wallet:
+async def test_accounts_are_a_list_of_addresses(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
         wrong: Any = [ACCOUNT, 1]
         for accounts in (ACCOUNT, wrong):
             with pytest.raises(TypeError, match="list of addresses"):
@@ -219,23 +217,23 @@ async def test_accounts_are_a_list_of_addresses(server: RunningServer, generatio
         assert (await dapp.approval()).accounts == (ACCOUNT,)
 
 
-async def test_a_webhook_is_registered_elsewhere(server: RunningServer, generation: Generation) -> None:
-    async with dapp_at(server.url, generation) as dapp, wallet_for(dapp, server.url) as wallet:
+async def test_a_webhook_is_registered_elsewhere(relay: RunningServer, generation: Generation) -> None:
+    async with dapp_at(relay.url, generation) as dapp, wallet_for(dapp, relay.url) as wallet:
         with pytest.raises(UnsupportedError, match="POST /subscribe"):
             await wallet.approve([ACCOUNT], push=Push("fcm", "token", "https://push.example"))
 
 
-async def test_twelve_pairs_at_once_do_not_mix(server: RunningServer, generation: Generation) -> None:
+async def test_twelve_pairs_at_once_do_not_mix(relay: RunningServer, generation: Generation) -> None:
     async with AsyncExitStack() as stack:
-        pairs = [await stack.enter_async_context(paired_over(server.url, generation)) for _ in range(12)]
+        pairs = [await stack.enter_async_context(paired_over(relay.url, generation)) for _ in range(12)]
         await stack.enter_async_context(echoing(*(wallet for _, wallet in pairs)))
         calls = [dapp.call("eth_sign", [number]) for number, (dapp, _) in enumerate(pairs)]
 
         assert await asyncio.gather(*calls) == [["eth_sign", [number]] for number in range(12)]
 
 
-async def test_1_x_has_neither_ping_nor_events_nor_an_end_to_extend(server: RunningServer) -> None:
-    async with paired_over(server.url, "1.x") as (dapp, wallet):
+async def test_1_x_has_neither_ping_nor_events_nor_an_end_to_extend(relay: RunningServer) -> None:
+    async with paired_over(relay.url, "1.x") as (dapp, wallet):
         for use in (dapp.ping(), wallet.ping(), wallet.emit("e", 1, "eip155:1"), wallet.extend()):
             with pytest.raises(UnsupportedError):
                 await use
@@ -245,8 +243,8 @@ async def test_1_x_has_neither_ping_nor_events_nor_an_end_to_extend(server: Runn
             await dapp.request("eth_sign", [], chain="eip155:1")
 
 
-async def test_2_x_pings_tells_of_events_and_extends_a_session(server: RunningServer) -> None:
-    async with paired_over(server.url, "2.x") as (dapp, wallet):
+async def test_2_x_pings_tells_of_events_and_extends_a_session(relay: RunningServer) -> None:
+    async with paired_over(relay.url, "2.x") as (dapp, wallet):
         await dapp.ping()
         await wallet.ping()
         await wallet.emit("chainChanged", "0x64", "eip155:1")
@@ -259,8 +257,8 @@ async def test_2_x_pings_tells_of_events_and_extends_a_session(server: RunningSe
         await dapp.ping()
 
 
-async def test_a_wallet_of_2_x_refuses_what_it_did_not_approve(server: RunningServer) -> None:
-    async with paired_over(server.url, "2.x") as (dapp, wallet), echoing(wallet):
+async def test_a_wallet_of_2_x_refuses_what_it_did_not_approve(relay: RunningServer) -> None:
+    async with paired_over(relay.url, "2.x") as (dapp, wallet), echoing(wallet):
         for method, chain in (("eth_sendTransaction", "eip155:1"), ("eth_sign", "eip155:5")):
             with pytest.raises(CallFailedError, match="Unauthorized method") as refusal:
                 await dapp.call(method, [], chain=chain)
