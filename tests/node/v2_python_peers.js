@@ -9,10 +9,13 @@
 process.env.IS_VITEST = 'true' // a wallet asks the Verify service otherwise, which is not on this machine
 globalThis.fetch = async url => { throw new Error(`the test reached out to ${url}`) }
 
-const { Core } = require('@walletconnect/core')
+const { createRequire } = require('node:module')
 const { WalletKit } = require('@reown/walletkit')
 const { SignClient } = require('@walletconnect/sign-client')
 const { EthereumProvider } = require('@walletconnect/ethereum-provider')
+
+// Beside the packages of generation 1.x, this one lies with the package that needs it.
+const { Core } = createRequire(require.resolve('@reown/walletkit'))('@walletconnect/core')
 
 const ACCOUNT = '0x5409ed021d9299bf6814279a6a1411a7e866a631'
 const LARGE = 'x'.repeat(100 * 1024)
