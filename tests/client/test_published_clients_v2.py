@@ -1,16 +1,15 @@
 """The published clients of generation 2.x opposite the Python client: each as the other's dapp and wallet."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 import pytest
 
 from bridge_server.client import CallFailedError, Dapp, Event, Wallet
+from tests.client.node_peers import node_peers
 from tests.client.pairs import ACCOUNT, BRISK
-from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.node_packages import needs_node
 from tests.support.server import RunningServer
 
 PATIENCE_SECONDS = 90
@@ -19,32 +18,13 @@ CALLS = [*["personal_sign"] * 6, "eth_sign", "eth_sendTransaction"]
 LARGE = "x" * 100 * 1024
 
 
-@asynccontextmanager
-async def node_peers(**orders: Any) -> AsyncIterator[asyncio.StreamReader]:
-    """What the published clients print, while they do what they are ordered to."""
-    process = await asyncio.create_subprocess_exec(
-        "node",
-        PACKAGES / "v2_python_peers.js",
-        orjson.dumps(orders).decode(),
-        stdout=asyncio.subprocess.PIPE,
-        limit=2**20,
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
 @needs_node
 async def test_python_and_the_published_clients_of_2x_understand_each_other(relay: RunningServer) -> None:
     url = relay.url.replace("http:", "ws:")
     async with (
         asyncio.timeout(PATIENCE_SECONDS),
         Dapp(url, name="Dapp & Söhne", url="https://dapp.example", generation="2.x", pace=BRISK) as dapp,
-        node_peers(relay=url, uri=dapp.uri) as printed,
+        node_peers("v2_python_peers.js", relay=url, uri=dapp.uri) as printed,
         asyncio.TaskGroup() as tasks,
     ):
         asked = tasks.create_task(_be_dapp(dapp))
