@@ -96,20 +96,17 @@ class Conversation:
             raise CallExpiredError(f"This object has asked no call {call_id}, or it was too long ago.")
         return read_result(await self.until(lambda: self._answers.get(call_id)))
 
-    async def next_calls(self) -> AsyncGenerator[Call, None]:
+    def next_calls(self) -> AsyncGenerator[Call, None]:
         """The calls as they come, until the session ends."""
-        async for call in self._each(self._fresh_calls):
-            yield call
+        return self._each(self._fresh_calls)
 
-    async def next_updates(self) -> AsyncGenerator[Approval, None]:
+    def next_updates(self) -> AsyncGenerator[Approval, None]:
         """The approvals after the first one as they come, until the session ends."""
-        async for approval in self._each(self._fresh_updates):
-            yield approval
+        return self._each(self._fresh_updates)
 
-    async def next_events(self) -> AsyncGenerator[Event, None]:
+    def next_events(self) -> AsyncGenerator[Event, None]:
         """The events as they come, until the session ends."""
-        async for event in self._each(self._fresh_events):
-            yield event
+        return self._each(self._fresh_events)
 
     async def until(self, read: Callable[[], Found | None]) -> Found:
         """Wait until `read` finds something. Raises what ended the session if that comes first."""

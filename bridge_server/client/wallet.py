@@ -97,7 +97,7 @@ class Wallet:
         """Reject the session. Raises SessionEndedError, BridgeUnreachableError."""
         await self._side.reject()
 
-    async def calls(self) -> AsyncGenerator[Call, None]:
+    def calls(self) -> AsyncGenerator[Call, None]:
         """The session's calls as they come, until the session ends: `async for call in wallet.calls()`.
 
         Each is told once by this object, however many loops there are; over HTTP again by another object as
@@ -105,8 +105,7 @@ class Wallet:
         that the session does not allow is refused (3001) in generation 2.x. While the bridge cannot be
         reached, it is tried again, without end. Raises RequestRefusedError, BadAnswerError.
         """
-        async for call in self._side.calls():
-            yield call
+        return self._side.calls()
 
     async def call(self, call_id: str) -> Call:
         """The call that a push told of, answered or not.

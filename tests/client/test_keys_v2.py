@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from Crypto.Cipher import ChaCha20_Poly1305
 from Crypto.Hash import SHA256
@@ -54,7 +55,7 @@ def test_the_cipher_is_that_of_rfc_8439(monkeypatch: pytest.MonkeyPatch) -> None
     published.update(bytes.fromhex("50515253c0c1c2c3c4c5c6c7"))
     ciphertext, tag = published.encrypt_and_digest(text)
     monkeypatch.setattr(envelope, "token_bytes", lambda _: nonce)
-    monkeypatch.setattr(envelope.orjson, "dumps", lambda _: text)
+    monkeypatch.setattr(orjson, "dumps", lambda _: text)
 
     sealed = base64.b64decode(TopicKey(key).seal(None))
 
@@ -148,7 +149,7 @@ def test_a_public_key_that_gives_no_secret_is_refused() -> None:
 
 def test_envelopes_that_hold_no_json_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     key = TopicKey(bytes(32))
-    monkeypatch.setattr(envelope.orjson, "dumps", lambda _: b"{")
+    monkeypatch.setattr(orjson, "dumps", lambda _: b"{")
 
     with pytest.raises(BadPayloadError, match="something else than JSON"):
         key.open(key.seal(None))

@@ -8,7 +8,7 @@ import logging
 import random
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import randbelow
@@ -57,10 +57,15 @@ class Relay:
         """Take the messages of a topic that the relay subscribes this client to by another call."""
         self._topics[key.topic] = (key, heard)
 
-    async def subscribe(self, key: TopicKey, heard: Callable[[dict[str, Any]], None]) -> None:
-        """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError."""
+    def subscribe(
+        self, key: TopicKey, heard: Callable[[dict[str, Any]], None]
+    ) -> Coroutine[Any, Any, object]:
+        """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError.
+
+        Its messages are taken from this moment on: the first may come before the relay's answer.
+        """
         self.listen(key, heard)
-        await self.call("irn_subscribe", {"topic": key.topic})
+        return self.call("irn_subscribe", {"topic": key.topic})
 
     async def unsubscribe(self, key: TopicKey) -> None:
         """Be sent no more messages of a topic. Raises RequestRefusedError."""

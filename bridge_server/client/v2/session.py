@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import aiohttp
@@ -43,7 +43,7 @@ class RelaySession:
         self.key: TopicKey | None = None
         self.expires_s: int | None = None
         self._requested = requested
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     async def close(self) -> None:
         """Give what is under way in the background a moment if there is a connection, and let go of it."""
@@ -111,11 +111,17 @@ class RelaySession:
         """Answer a request of the protocol's own with true, in the background."""
         self.in_background(self.respond(request_id, True, method))
 
-    def in_background(self, work: Any) -> None:
+    def in_background(self, work: Coroutine[Any, Any, object]) -> None:
         """Run a publication that nobody waits for."""
-        task = asyncio.create_task(_logged(work))
+        task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            _log.warning("a message could not be published: %s", error)
 
     def _open_key(self) -> TopicKey:
         """The key of the session. Raises what ended it."""
@@ -148,10 +154,3 @@ def parameters(content: dict[str, Any]) -> dict[str, Any]:
 def introduction(name: str, url: str) -> dict[str, Any]:
     """The metadata by which a side introduces itself."""
     return {"name": name, "description": "", "url": url, "icons": []}
-
-
-async def _logged(work: Any) -> None:
-    try:
-        await work
-    except Exception as error:
-        _log.warning("a message could not be published: %s", error)
