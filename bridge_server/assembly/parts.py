@@ -44,9 +44,9 @@ from bridge_server.pubsub.irn.models import ClientLimits
 from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
-from bridge_server.pubsub.notices import notice_of
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
+from bridge_server.pubsub.wire import notice_of
 from bridge_server.push.bridges import Bridges
 from bridge_server.push.providers.senders import TopicSender
 from bridge_server.push.service import OWN_CHANNEL, PushServer

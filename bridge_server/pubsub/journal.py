@@ -11,8 +11,8 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.pubsub.models import Changes, Message, QueueLimits
-from bridge_server.pubsub.notices import notice_of
 from bridge_server.pubsub.store import TopicStore
+from bridge_server.pubsub.wire import notice_of
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20

@@ -4,22 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
-from bridge_server.pubsub.wire import write_notice
 from bridge_server.storage.database import Transaction
 from bridge_server.topics.models import Topic
 from bridge_server.topics.webhooks import webhooks_of
 
 NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 """Writes the notice to a webhook: given the topic, the address that the message counts to, the webhook."""
-
-
-def notice_of(ids: IdMaker, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
-    """The notice that there is a message on the topic."""
-    notice = write_notice(topic)
-    return OutgoingMessage(ids.random_uuid(), webhook, notice, client=address, subject=topic)
 
 
 class Allowance(Protocol):

@@ -6,7 +6,7 @@ from bridge_server.web.routes import Route
 
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:
-    """The server's root, and each generation under a name of its own. Dapps live in web pages of any origin."""
+    """The server's root, and each generation by its name. Dapps live in web pages of any origin."""
     return tuple(
         Route(
             method="GET", path=path, name=name, handler=handler,

@@ -247,7 +247,7 @@ class Settings(BaseSettings):
     )
     max_remembered_calls: PositiveInt = Field(
         200_000,
-        description="Publications of generation 2.x that are known again when they are repeated within 5 minutes.",
+        description="Publications of generation 2.x that are known again if repeated within 5 minutes.",
     )
 
     account_rate_per_hour: float = Field(

@@ -67,7 +67,8 @@ def apply_changes(
             case Subscribing():
                 refused = yield from work.subscribe(change.client, change.address, change.topics)
             case Unsubscribing():
-                refused = yield from work.unsubscribe(change.client, change.topics)
+                yield from work.unsubscribe(change.client, change.topics)
+                refused = None
         if refused is not None:
             work.applied.refused[position] = refused
     return work.applied

@@ -27,6 +27,7 @@ _LARGEST_U32 = 2**32 - 1
 _SESSION_TTL_SECONDS = 300
 _PROPOSAL, _PROPOSAL_RESPONSE, _SETTLEMENT = 1100, 1101, 1102
 
+_DIGITS = re.compile(r"[0-9]{1,20}", re.ASCII)
 _TOPIC = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _PREFIXES = ("irn_", "iridium_")
 
@@ -188,12 +189,7 @@ def _batch_receive(params: _Params) -> ReceiveCall:
 
 def _receipt(params: _Params) -> Receipt:
     message_id = params.get("message_id")
-    if (
-        isinstance(message_id, str)
-        and message_id.isascii()
-        and message_id.isdigit()
-        and len(message_id) <= 20
-    ):
+    if isinstance(message_id, str) and _DIGITS.fullmatch(message_id):
         message_id = int(message_id)
     if type(message_id) is not int:
         raise _wrong("message_id must be the id of the request that the message came in.")
@@ -216,10 +212,8 @@ def _propose_session(params: _Params) -> PublishCall:
 def _approve_session(params: _Params) -> PublishCall:
     pairing = _topic(params.get("pairingTopic"), "pairingTopic")
     session = _topic(params.get("sessionTopic"), "sessionTopic")
-    response, settlement = (
-        _sealed(params, "sessionProposalResponse"),
-        _sealed(params, "sessionSettlementRequest"),
-    )
+    response = _sealed(params, "sessionProposalResponse")
+    settlement = _sealed(params, "sessionSettlementRequest")
     ttl = _session_ttl(params)
     return PublishCall(
         (

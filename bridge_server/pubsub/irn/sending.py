@@ -20,7 +20,7 @@ _RETRY_SECONDS = 1.0
 
 
 class Sending:
-    """The messages of one socket.
+    """The messages of one socket, in the order in which they were published.
 
     A socket is sent at most `window` messages that it has not acknowledged; the next ones wait on disk. A
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
@@ -86,7 +86,7 @@ class Sending:
             self._attachments.remove(attachment)
 
     def _offer(self, attachment: Attachment, envelope: Envelope, is_sure: bool) -> None:
-        if is_sure and attachment.is_live and self._keeps_up(attachment, len(envelope.data)):
+        if is_sure and self._behind is None and self._keeps_up(attachment, len(envelope.data)):
             self._send(attachment, WaitingMessage(envelope.number, envelope.topic, envelope.data))
         else:
             self._fall_behind(attachment)
@@ -151,8 +151,9 @@ class Sending:
             self._behind = None
 
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
-        topics, position = list(behind), min(each.position for each in behind.values())
-        while page := await self._page(topics, position):
+        """Of all topics, since others may fall behind meanwhile, and their messages have a place in the order."""
+        position = min(each.position for each in behind.values())
+        while page := await self._page(list(self._mine), position):
             for message in page:
                 await self._wait_for_room()
                 attachment = self._mine.get(message.topic)

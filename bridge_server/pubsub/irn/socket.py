@@ -26,8 +26,8 @@ class IrnSocket:
     """
 
     __slots__ = (
-        "_charge", "_farewell", "_is_quiet", "_leave", "_outlet", "_perform", "_settle", "_welcome", "address",
-        "client", "is_doubtful", "number", "sending",
+        "_charge", "_farewell", "_is_quiet", "_leave", "_outlet", "_perform", "_settle", "_welcome",
+        "address", "client", "is_doubtful", "number", "sending",
     )  # fmt: skip
 
     def __init__(

@@ -65,7 +65,8 @@ INSERT_DELIVERY = "INSERT INTO irn_deliveries (client, number) VALUES (?, ?)"
 WAITING = """
 SELECT irn_messages.number, topic, data FROM irn_deliveries
 JOIN irn_messages ON irn_messages.number = irn_deliveries.number
-WHERE client = ? AND irn_deliveries.number > ? AND topic IN (SELECT value FROM json_each(?)) AND expires_at_ms > ?
+WHERE client = ? AND irn_deliveries.number > ? AND topic IN (SELECT value FROM json_each(?))
+    AND expires_at_ms > ?
 ORDER BY irn_deliveries.number LIMIT ?
 """
 FETCHABLE = """
