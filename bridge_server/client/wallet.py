@@ -89,7 +89,7 @@ class Wallet:
         Again with other accounts or another chain, it replaces what was said. An account is an address; in
         generation 2.x it may also be a CAIP-10 id. `push` is the webhook that a bridge over HTTP calls for
         each new call. Raises SessionEndedError, RequestRefusedError, BridgeUnreachableError; TypeError for
-        what are no accounts.
+        what are no accounts; over a WebSocket AnswerTimeoutError when the dapp does not ask for a session.
         """
         return await self._side.approve(accounts, chain_id, push)
 

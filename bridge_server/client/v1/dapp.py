@@ -33,6 +33,7 @@ class SocketDapp:
         self.pairing = Pairing(bridge_url, str(uuid4()), token_bytes(KEY_BYTES), name)
         self._session = SocketSession(self.pairing, http, pace, self._requested, self._responded)
         self._introduction = {**peer(self._session.client_id, name, url), "chainId": None}
+        self._handshake_id = self._session.ids.next()
 
     @property
     def uri(self) -> str:
@@ -43,7 +44,8 @@ class SocketDapp:
         """Publish the session request. Raises BridgeUnreachableError, RequestRefusedError."""
         self._session.open()
         async with self._session.line.patiently("The bridge opened no session"):
-            await self._session.request(self.pairing.session_id, _HANDSHAKE, [self._introduction])
+            topic, asked = self.pairing.session_id, [self._introduction]
+            await self._session.request(topic, _HANDSHAKE, asked, self._handshake_id)
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -98,13 +100,15 @@ class SocketDapp:
                 self._session.conversation.fail(SessionEndedError("The wallet ended the session."))
 
     def _responded(self, content: dict[str, Any]) -> None:
-        """Take the answer to the session request first, and then those to calls."""
-        if self._session.peer_id is None:
+        """Take the answer to the session request, or to a call."""
+        if content.get("id") == self._handshake_id:
             self._approved(content)
         else:
             self._session.conversation.answered(str(content.get("id")), content)
 
     def _approved(self, content: dict[str, Any]) -> None:
+        if self._session.peer_id is not None:  # it came before
+            return
         try:
             approval = read_approval(_result(content))
         except RejectedError as rejection:

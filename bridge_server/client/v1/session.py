@@ -42,7 +42,7 @@ class SocketSession:
         self._cipher = SocketCipher(pairing.key)
         self._requested = requested
         self._responded = responded
-        self._ids = PayloadIds()
+        self.ids = PayloadIds()
 
     def open(self, *topics: str) -> None:
         """Listen on this side's topic, and on others."""
@@ -50,9 +50,11 @@ class SocketSession:
         for topic in (self.client_id, *topics):
             self._topics.subscribe(topic)
 
-    async def request(self, topic: str, method: str, params: Any, *, repeatable: bool = True) -> int:
+    async def request(
+        self, topic: str, method: str, params: Any, request_id: int | None = None, *, repeatable: bool = True
+    ) -> int:
         """Publish a JSON-RPC request; returns its id. Raises TypeError for what JSON cannot say."""
-        request_id = self._ids.next()
+        request_id = request_id or self.ids.next()
         self.conversation.ask(str(request_id))
         content = write_request(request_id, method, params)
         await self._topics.publish(

@@ -53,8 +53,8 @@ class SocketWallet:
         if push is not None:
             raise UnsupportedError("Generation 1.x registers webhooks with POST /subscribe, not here.")
         said = status(accounts, chain_id)
+        await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The bridge did not take the wallet's word"):
-            await self._session.conversation.proposal_made()
             # The dapp's first call may come before the bridge has confirmed the approval.
             self._session.conversation.approved(read_approval(said))
             if self._answered:
@@ -67,8 +67,8 @@ class SocketWallet:
 
     async def reject(self) -> None:
         """Answer the session request with an error, and leave."""
+        await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The bridge did not take the wallet's word"):
-            await self._session.conversation.proposal_made()
             await self._session.respond(write_error(self._handshake, _SERVER_ERROR, "Session Rejected"))
         self._session.conversation.fail(SessionEndedError("This side rejected the session."))
 

@@ -140,7 +140,8 @@ class Relay:
                 return
 
     def _answered(self, content: dict[str, Any]) -> None:
-        call = self._calls.get(content.get("id", 0))
+        call_id = content.get("id")
+        call = self._calls.get(call_id) if isinstance(call_id, int) else None
         if call is None or call.answer.done():
             return
         error = content.get("error")
@@ -157,7 +158,7 @@ class Relay:
         except (KeyError, TypeError):
             _log.warning("the relay sent %s, which is no message", content["method"])
             return
-        listener = self._topics.get(topic)
+        listener = self._topics.get(topic) if isinstance(topic, str) else None
         if listener is not None and self._is_new(topic, message):
             _hear(*listener, message)
         self._line.post(_frame(content.get("id"), result=True))

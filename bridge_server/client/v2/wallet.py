@@ -74,9 +74,9 @@ class RelayWallet:
         """Answer the proposal and settle the session; after that, publish an update."""
         if push is not None:
             raise UnsupportedError("Generation 2.x registers webhooks with POST /subscribe, not here.")
+        proposal = await self.proposal(self._session.line.pace.patience_seconds)
+        self._namespaces = approved(proposal.content, accounts, chain_id)
         async with self._session.line.patiently("The relay did not take the wallet's word"):
-            proposal = await self._session.conversation.proposal_made()
-            self._namespaces = approved(proposal.content, accounts, chain_id)
             if self._answered:
                 await self._session.request("wc_sessionUpdate", {"namespaces": self._namespaces})
             else:
@@ -87,8 +87,8 @@ class RelayWallet:
 
     async def reject(self) -> None:
         """Answer the proposal with an error, and leave."""
+        await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The relay did not take the wallet's word"):
-            await self._session.conversation.proposal_made()
             content = failed(self._proposal_id, _USER_REJECTED, "User rejected.")
             await self._session.relay.publish(self._pairing, content, REJECTION)
         self._session.conversation.fail(SessionEndedError("This side rejected the session."))
