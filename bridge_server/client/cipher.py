@@ -49,7 +49,7 @@ class Cipher:
         padded = AES.new(self._key, AES.MODE_CBC, iv).decrypt(bytes.fromhex(data))
         try:
             return self._content(unpad(padded, _BLOCK_BYTES))
-        except (ValueError, TypeError, KeyError) as error:  # whoever sealed it has the key, and still
+        except (ValueError, TypeError, KeyError) as error:
             raise BadPayloadError("The payload holds something else than this generation puts in.") from error
 
     def _mac(self, data: str, iv: bytes) -> bytes:
