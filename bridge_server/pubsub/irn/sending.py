@@ -25,11 +25,14 @@ class Sending:
     A socket is sent at most `window` messages that it has not acknowledged; the next ones wait on disk. A
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
     what the topic has no room for is not sent.
+
+    A client is not sent anything at once while a publication of its own is not answered: JavaScript clients
+    lose a response that comes before the answer to the request's publication.
     """
 
     __slots__ = (
         "_attachments", "_behind", "_client", "_clock", "_has_room", "_ids", "_journal", "_mine", "_outlet",
-        "_sent", "_share", "_store", "_window",
+        "_sent", "_share", "_store", "_window", "unanswered",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +59,8 @@ class Sending:
         self._sent: dict[int, tuple[Attachment, int, int]] = {}
         self._behind: asyncio.Task[None] | None = None
         self._has_room: asyncio.Event | None = None
+        self.unanswered = 0
+        """Publications of the socket that are on their way to the disk."""
 
     def open(self, outlet: FrameOutlet) -> None:
         """The socket is open."""
@@ -110,6 +115,7 @@ class Sending:
     def _keeps_up(self, attachment: Attachment, size_bytes: int) -> bool:
         return (
             self._outlet is not None
+            and not self.unanswered
             and not self._outlet.is_congested
             and len(self._sent) < self._window
             and 2 * attachment.unconfirmed < self._share.messages
@@ -151,7 +157,7 @@ class Sending:
             self._behind = None
 
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
-        """Of all topics, since others may fall behind meanwhile, and their messages have a place in the order."""
+        """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
         position = min(each.position for each in behind.values())
         while page := await self._page(list(self._mine), position):
             for message in page:

@@ -190,9 +190,10 @@ class Irn:
         now_ms = self._clock.now_ms()
         key = call_key(socket.client, id_text, call)
         done = partial(self._published, socket, id_text, call.subscribes)
+        datas = [self._data(publication, now_ms) for publication in call.publications]
+        socket.sending.unanswered += 1
         if self._calls.repeats(key, done, now_ms):
             return
-        datas = [self._data(publication, now_ms) for publication in call.publications]
         envelopes = tuple(map(partial(self._envelope, socket, now_ms), call.publications, datas))
         self._calls.begin(key, done)
         self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes))
@@ -223,6 +224,7 @@ class Irn:
     def _published(
         self, socket: IrnSocket, id_text: bytes, subscribes: Topic | None, refused: BridgeError | None
     ) -> None:
+        socket.sending.unanswered -= 1
         socket.is_doubtful = refused is not None
         _answer(socket, id_text, _TRUE, refused)
         if refused is None and subscribes is not None:

@@ -27,7 +27,7 @@ def stored(server: RunningServer) -> int:
         return sum(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
 
 
-BAD = [
+BAD: list[tuple[str, Any, int, str]] = [
     ("irn_publish", {**PUBLISH, "topic": value}, -32600, "InvalidTopic")
     for value in (None, 7, "", "ab", "g" * 64, TOPIC + "0", TOPIC + "\n", [TOPIC], "٣" * 64)
 ]

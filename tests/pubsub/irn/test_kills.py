@@ -61,9 +61,9 @@ async def test_what_was_answered_under_load_is_delivered_once(tmp_path: Path) ->
             ):
                 await wallet.subscribe(TOPIC)
                 receiving = asyncio.create_task(receive(wallet, received))
-                publishing = asyncio.create_task(publish_all(dapp, answered))
-                while len(answered) < _CALLS // 4:
-                    await asyncio.sleep(0)
+                enough = asyncio.Event()
+                publishing = asyncio.create_task(publish_all(dapp, answered, enough))
+                await enough.wait()
                 server.kill()
                 await asyncio.gather(receiving, publishing, return_exceptions=True)
         with server_process(tmp_path / "data") as server:
@@ -88,10 +88,12 @@ async def publish(dapp: IrnClient, number: int) -> Any:
     return await dapp.publish(TOPIC, str(number), request_id=number)
 
 
-async def publish_all(dapp: IrnClient, answered: list[int]) -> None:
+async def publish_all(dapp: IrnClient, answered: list[int], enough: asyncio.Event) -> None:
     for number in range(_CALLS):
         await publish(dapp, number)
         answered.append(number)
+        if len(answered) == _CALLS // 4:
+            enough.set()
 
 
 async def receive(wallet: IrnClient, received: list[str]) -> None:

@@ -91,7 +91,7 @@ async def test_so_many_bytes_of_a_client_wait(tmp_path: Path) -> None:
 
 
 async def test_so_much_of_an_address_waits(tmp_path: Path) -> None:
-    settings = {"max_address_messages": 2, "trusted_proxies": "127.0.0.1"}
+    settings: dict[str, Any] = {"max_address_messages": 2, "trusted_proxies": "127.0.0.1"}
     async with running_server(tmp_path, **settings) as server, AsyncExitStack() as stack:
         one, same, other = [
             await stack.enter_async_context(
@@ -173,7 +173,7 @@ async def test_a_full_database_takes_nothing_more_and_still_delivers(tmp_path: P
 
 
 async def test_over_the_rate_a_socket_is_heard_more_slowly(tmp_path: Path) -> None:
-    settings = {"quota_exempt": (), "messages_per_second": 1, "messages_burst": 5}
+    settings: dict[str, Any] = {"quota_exempt": (), "messages_per_second": 1, "messages_burst": 5}
     async with limited(tmp_path, **settings) as (server, (dapp, wallet)):
         await wallet.subscribe(TOPIC)
         for number in range(8):
@@ -195,7 +195,7 @@ async def test_over_the_rate_a_socket_is_heard_more_slowly(tmp_path: Path) -> No
 
 
 async def test_a_batch_costs_as_much_as_its_messages(tmp_path: Path) -> None:
-    settings = {"quota_exempt": (), "messages_per_second": 1, "messages_burst": 5}
+    settings: dict[str, Any] = {"quota_exempt": (), "messages_per_second": 1, "messages_burst": 5}
     async with limited(tmp_path, clients=1, **settings) as (server, (dapp,)):
         messages = [{"topic": TOPIC, "message": "m", "ttl": 60}] * 4
         assert await dapp.ask("irn_batchPublish", {"messages": messages}) is True

@@ -308,3 +308,30 @@ async def test_a_batch_of_subscriptions_ends(join: Join) -> None:
     await wallet.nothing()
     await other.subscribe(TOPIC)
     assert await other.messages(1) == ["message"]
+
+
+async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) -> None:
+    dapp, wallet = await join(), await join()
+    await dapp.subscribe(TOPIC)
+    await wallet.subscribe(TOPIC)
+    order: list[str] = []
+
+    for number in range(50):
+        request_id = 1_000 + number
+        call = {"topic": TOPIC, "message": f"request {number}", "ttl": 60}
+        await dapp.send(id=request_id, jsonrpc="2.0", method="irn_publish", params=call)
+        await wallet.message()
+        await wallet.send(
+            id=request_id,
+            jsonrpc="2.0",
+            method="irn_publish",
+            params=call | {"message": f"response {number}"},
+        )
+        for _ in range(2):
+            frame = await dapp.socket.receive_json()
+            order.append("response" if "method" in frame else "answer")
+            if "method" in frame:
+                await dapp.acknowledge(frame)
+        await wallet.answer(request_id)
+
+    assert order == ["answer", "response"] * 50
