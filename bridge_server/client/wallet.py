@@ -73,6 +73,14 @@ class Wallet:
         """The bridge, session and key. Generation 2.x raises UnsupportedError."""
         return self._side.pairing
 
+    @property
+    def topic(self) -> str:
+        """The topic on which calls arrive, for `POST /subscribe` and the push server.
+
+        In generation 2.x it is known after the approval; before that it raises SessionEndedError.
+        """
+        return self._side.topic
+
     async def proposal(self, timeout: float | None = _PATIENCE_SECONDS) -> Proposal:
         """Wait for the dapp's proposal of a session. `timeout` is in seconds.
 

@@ -46,6 +46,11 @@ class PollingWallet:
         self._seen: set[str] = set()
         self._turn = asyncio.Lock()
 
+    @property
+    def topic(self) -> str:
+        """The session's id."""
+        return self.pairing.session_id
+
     async def open(self) -> None:
         """Get ready for requests."""
         self._exchange.open()

@@ -35,6 +35,11 @@ class SocketWallet:
         self._handshake: int | str | None = None
         self._answered = False
 
+    @property
+    def topic(self) -> str:
+        """The topic of this side's id."""
+        return self._session.client_id
+
     async def open(self) -> None:
         """Listen for the session request, in the background."""
         self._session.open(self.pairing.session_id)

@@ -58,21 +58,19 @@ class RelaySession:
         """Publish a request on the session's topic; returns its id. Raises TypeError, SessionEndedError."""
         request_id = self.ids.next()
         self.conversation.ask(str(request_id))
-        await self.relay.publish(
-            self._open_key(), write_request(request_id, method, params), REQUESTS[method]
-        )
+        await self.relay.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
         return str(request_id)
 
     async def respond(self, request_id: Any, result: Any, method: str = "wc_sessionRequest") -> None:
         """Publish the result of a request."""
         content = {"id": request_id, "jsonrpc": "2.0", "result": result}
-        await self.relay.publish(self._open_key(), content, RESPONSES[method])
+        await self.relay.publish(self.open_key(), content, RESPONSES[method])
 
     async def respond_error(
         self, request_id: Any, code: int, message: str, method: str = "wc_sessionRequest"
     ) -> None:
         """Publish the error of a request."""
-        await self.relay.publish(self._open_key(), failed(request_id, code, message), RESPONSES[method])
+        await self.relay.publish(self.open_key(), failed(request_id, code, message), RESPONSES[method])
 
     async def ping(self, timeout: float | None) -> None:
         """Wait for the other side's answer to a ping."""
@@ -123,7 +121,7 @@ class RelaySession:
         if error is not None:
             _log.warning("a message could not be published: %s", error)
 
-    def _open_key(self) -> TopicKey:
+    def open_key(self) -> TopicKey:
         """The key of the open session. Raises the error that ended it."""
         self.conversation.require_open()
         if self.key is None:

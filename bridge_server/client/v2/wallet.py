@@ -56,6 +56,11 @@ class RelayWallet:
         """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
         raise UnsupportedError("A pairing of generation 2.x names no bridge and no session.")
 
+    @property
+    def topic(self) -> str:
+        """The topic of the session. Raises SessionEndedError before the approval."""
+        return self._session.open_key().topic
+
     async def open(self) -> None:
         """Listen for the proposal, in the background."""
         self._session.relay.listen(self._pairing, self._paired)
