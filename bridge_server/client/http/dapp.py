@@ -116,4 +116,4 @@ class PollingDapp:
         try:
             self._pairing = Pairing(self._exchange.bridge_url, session_id, token_bytes(KEY_BYTES), self._name)
         except BadPairingError as error:
-            raise BadAnswerError(f"What answered opened a session that cannot be used: {error}") from error
+            raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error

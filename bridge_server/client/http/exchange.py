@@ -53,7 +53,7 @@ class Exchange:
             self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the client session unless it was passed in."""
         if self._owned and self._http is not None:
             await self._http.close()
             self._http = None
