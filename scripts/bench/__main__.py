@@ -12,6 +12,7 @@ from types import FrameType
 
 from envelope_cost import ENVELOPED, measure_envelope
 from growth import measure_growth
+from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from load import choose_generator
 from lookup_cost import measure_lookup
@@ -64,6 +65,8 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     },
     "Published over WebSockets, by a bare echo": {"socket-messages": measure_messages},
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
+    "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
+    "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
     "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},

@@ -62,7 +62,7 @@ class SocketClient(asyncio.Protocol):
             self.is_open.set_result(data.startswith(b"HTTP/1.1 101"))
         while (end := _end_of_frame(data, position)) is not None:
             if data[position] == _TEXT:
-                self.received()
+                self.heard(data, position, end)
             elif data[position] == _PING:
                 self.transport.write(client_frame(data[position + 2 : end], _PONG))
             position = end
@@ -71,6 +71,10 @@ class SocketClient(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.is_open.done():
             self.is_open.set_result(False)
+
+    def heard(self, data: bytes, start: int, end: int) -> None:
+        """A frame has come, at this place."""
+        self.received()
 
     def received(self) -> None:
         """A message has come."""

@@ -10,6 +10,7 @@ import gc
 import time
 from collections.abc import Sequence
 from statistics import median
+from typing import Protocol
 
 from cores import keep_on_first_core, on_last_core_meanwhile
 from plan import Plan
@@ -26,20 +27,20 @@ from socket_clients import (
 )
 from waiters import close_clients, run
 
-_SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
-_SETTLING_SECONDS = 0.2
+SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
+SETTLING_SECONDS = 0.2
 _COUNTED_SECONDS = 0.5
 _IDLE = 10_000
 _WARM_UP = 200
 _PROBES = 200
 _PATIENCE_SECONDS = 5.0
 _PAYLOAD = "5a" * (PAYLOAD_BYTES // 2)
-_ECHO_OPTIONS = ("--route", "/", "--echo")
+ECHO_OPTIONS = ("--route", "/", "--echo")
 
 
 def measure_messages(plan: Plan) -> list[Result]:
     """Messages a second, and the CPU time of each, in turns."""
-    return [_measure_shape(plan, pairs, window) for pairs, window in _SHAPES]
+    return [_measure_shape(plan, pairs, window) for pairs, window in SHAPES]
 
 
 def _measure_shape(plan: Plan, pairs: int, window: int) -> Result:
@@ -47,22 +48,22 @@ def _measure_shape(plan: Plan, pairs: int, window: int) -> Result:
     with (
         plan.folder() as bare_folder,
         plan.folder() as folder,
-        started_ceiling(bare_folder, *_ECHO_OPTIONS) as ceiling,
+        started_ceiling(bare_folder, *ECHO_OPTIONS) as ceiling,
         started_server(folder) as server,
     ):
         keep_on_first_core(ceiling.pid)
         keep_on_first_core(server.pid)
         for _ in range(2 * plan.rounds):
             with on_last_core_meanwhile():
-                bare.append(run(_echo(ceiling, pairs, window)))
+                bare.append(run(echo(ceiling, pairs, window)))
                 served.append(run(_deliver(server, pairs, window)))
-    rates = [message.per_second / echo.per_second for echo, message in zip(bare, served, strict=True)]
+    rates = [message.per_second / each.per_second for each, message in zip(bare, served, strict=True)]
     figures = {
-        "echo_per_second": median(echo.per_second for echo in bare),
+        "echo_per_second": median(each.per_second for each in bare),
         "messages_per_second": median(message.per_second for message in served),
-        "echo_us": median(echo.cpu_us for echo in bare),
+        "echo_us": median(each.cpu_us for each in bare),
         "message_us": median(message.cpu_us for message in served),
-        "by_cpu_time": median(echo.cpu_us for echo in bare) / median(message.cpu_us for message in served),
+        "by_cpu_time": median(each.cpu_us for each in bare) / median(message.cpu_us for message in served),
     }
     name = f"{pairs} to {pairs}, {window} on their way"
     return Result(name, {**figures, **spread(rates)}, Target("ratio", 0.6, at_least=True))
@@ -81,7 +82,17 @@ def measure_idle_sockets(plan: Plan) -> list[Result]:
     ]
 
 
-class _Load:
+class Counting(Protocol):
+    """A client that counts what it is sent."""
+
+    count: int
+
+    def begin(self) -> None:
+        """Send the first messages, or have them sent."""
+        ...
+
+
+class Measured:
     """What came of one load."""
 
     def __init__(self, messages: int, seconds: float, cpu_ns: int) -> None:
@@ -91,14 +102,14 @@ class _Load:
         self.cpu_us = cpu_ns / messages / 1e3
 
 
-async def _echo(ceiling: Running, connections: int, window: int) -> _Load:
+async def echo(ceiling: Running, connections: int, window: int) -> Measured:
     frame = message_frame("0" * 36, "pub", _PAYLOAD)
     clients = [Echoed(ceiling.url, frame, window) for _ in range(connections)]
     await open_sockets(ceiling.url, clients)
-    return await _count(ceiling, clients, clients)
+    return await count_messages(ceiling, clients, clients)
 
 
-async def _deliver(server: Running, pairs: int, window: int) -> _Load:
+async def _deliver(server: Running, pairs: int, window: int) -> Measured:
     publishers = [Publisher(server.url) for _ in range(pairs)]
     clients = [
         Listening(server.url, f"{number:036}", publisher, _PAYLOAD, window)
@@ -107,20 +118,20 @@ async def _deliver(server: Running, pairs: int, window: int) -> _Load:
     await open_sockets(server.url, [*clients, *publishers])
     for client in clients:
         client.subscribe()
-    await asyncio.sleep(_SETTLING_SECONDS)
-    return await _count(server, clients, [*clients, *publishers])
+    await asyncio.sleep(SETTLING_SECONDS)
+    return await count_messages(server, clients, [*clients, *publishers])
 
 
-async def _count(
-    process: Running, clients: Sequence[Echoed | Listening], everybody: Sequence[SocketClient]
-) -> _Load:
+async def count_messages(
+    process: Running, clients: Sequence[Counting], everybody: Sequence[SocketClient]
+) -> Measured:
     """Let it run up, then count for a while."""
     for client in clients:
         client.begin()
-    await asyncio.sleep(_SETTLING_SECONDS)
+    await asyncio.sleep(SETTLING_SECONDS)
     counted, started, cpu_ns = sum(client.count for client in clients), time.perf_counter(), process.cpu_ns()
     await asyncio.sleep(_COUNTED_SECONDS)
-    load = _Load(
+    load = Measured(
         sum(client.count for client in clients) - counted,
         time.perf_counter() - started,
         process.cpu_ns() - cpu_ns,
@@ -169,7 +180,7 @@ class _Probe:
         publisher, subscriber = Publisher(server.url), _Timed(server.url)
         await open_sockets(server.url, [publisher, subscriber])
         subscriber.transport.write(message_frame("probe", "sub"))
-        await asyncio.sleep(_SETTLING_SECONDS)
+        await asyncio.sleep(SETTLING_SECONDS)
         return cls(publisher, subscriber)
 
     async def latencies(self) -> list[float]:

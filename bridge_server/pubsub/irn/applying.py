@@ -18,6 +18,7 @@ from bridge_server.pubsub.irn.models import (
     Subscribing,
     Unsubscribing,
 )
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers, Subscribers
 from bridge_server.pubsub.models import QueueLimits
 from bridge_server.pubsub.notices import Allowance, NoticeOf, Notices, send_later
 from bridge_server.pubsub.shares import Claim, Shares
@@ -36,6 +37,7 @@ class Rules:
     client: ClientLimits
     call_expires_at_ms: int
     notice: NoticeOf
+    subscribers: KnownSubscribers
 
 
 @dataclass(slots=True)
@@ -46,6 +48,10 @@ class Applied:
     """By the position of the change."""
     kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
     """The clients that a stored message waits for, by its number."""
+    subscribers: dict[Topic, Subscribers] = field(default_factory=dict)
+    """What was read of topics."""
+    changed_topics: set[Topic] = field(default_factory=set)
+    """Topics that clients have subscribed to, or unsubscribed from."""
     notice_bytes: Counter[str | None] = field(default_factory=Counter)
     subscription_bytes: Counter[str | None] = field(default_factory=Counter)
 
@@ -71,6 +77,8 @@ def apply_changes(
                 refused = None
         if refused is not None:
             work.applied.refused[position] = refused
+    if work.calls:
+        yield Statement(sql.REMEMBER_CALLS, (rules.call_expires_at_ms, json_array(work.calls)))
     return work.applied
 
 
@@ -86,7 +94,7 @@ class _Work:
         self._is_full = is_full
         self._shares = Shares(rules.now_ms)
         self._notices = Notices(rules.notice, notice_bytes, rules.now_ms)
-        self._subscribers: dict[Topic, list[ClientKey]] = {}
+        self.calls: list[str] = []
 
     def publish(self, publishing: Publishing) -> Transaction[BridgeError | None]:
         if self._is_full:
@@ -106,7 +114,7 @@ class _Work:
             return refused
         for envelope, clients in receivers.items():
             yield from self._insert(envelope, clients)
-        yield Statement(sql.REMEMBER_CALL, (publishing.call, self._rules.call_expires_at_ms))
+        self.calls.append(publishing.call)
         self.applied.notice_bytes += yield from send_later(notices, self._rules.now_ms)
         return None
 
@@ -150,7 +158,8 @@ class _Work:
 
     def _forget_subscribers(self, topics: Sequence[Topic]) -> None:
         for topic in topics:
-            self._subscribers.pop(topic, None)
+            self.applied.subscribers.pop(topic, None)
+            self.applied.changed_topics.add(topic)
 
     def _receivers(
         self, envelopes: Sequence[Envelope]
@@ -173,11 +182,16 @@ class _Work:
                 receivers[envelope] = left
         return receivers
 
-    def _subscribers_of(self, topic: Topic) -> Transaction[list[ClientKey]]:
-        if topic not in self._subscribers:
-            rows = yield Statement(sql.SUBSCRIBERS, (topic, self._rules.now_ms))
-            self._subscribers[topic] = [client for (client,) in rows]
-        return self._subscribers[topic]
+    def _subscribers_of(self, topic: Topic) -> Transaction[Sequence[ClientKey]]:
+        now_ms, applied = self._rules.now_ms, self.applied
+        found = applied.subscribers.get(topic)
+        if found is None and topic not in applied.changed_topics:
+            found = self._rules.subscribers.get(topic, now_ms)
+        if found is None:
+            rows = yield Statement(sql.SUBSCRIBERS, (topic, now_ms))
+            found = Subscribers.of(rows)
+            applied.subscribers[topic] = found
+        return found.clients
 
     def _take_room(self, envelopes: Sequence[Envelope]) -> Transaction[QueueFullError | None]:
         """Count all of the messages, or none of them and say why not."""

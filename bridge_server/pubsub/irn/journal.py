@@ -19,6 +19,8 @@ _MOST_CHANGES = 1_000
 _MOST_BYTES = 8 * 2**20
 _PATIENCE_SECONDS = 5.0
 _RETRY_SECONDS = 0.25
+_GRACE_SECONDS = 0.001
+"""A message that its receivers acknowledge so soon is never stored."""
 
 log = structlog.get_logger()
 
@@ -99,6 +101,8 @@ class IrnJournal:
         while not self._is_closed or self._has_work() or self._waiting:
             await self._wanted.wait()
             self._wanted.clear()
+            if not self._is_closed:
+                await asyncio.sleep(_GRACE_SECONDS)
             if self._has_work() or self._waiting:
                 await self._write()
 

@@ -169,7 +169,14 @@ class Irn:
 
     def _rules(self) -> Rules:
         now_ms = self._clock.now_ms()
-        return Rules(now_ms, self._queue, self._limits, now_ms + REMEMBERED_MS, self._notice)
+        return Rules(
+            now_ms,
+            self._queue,
+            self._limits,
+            now_ms + REMEMBERED_MS,
+            self._notice,
+            self._store.subscribers,
+        )
 
     def _perform(self, socket: IrnSocket, id_text: bytes, call: Call) -> Awaitable[None] | None:
         match call:

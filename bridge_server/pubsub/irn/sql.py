@@ -9,13 +9,13 @@ ON CONFLICT (only_row) DO UPDATE SET taken = irn_id_blocks.taken + 1 RETURNING t
 """
 
 CALLS = "SELECT call, expires_at_ms FROM irn_calls WHERE expires_at_ms > ? ORDER BY expires_at_ms"
-REMEMBER_CALL = """
-INSERT INTO irn_calls (call, expires_at_ms) VALUES (?, ?)
+REMEMBER_CALLS = """
+INSERT INTO irn_calls (call, expires_at_ms) SELECT value, ? FROM json_each(?) WHERE true
 ON CONFLICT (call) DO UPDATE SET expires_at_ms = excluded.expires_at_ms
 """
 FORGET_CALLS = "DELETE FROM irn_calls WHERE call IN (SELECT value FROM json_each(?))"
 
-SUBSCRIBERS = "SELECT client FROM irn_subscriptions WHERE topic = ? AND expires_at_ms > ?"
+SUBSCRIBERS = "SELECT client, expires_at_ms FROM irn_subscriptions WHERE topic = ? AND expires_at_ms > ?"
 SUBSCRIPTIONS = "SELECT topic, expires_at_ms FROM irn_subscriptions WHERE client = ? AND expires_at_ms > ?"
 SUBSCRIBED = """
 SELECT topic FROM irn_subscriptions

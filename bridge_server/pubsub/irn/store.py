@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.applying import Applied, Rules, apply_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers
 from bridge_server.pubsub.notices import Allowance, pay_for
 from bridge_server.storage.database import (
     Database,
@@ -28,6 +29,7 @@ class IrnStore:
         self.database = database
         self._notice_bytes = notice_bytes
         self._subscription_bytes = subscription_bytes
+        self.subscribers = KnownSubscribers()
 
     async def newest(self) -> int:
         """The greatest number of a message there is, or 0."""
@@ -73,6 +75,7 @@ class IrnStore:
         A change that is refused changes nothing, and is no reason to refuse the others.
         """
         applied = await self._apply(changes, forgotten, received, rules)
+        self.subscribers.learn(applied.changed_topics, applied.subscribers)
         pay_for(applied.notice_bytes, self._notice_bytes)
         pay_for(applied.subscription_bytes, self._subscription_bytes)
         return applied
