@@ -16,14 +16,14 @@ from bridge_server.topics.models import Topic
 
 
 class TopicStore:
-    """The messages that wait. What has expired at `now_ms` is as if it were not there."""
+    """The messages that wait. Rows that have expired at `now_ms` count as deleted."""
 
     def __init__(self, database: Database, allowance: Allowance | None = None) -> None:
         self.database = database
         self._allowance = allowance
 
     async def newest(self) -> int:
-        """The greatest number of a message there is, or 0."""
+        """The greatest number of a stored message, or 0."""
         return scalar(int, await self.database.read(sql.NEWEST))
 
     async def waiting(self, topic: Topic, now_ms: int) -> Sequence[Message]:
@@ -33,9 +33,10 @@ class TopicStore:
     async def apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
     ) -> Mapping[int, QueueFullError]:
-        """Store, then delete, and queue a notice to each webhook of what was announced; all or nothing.
+        """Store, then delete, and queue a notice of each announced message to its topic's webhooks; all or
+        nothing.
 
-        Returns the numbers of those that were not stored, and why.
+        Returns the errors of the messages that were not stored, by their numbers.
         """
         refused, caused = await self._apply(changes, now_ms, limits, notice)
         pay_for(caused, self._allowance)
@@ -56,7 +57,7 @@ class TopicStore:
     def _notices(
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf
     ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
-        """What each announced message has sent; one that its address may not cause any more is refused."""
+        """The notices of each announced message; a message beyond its address's allowance is refused."""
         owed = Notices(notice, self._allowance, now_ms)
         notices: list[tuple[int, OutgoingMessage]] = []
         for number, topic, _, _, address, _ in changes.announced:
@@ -70,7 +71,7 @@ class TopicStore:
         return notices
 
     def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
-        """A full database takes nothing; what has arrived is deleted from it all the same."""
+        """The refusals of a full database, which takes no message and deletes settled ones all the same."""
         if not self.database.is_full:
             return {}
         return {

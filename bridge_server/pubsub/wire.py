@@ -10,7 +10,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub.errors import FrameNotJsonError, InvalidFrameError
 from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe
-from bridge_server.topics.models import Topic
+from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 TOPIC_MAX_CHARACTERS = 128
 
@@ -52,4 +52,4 @@ def write_message(published: Publish) -> bytes:
 def notice_of(ids: IdMaker, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
     """What a webhook of the topic is told. It counts to the client address."""
     notice = orjson.dumps({"topic": topic})
-    return OutgoingMessage(ids.random_uuid(), webhook, notice, client=address, subject=topic)
+    return OutgoingMessage(ids.random_uuid(), webhook, notice, TOPIC_WEBHOOK, client=address, subject=topic)

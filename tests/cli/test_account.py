@@ -205,8 +205,23 @@ def test_the_accounts_of_the_server_that_runs_are_listed(account: AccountCommand
         accounts = account.json("list")["accounts"]
 
     assert accounts == [
-        {"address": DEVELOPMENT, "source": "server", "file": None},
+        {"address": DEVELOPMENT, "source": "development", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
+    ]
+
+
+def test_accounts_of_a_server_that_these_settings_lack_are_listed_as_the_servers(
+    account: AccountCommands,
+) -> None:
+    raw = SigningKey((2).to_bytes(32)).address
+    keys = ("--set", f"private_keys={2:064x}")
+
+    with server_process(account.data_dir, "--dev-accounts", "--set", "dev_account_count=1", *keys):
+        accounts = account.json("list")["accounts"]
+
+    assert [(each["address"], each["source"]) for each in accounts] == [
+        (DEVELOPMENT, "development"),
+        (raw, "server"),
     ]
 
 
@@ -473,7 +488,7 @@ async def test_an_account_is_unlocked_in_another_server(
 
 
 WANTS_TOKEN = (
-    "the server wants its rpc_token: give this command the same one, as BRIDGE_RPC_TOKEN or with --config"
+    "the server requires its rpc_token: give it to this command too, as BRIDGE_RPC_TOKEN or with --config"
 )
 
 
@@ -483,9 +498,9 @@ WANTS_TOKEN = (
         (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
         (403, {"title": "Who?", "detail": "Go."}, "the server refused: Go."),
         (401, {"title": "Who?", "detail": "Send a token."}, WANTS_TOKEN),
-        (404, ["x"], "what answers at {url} is no bridge server (status 404)"),
-        (200, {"id": 1}, "what answers at {url} is no bridge server (status 200)"),
-        (200, {"id": 1, "error": "?"}, "what answers at {url} is no bridge server (status 200)"),
+        (404, ["x"], "the server at {url} is not a bridge server (status 404)"),
+        (200, {"id": 1}, "the server at {url} is not a bridge server (status 200)"),
+        (200, {"id": 1, "error": "?"}, "the server at {url} is not a bridge server (status 200)"),
     ],
 )  # fmt: skip
 async def test_what_the_server_refuses_is_told(

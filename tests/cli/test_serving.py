@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.version import VERSION
 from tests.support.command import WatchedServer, watched_server
 
@@ -64,6 +65,22 @@ def test_the_log_has_the_start_and_the_stop_and_nothing_else_is_written(tmp_path
     assert server.out_file.read_bytes() == b""
 
 
+def test_a_server_on_all_addresses_announces_loopback_in_its_ready_file_and_a_reachable_url_in_its_log(
+    tmp_path: Path,
+) -> None:
+    with watched_server(tmp_path, "--host", "0.0.0.0") as server:
+        assert server.stop(signal.SIGTERM) == 0
+
+    started, stopped = server.log()
+    reachable = url_for_others(server.url, "0.0.0.0")
+    assert server.url.startswith("http://127.0.0.1:")
+    assert server.facts["public_url"] == server.url
+    assert "127.0.0.1" not in reachable
+    assert (started["host"], started["url"], started["public_url"]) == ("0.0.0.0", reachable, reachable)
+    assert started["rpc_url"] == server.facts["rpc_url"]
+    assert stopped["url"] == reachable
+
+
 def test_an_ipv6_address_is_bracketed(tmp_path: Path) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("no IPv6 here")
@@ -84,7 +101,7 @@ def test_the_ready_file_goes_when_the_server_stops(tmp_path: Path) -> None:
 def test_commands_find_the_server_until_it_stops(tmp_path: Path) -> None:
     left = tmp_path / "data" / "server.json"
     with watched_server(tmp_path) as server:
-        assert json.loads(left.read_text()) == server.facts
+        assert json.loads(left.read_text()) == server.facts | {"development_accounts": []}
         assert stat.S_IMODE(left.stat().st_mode) == 0o600
 
         assert server.stop(signal.SIGTERM) == 0
