@@ -31,9 +31,16 @@ class Wallet:
     """
 
     def __init__(
-        self, pairing: Pairing, *, http: aiohttp.ClientSession | None = None, pace: Pace | None = None
+        self,
+        pairing: Pairing | WalletSide,
+        *,
+        http: aiohttp.ClientSession | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        self._side: WalletSide = PollingWallet(pairing, http, pace or Pace())
+        if isinstance(pairing, Pairing):
+            self._side: WalletSide = PollingWallet(pairing, http, pace or Pace())
+        else:
+            self._side = pairing
 
     @classmethod
     def from_uri(
@@ -55,9 +62,7 @@ class Wallet:
         generation 2.x has no relay, so `relay_url` is required. `name` and `url` introduce the wallet to the
         dapp; `project_id` is sent to the relay.
         """
-        wallet = cls.__new__(cls)
-        wallet._side = _side(uri, relay_url, generation, name, url, project_id, http, pace or Pace())
-        return wallet
+        return cls(_side(uri, relay_url, generation, name, url, project_id, http, pace or Pace()))
 
     async def __aenter__(self) -> Self:
         await self._side.open()
