@@ -83,7 +83,7 @@ def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
         foundation.clock,
         live.held(_queue_limits),
         live.held(_socket_limits),
-        live.held(_client_limits),
+        live.held(partial(_client_limits, foundation.settings.subscription_ttl)),
         foundation.settings.message_limit,
         open_from,
         charge=charge,
@@ -123,11 +123,11 @@ def _queue_limits(settings: Settings) -> QueueLimits:
     )
 
 
-def _client_limits(settings: Settings) -> ClientLimits:
+def _client_limits(subscription_seconds: int, settings: Settings) -> ClientLimits:
     return ClientLimits(
         Share(settings.max_client_messages, settings.max_client_bytes),
         topics=settings.max_client_topics,
         remembered_calls=settings.max_remembered_calls,
-        subscription_ms=settings.subscription_ttl * 1000,
+        subscription_ms=subscription_seconds * 1000,
         heartbeat_seconds=min(settings.heartbeat, _IRN_HEARTBEAT_SECONDS),
     )
