@@ -20,12 +20,12 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
-from bridge_server.web.application import build_application
 from bridge_server.web.connections import CONNECTIONS, Connections
-from bridge_server.web.gateway import Gateway
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
+from bridge_server.web.serving.application import build_application
+from bridge_server.web.serving.gateway import Gateway
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]

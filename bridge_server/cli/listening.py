@@ -11,7 +11,7 @@ from aiohttp import web
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.reachable_url import local_url
 from bridge_server.settings.settings import Settings
-from bridge_server.web.application import runner_of
+from bridge_server.web.serving.application import runner_of
 
 _BACKLOG = 4096
 _METRICS_SHUTDOWN_SECONDS = 0.2
@@ -58,6 +58,6 @@ async def metrics_listening(metrics: web.Application, settings: Settings) -> Asy
 
 def _reason(error: OSError) -> str:
     """The system's own words: asyncio repeats the address in its text."""
-    if error.errno in errno.errorcode:
+    if error.errno is not None and error.errno in errno.errorcode:
         return os.strerror(error.errno)
     return error.strerror or str(error)

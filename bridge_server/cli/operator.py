@@ -62,7 +62,7 @@ class Operator:
         """The rate limit per account, from the settings, of projects without their own limit."""
         return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
 
-    def tell(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
+    def show(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
         if self.as_json:
             click.echo(orjson.dumps(fields))

@@ -46,7 +46,7 @@ from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION
-from bridge_server.web.application import runner_of
+from bridge_server.web.serving.application import runner_of
 
 _ENOUGH_DESCRIPTORS = 5_500
 _EXIT_SECONDS = 1.0

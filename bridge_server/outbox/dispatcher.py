@@ -10,20 +10,21 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Admission, Limits, Place
+from bridge_server.outbox.admission import Admission, Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
-from bridge_server.outbox.models import Backlog, Claimant, GoneHandlers, Queue
+from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
+from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 
 _LANES_ROUSED_AT_ONCE = 1_000
-_BACKLOG_PAGE = 1_000
+_QUEUES_PAGE = 1_000
 _FIRST = Queue("", "")
 _TICKS_BETWEEN_RECOUNTS = 60
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
@@ -120,13 +121,13 @@ class Dispatcher:
         has_wrapped = begin == _FIRST
         self._recounted_to = _FIRST
         while not has_wrapped or begin == _FIRST or after < begin:
-            page = await self._store.backlog(now_ms, after, _BACKLOG_PAGE)
+            page = await self._store.pending_queues(now_ms, after, _QUEUES_PAGE)
             for owed in page:
                 self._plan(owed)
             if self._admission.has_turned_away:
                 self._recounted_to = after
                 return
-            if len(page) == _BACKLOG_PAGE:
+            if len(page) == _QUEUES_PAGE:
                 after = page[-1].claimant.queue
             elif has_wrapped:
                 return
@@ -150,7 +151,7 @@ class Dispatcher:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, has_failed=False))
 
-    def _plan(self, owed: Backlog) -> None:
+    def _plan(self, owed: PendingQueue) -> None:
         if owed.is_due:
             self._attend(owed.claimant)
         if owed.next_due_ms is not None:

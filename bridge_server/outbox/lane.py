@@ -9,9 +9,10 @@ from functools import partial
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.admission import Admission, Place
+from bridge_server.outbox.admission import Admission
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.models import Claimant, DueMessage
+from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled

@@ -130,7 +130,7 @@ class DueMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class PendingQueue:
     """One queue that is owed something: whether a message is due now, and when the next one will be."""
 
     claimant: Claimant

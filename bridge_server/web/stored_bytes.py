@@ -12,7 +12,8 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.web.quotas import BucketId, Cost, QuotaError, Quotas, declare
+from bridge_server.web.charges import BucketId, Cost, QuotaError, declare
+from bridge_server.web.quotas import Quotas
 
 _LEAST_INTERVAL_US = 10
 _GAIN_BYTES = 1_024

@@ -15,13 +15,13 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.web import request_lines
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.gateway import Gateway
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
+from bridge_server.web.serving.gateway import Gateway
 from bridge_server.web.socket import Socket
 from bridge_server.web.unread import UnreadLimits
 from tests.support.clock import ManualClock
