@@ -86,7 +86,7 @@ def _opening(running: Running) -> _Opening:
 
 
 def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
-    """What ends work while requests are still being answered, in this order.
+    """The steps that end work while requests are still being answered, in this order.
 
     First each answer becomes its connection's last, and long polls are answered; then the rooms end streams
     and sockets, and begin no delivery; then requests that wait for other servers have a little time left.

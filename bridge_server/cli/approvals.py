@@ -104,7 +104,7 @@ async def _named(opened: OperatorServices, name: str) -> ApprovalRequest:
     found = await opened.approvals.named(name.lower())
     if not found:
         raise CommandError(
-            f"there is no approval {name}: `bridge-server approvals list` prints those that wait"
+            f"there is no approval {name}: `bridge-server approvals list` prints the pending ones"
         )
     if len(found) > 1:
         raise CommandError(f"several approvals begin with {name}: write more of the id")

@@ -43,7 +43,7 @@ class Operator:
     ) -> Result:
         """Run `work` on the database, which is created first if `may_create` allows it.
 
-        Raises CommandError with one line that says what is wrong.
+        Raises CommandError with one line that names the fault.
         """
         database = self.settings.database_file
         try:

@@ -104,7 +104,7 @@ def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
         if length <= _SHORT or length_bytes.startswith(b"\0"):
             raise RlpError(f"the length at byte {start} is not in its shortest form")
     if content + length > limit:
-        raise RlpError(f"the item at byte {start} ends after what it lies in")
+        raise RlpError(f"the item at byte {start} ends after the list that contains it")
     return content, content + length
 
 

@@ -69,7 +69,10 @@ class Dispatcher:
         self._running = False
 
     async def start(self) -> None:
-        """Resume what is owed and wait for more. Raises UnavailableError when the store cannot be read."""
+        """Resume the pending messages and wait for new ones.
+
+        Raises UnavailableError when the store cannot be read.
+        """
         self._running = True
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
@@ -102,7 +105,7 @@ class Dispatcher:
         await self._delivery.close()
 
     async def wake(self) -> None:
-        """Send what has become due by the clock; called every second while running."""
+        """Send messages that have become due by the clock; called every second while running."""
         now_ms = self._clock.now_ms()
         due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
         for claimant in due:

@@ -1,4 +1,4 @@
-"""The root: a socket for who asks for one, a page for everybody else."""
+"""The root path: a WebSocket for a handshake, a page for any other request."""
 
 from collections.abc import Callable
 from html import escape
@@ -30,7 +30,7 @@ at <code>/session/new</code>.
 
 
 class PubSubHandlers:
-    """One method for both paths. `address_of` tells under which address a client is counted."""
+    """One method for both paths. `address_of` returns the address to which a client is counted."""
 
     def __init__(
         self, pubsub: PubSub, address_of: Callable[[web.Request], str | None], message_limit_bytes: int

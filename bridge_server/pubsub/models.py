@@ -21,7 +21,7 @@ class Subscribe(NamedTuple):
 
 
 class Acknowledge(NamedTuple):
-    """A client has received the oldest message of a topic that it was sent."""
+    """A client has received the oldest message that it was sent on a topic."""
 
     topic: Topic
 
@@ -45,7 +45,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be brought to the disk together."""
+    """Changes to store in one transaction."""
 
     kept: tuple[Message, ...]
     """Messages to store, unless that is too many for their topic or their address."""

@@ -1,4 +1,4 @@
-"""Where the clients of generation 1.x connect: at whatever they were given as their bridge's URL."""
+"""The paths at which clients of generation 1.x connect: the path of the bridge's URL that they were given."""
 
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.pubsub.handlers import PubSubHandlers
@@ -6,7 +6,7 @@ from bridge_server.web.routes import Route
 
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:
-    """The server's root, and the same under a name of its own. Dapps live in web pages of any origin."""
+    """The server's root, and a path of its own with equal answers. Dapps are web pages of any origin."""
     return tuple(
         Route(
             method="GET", path=path, name=name, handler=handlers.root,

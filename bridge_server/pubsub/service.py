@@ -1,4 +1,4 @@
-"""Every open socket: who may open one, which of them are dead, and how they end."""
+"""All open sockets: admission, detection of dead ones, and closing."""
 
 import asyncio
 from collections import Counter
@@ -28,7 +28,7 @@ _GOODBYE = "The server stops. Connect again."
 
 
 class PubSub:
-    """The room's service. It must be `running`."""
+    """The room's service. `running` must be entered."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class PubSub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store what is published, and look for dead sockets, while inside."""
+        """Store published messages and look for dead sockets while inside."""
         await self._topics.open()
         async with self._journal.running(), running(self._ping_forever()):
             try:
@@ -62,16 +62,16 @@ class PubSub:
 
     @property
     def sockets(self) -> int:
-        """How many are open."""
+        """The number of open sockets."""
         return len(self._open)
 
     @property
     def topics(self) -> int:
-        """How many somebody is subscribed to."""
+        """The number of topics with a subscriber."""
         return len(self._topics)
 
     def welcome(self, address: str | None) -> Subscriber:
-        """Whoever is at this address; None is exempt from limits. Whoever is welcomed must leave.
+        """A subscriber at this address; None is exempt from limits. The caller must let it `leave`.
 
         Raises TooManySocketsError, UnavailableError.
         """

@@ -1,4 +1,4 @@
-"""What dapps and wallets change: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
+"""The writing use cases of dapps and wallets: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
 
 from collections.abc import Callable, Sequence
 

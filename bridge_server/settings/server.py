@@ -1,4 +1,4 @@
-"""Settings of the server's addresses: its own, and those of proxies before it."""
+"""Settings of the addresses of the server and of its proxies."""
 
 from urllib.parse import urlsplit
 
@@ -14,9 +14,9 @@ class ServerSettings(BaseModel, defer_build=True):
     host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
     port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
     public_url: Url | None = Field(
-        None, description="How others reach this server; by default its own address."
+        None, description="The URL at which clients reach this server; by default its own address."
     )
-    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is believed.")
+    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
 
     @property
     def way_through_a_proxy(self) -> str | None:

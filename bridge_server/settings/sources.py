@@ -51,7 +51,7 @@ def load_settings(
 
 def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
     faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
-    faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
+    faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
     if faults:
         raise SettingsError("\n".join(faults))
 

@@ -1,8 +1,8 @@
 """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
 
-Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
-connection has no patience: whatever needs a lock that others have is left for later, so that a reader in
-another process, such as one that makes a backup, is never waited for with the writer's lock held.
+Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The connection
+waits for no lock: a step that needs a lock of others is tried later, so that a reader in another process,
+such as one that makes a backup, is never waited for with the writer's lock held.
 """
 
 import asyncio

@@ -42,5 +42,5 @@ def passing_failure(error: BaseException) -> str | None:
 
 
 def unavailable(reason: str) -> UnavailableError:
-    """The failure that tells a caller to come back."""
+    """The failure that asks a caller to retry later."""
     return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)

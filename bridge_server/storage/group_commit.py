@@ -1,8 +1,8 @@
 """Group commit: the transactions that arrive while a commit is under way go into the next one.
 
-A caller resumes when its transaction is on disk. One that fails harms none of the others: if it had
-changed nothing it is simply left out; if it had, the batch is rolled back and run again with each
-transaction in a savepoint of its own.
+A caller resumes when its transaction is on disk. A failed transaction harms no other: if it changed nothing,
+it is left out; otherwise the batch is rolled back and run again with each transaction in a savepoint of its
+own.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ CommitHook: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 
 @dataclass(slots=True)
 class Job:
-    """A transaction on its way, what came of it, and who waits for it."""
+    """A transaction to commit, its outcome, and the future of its caller."""
 
     begin: Callable[[], Transaction[Any]]
     done: asyncio.Future[Any]
@@ -224,7 +224,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
 
 
 def _play(connection: sqlite3.Connection, job: Job) -> None:
-    """Drive the generator: execute what it yields, send it the rows, keep what it returns."""
+    """Drive the generator: execute its statements, send it their rows, keep its events and its result."""
     job.error = None
     events: list[Event] = []
     steps = job.begin()

@@ -1,4 +1,4 @@
-"""The SQLite driver: one connection that writes, a few that read, one that tends the log."""
+"""The SQLite driver: one connection for writing, a few for reading, one for checkpoints of the log."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,7 +23,7 @@ _WAITING_WRITES_LIMIT = 20_000
 
 
 class SqliteDatabase:
-    """A migrated file in WAL mode with `synchronous = FULL`: what was answered survives a power cut."""
+    """A migrated file in WAL mode with `synchronous = FULL`: a commit survives a power cut."""
 
     def __init__(self, path: Path, events: Events, limit_bytes: int | None = None) -> None:
         self.path = path
@@ -38,7 +38,7 @@ class SqliteDatabase:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Hold the file open; on leaving, commit what is queued and close every connection."""
+        """Hold the file open; on leaving, commit queued transactions and close every connection."""
         async with AsyncExitStack() as stack:
 
             async def connect(

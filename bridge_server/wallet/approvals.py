@@ -143,7 +143,7 @@ class Approvals:
             state = await self._signals.wait_for(
                 _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
             )
-        except BaseException:  # such as a client that left: an approval would be for nobody
+        except BaseException:  # such as a client that left: no one would receive the signature
             self._withdraw(approval_id)
             raise
         if state is not None:

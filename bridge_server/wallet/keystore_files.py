@@ -169,7 +169,7 @@ def _address(file: Path) -> Address | None:
         return Address(address)
     named = _NAMED_ADDRESS.fullmatch(file.name)
     if named is None:
-        log.warning("key_file_passed_over", file=str(file), reason="it does not tell its address")
+        log.warning("key_file_passed_over", file=str(file), reason="it has no address")
         return None
     return Address(f"0x{named[1].lower()}")
 

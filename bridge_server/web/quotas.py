@@ -30,7 +30,7 @@ class Quotas:
         self._kept = 0
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """Spend one token of each limit, and say what was spent.
+        """Spend one token of each limit, and return the charges.
 
         Raises QuotaError, and then has spent none.
         """
@@ -57,11 +57,10 @@ class Quotas:
         return Charged(charges, self._charged if is_worth_saving else 0)
 
     def charge_costs(self, costs: Sequence[Cost]) -> list[Charge]:
-        """Charge several buckets, and say what each was charged. Raises QuotaError, and then has charged
-        none.
+        """Charge several buckets, and return the charges. Raises QuotaError, and then has charged none.
 
-        Such a bucket is saved each time that it has lost a hundredth more: saving it with every commit would
-        cost the commits dear.
+        Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
+        would be slow.
         """
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)

@@ -35,7 +35,7 @@ class Reporting:
 
 
 class RequestLines:
-    """Writes the lines of answered requests, and counts those that were refused for a rate limit."""
+    """Writes the lines of answered requests, and counts requests over a rate limit."""
 
     def __init__(self, reporting: Reporting, addresses: ClientAddresses, refusals: Refusals) -> None:
         self._reporting = reporting

@@ -42,7 +42,7 @@ CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
 _LONGEST_REASON_BYTES = 123
 _TEXT, _PING = 0x81, 0x89
 _SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
-_IS_TEXT = WSMsgType.TEXT  # looked up once: that of an enumeration's member is slow
+_IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _HEADERS = ready_made({})
 
 log = structlog.get_logger()
@@ -192,7 +192,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         if self._connection is not None:
             self._connection.wrote(len(frame))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
-            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
+            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for the rest.")
 
     async def drain(self) -> None:
         if self._request is not None:

@@ -38,7 +38,7 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
 
 
 class StoredBytes:
-    """Charges clients for what they store. `bucket_key` tells under which key a client's address counts."""
+    """Charges clients for the bytes that they store. `bucket_key` returns the key of a client's bucket."""
 
     def __init__(
         self,
@@ -53,8 +53,9 @@ class StoredBytes:
         self._in_all = in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
-        """Charge the client's bucket, and that of all clients. Raises QuotaError, and then neither is
-        charged.
+        """Charge the client's bucket and the bucket of all clients.
+
+        Raises QuotaError, and then charges neither.
         """
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
 
@@ -67,7 +68,7 @@ class StoredBytes:
         return True
 
     def pay(self, address: str | None, size_bytes: int) -> None:
-        """Charge the key for what has been stored."""
+        """Charge the key for the stored bytes."""
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
@@ -109,7 +110,7 @@ class Bill:
         self._loop.call_soon_threadsafe(self._pay, size_bytes)
 
     def declared_on(self, answer: web.Response) -> web.Response:
-        """The answer, which tells the client where it stands unless it is exempt."""
+        """The answer with header fields about the client's limits, unless it is exempt."""
         if len(self._buckets) > 1:
             declare([self._quotas.standing(*self._buckets[0])], answer.headers)
         return answer

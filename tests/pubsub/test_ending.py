@@ -139,7 +139,7 @@ async def test_a_slow_reader_is_closed_and_misses_nothing(connect: Connect) -> N
 
     assert await quick.payloads(4) == [payload] * 4
     code, reason = await slow.closed()
-    assert (code, reason) == (1013, "You read too slowly. Connect again for what is left.")
+    assert (code, reason) == (1013, "You read too slowly. Connect again for the rest.")
     await later.say(topics[-1], "sub")
     assert [(await later.message())["payload"] for _ in range(4)] == [payload] * 4
 
@@ -159,7 +159,7 @@ async def test_a_socket_that_leaves_all_acknowledging_to_others_is_closed(tmp_pa
             await diligent.acknowledge("topic")
 
         code, reason = await idle.closed()
-        assert (code, reason) == (1013, "You acknowledge too little. Connect again for what is left.")
+        assert (code, reason) == (1013, "You acknowledge too few messages. Connect again for the rest.")
         assert await diligent.payloads(11) == [str(number) for number in range(11)]
 
 

@@ -1,6 +1,6 @@
 """Failures as JSON-RPC errors: the one table from kinds of failure to codes.
 
-The codes are those of EIP-1474, EIP-1193 and EIP-3326.
+The codes are defined by EIP-1474, EIP-1193 and EIP-3326.
 """
 
 import structlog

@@ -15,7 +15,7 @@ _MOST_LINES = 20
 
 _OTHERS = ("", "")
 _NOT_AUTHENTICATED = (
-    "The bearer token is missing or wrong: send what is rpc_token in the settings of this server."
+    "The bearer token is missing or wrong: send the value of rpc_token from the settings of this server."
 )
 
 log = structlog.get_logger()

@@ -1,4 +1,4 @@
-"""Confirming what was broadcast: mined, replaced, dropped by the node, or gone with the chain it was on."""
+"""Confirmation of broadcast transactions: mined, replaced, dropped by the node, or lost with their chain."""
 
 from collections import defaultdict
 from collections.abc import Sequence

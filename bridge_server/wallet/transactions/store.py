@@ -108,7 +108,7 @@ class TransactionStore:
             yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
 
     async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
-        """The node, or the person who approves, does not want it: its nonce is free."""
+        """The node or the approving person refused it: its nonce is free."""
         await self._write([Statement(sql.REFUSE, (error, now_ms, transaction_id))])
 
     async def move(
