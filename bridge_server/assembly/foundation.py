@@ -26,7 +26,7 @@ from bridge_server.web.unread import UnreadLimits
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """The parts that every room may use. The server has one foundation, and each operator's command another."""
+    """The parts that every room may use. The server has one, and each operator's command another."""
 
     settings: Settings
     """The settings at the start."""

@@ -1,4 +1,4 @@
-"""The writing use cases of dapps and wallets: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
+"""Writing use cases of the bridge: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
 
 from collections.abc import Callable, Sequence
 
