@@ -156,7 +156,7 @@ def test_approval_describes_in_words_what_will_be_signed(
     assert lines["request"] == "request-1"
 
 
-def test_a_message_that_signs_somebody_else_in_is_shown_with_a_warning(
+def test_a_sign_in_message_for_another_account_is_shown_with_a_warning(
     approvals: Operating, asked: Ask
 ) -> None:
     stranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"

@@ -88,7 +88,7 @@ def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
     return is_empty
 
 
-async def test_the_log_is_cut_off_when_nobody_writes_for_a_while(
+async def test_the_log_is_truncated_after_a_while_without_writes(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.05)
