@@ -29,7 +29,7 @@ _HEX = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 
 
 class KeystoreError(ValueError):
-    """The file is no keystore, or a broken one; the text says why."""
+    """The file is not a valid keystore; the text names the fault."""
 
 
 class PassphraseError(KeystoreError):

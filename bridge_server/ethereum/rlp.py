@@ -92,7 +92,7 @@ def _long_head(kind: int, length: int) -> bytes:
 
 
 def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
-    """Where the content of the item at `start` begins and ends, which is not after `limit`."""
+    """The begin and the end of the content of the item at `start`. The end is at most `limit`."""
     first = data[start]
     if first < _STRING:
         return start, start + 1

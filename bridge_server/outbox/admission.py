@@ -18,10 +18,9 @@ from bridge_server.outbox.places import Place, PlacePool
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests may be under way at once, and how long each may take while other queues wait: less
-    time when many wait.
+    """The limits of requests under way, and of their time while other queues wait: less time when many wait.
 
-    A retry is given all its time: its receiver may only be slow.
+    A retry has its full time: its receiver may only be slow.
     """
 
     known: int = 64
@@ -70,7 +69,7 @@ class Admission:
     def ask(self, claimant: Claimant, *, had_a_turn: bool = False) -> None:
         """Ask for a place for the queue, unless it waits for one already.
 
-        When too many wait, it is turned away, and has to be found in the store again.
+        When too many queues wait, it is refused, and must be found in the store again.
         """
         if self._is_closed:
             return

@@ -138,8 +138,8 @@ class Dispatcher:
                 has_wrapped, after = True, _FIRST
 
     def figures(self) -> dict[str, int]:
-        """The operator's figures: messages that are owed (`due`) and kept as dead letters (`dead`); attempts
-        since the start that `delivered` and that `failed`.
+        """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
+        start that `delivered` and that `failed`.
         """
         done = self._delivery.figures
         return {
@@ -205,7 +205,7 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     def _has_to_look_again(self, ticks: int) -> bool:
-        """Whether a queue was turned away, and there is room again."""
+        """Whether a queue was refused and a place is free again."""
         if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
             return False
         half = self._limits.waiting // 2

@@ -111,9 +111,9 @@ def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
 
 
 class OutboxStore:
-    """The messages that are owed, and the dead letters. Times are milliseconds since the Unix epoch.
+    """Pending messages and dead letters. Times are milliseconds since the Unix epoch.
 
-    Every commit that changes how many there are publishes `OutboxGrew` or `OutboxChanged`.
+    Every commit that changes their numbers publishes `OutboxGrew` or `OutboxChanged`.
     All methods raise `UnavailableError` when the database cannot serve now.
     """
 
@@ -131,7 +131,7 @@ class OutboxStore:
         return [_due_message(row) for row in await self.database.read(_NEXT, (*queue, now_ms, limit))]
 
     async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:
-        """When the next message becomes due that is not due yet; None when there is none."""
+        """The time at which the next message becomes due; None when there is none."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
         return due_at_ms

@@ -15,10 +15,10 @@ NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 
 
 class Allowance(Protocol):
-    """How many bytes an address may have stored; None is exempt."""
+    """The bytes that an address may store; None is exempt."""
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether there is so much left. Any thread may ask."""
+        """Whether the address may store this many bytes. Any thread may call it."""
         ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:

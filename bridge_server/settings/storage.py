@@ -17,7 +17,7 @@ def _default_data_dir() -> Path:
 
 
 class StorageSettings(BaseModel, defer_build=True):
-    """Where data is stored, and how much of it."""
+    """The data directory, and limits of stored and cached data."""
 
     data_dir: Directory = Field(
         default_factory=_default_data_dir,
@@ -31,7 +31,7 @@ class StorageSettings(BaseModel, defer_build=True):
 
     @property
     def server_file(self) -> Path:
-        """Where a running server answers is written here, for commands."""
+        """The file with a running server's address, for commands."""
         return self.data_dir / "server.json"
 
     @property

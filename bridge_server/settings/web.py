@@ -6,7 +6,7 @@ from bridge_server.settings.types import Burst, Duration, Networks, Rate, networ
 
 
 class WebSettings(BaseModel, defer_build=True):
-    """How much a client address may ask for, and how long it may wait."""
+    """Limits of a client address: requests, connections, unread bytes, and times."""
 
     quota_exempt: Networks = Field(
         networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."

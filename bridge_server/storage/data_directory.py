@@ -13,7 +13,7 @@ _OF_OTHERS = 0o077
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used. The text says why, and what to do."""
+    """The data directory cannot be used. The text names the reason and the remedy."""
 
 
 class DataDirectoryInUseError(DataDirectoryError):

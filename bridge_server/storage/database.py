@@ -77,7 +77,7 @@ class Store(Protocol):
 
     @property
     def database(self) -> Database:
-        """Where the rows are."""
+        """The database of the store's rows."""
         ...
 
 

@@ -118,7 +118,7 @@ class KeystoreFiles:
 
 
 def _changed_ns(directory: Path) -> int:
-    """When a file was last added to the directory or taken out of it; -1 while it is not there."""
+    """The time of the directory's last change of entries; -1 while it does not exist."""
     try:
         return directory.stat().st_mtime_ns
     except FileNotFoundError:

@@ -68,7 +68,7 @@ class Guarded(Protocol):
         ...
 
     def hang_up(self) -> None:
-        """Close it in good order, without an answer."""
+        """Close it regularly, without an answer."""
         ...
 
     def give_up_receiving(self) -> None:
@@ -107,7 +107,7 @@ class Connections:
 
     @property
     def open(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._open)
 
     def all(self) -> list[Guarded]:

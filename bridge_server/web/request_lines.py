@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Reporting:
-    """Which requests have a line: failed ones always, slow ones from so many seconds, others on demand."""
+    """Rules for request lines: failed requests always, slow ones from a number of seconds, others on demand."""
 
     slow_seconds: float
     longest_wait_seconds: float
@@ -28,7 +28,7 @@ class Reporting:
     every_request: bool
 
     def patience(self, row: Route) -> float:
-        """How many seconds a request may take without being worth a line."""
+        """The seconds from which a request counts as slow."""
         if self.every_request:
             return 0.0
         return self.slow_seconds + (self.longest_wait_seconds if row.waits else 0.0)

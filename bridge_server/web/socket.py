@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 
 class FrameOutlet(Protocol):
-    """Where frames go."""
+    """The writing side of a socket."""
 
     def push(self, frame: bytes) -> None:
         """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
@@ -71,7 +71,7 @@ class FrameOutlet(Protocol):
         ...
 
     def end(self, code: int, reason: str) -> None:
-        """Close in good order, soon. Nothing is heard or pushed any more."""
+        """Close with a close frame, soon. No frame is read or pushed any more."""
         ...
 
     def abort(self) -> None:
@@ -87,11 +87,14 @@ class Party(Protocol):
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """The client said this. If an awaitable is returned, the client's next message waits for it."""
+        """Process a message of the client.
+
+        If an awaitable is returned, the client's next message waits for it.
+        """
         ...
 
     async def settle(self) -> None:
-        """Return once all that was heard is safe: the client's ping, or its goodbye, is answered then."""
+        """Return once all earlier messages are safe: the client's ping or close frame is answered then."""
         ...
 
     def recognise(self, pong: bytes) -> None:

@@ -60,7 +60,7 @@ class StoredBytes:
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether so much can be charged to this key now; None is exempt. Any thread may ask."""
+        """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""
         try:
             self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
         except QuotaError:
@@ -134,5 +134,5 @@ class Bill:
 
 
 def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
-    """The price of storing so much: a size beyond a whole bucket empties it."""
+    """The charge for this many bytes: a size beyond a whole bucket empties it."""
     return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]

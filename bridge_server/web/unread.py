@@ -102,7 +102,7 @@ class Unread:
 
     @property
     def connections(self) -> int:
-        """How many connections have unread bytes."""
+        """The number of connections with unread bytes."""
         return len(self._waiting)
 
     def bytes_of(self, address: str) -> int:

@@ -169,7 +169,7 @@ class TransactionStore:
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
     async def next_due(self) -> int | None:
-        """When the next attempt is due; None when nothing waits for the node."""
+        """The time of the next attempt; None when nothing waits for the node."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(sql.NEXT_DUE)
         return due_at_ms

@@ -42,7 +42,7 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
 def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
 
-    Stopping waits for requests under way, twice so long at most.
+    Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
     options: dict[str, Any] = {
         "access_log": None,
