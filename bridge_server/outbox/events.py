@@ -8,7 +8,7 @@ from bridge_server.outbox.models import OutgoingMessage
 
 @dataclass(frozen=True, slots=True)
 class OutboxGrew(Event):
-    """A queue of a destination has `count` more messages that are due; the last of them counts to `client`."""
+    """A queue has `count` more messages that are due; the last of them counts to `client`."""
 
     destination: str
     queue: str

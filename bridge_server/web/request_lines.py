@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Reporting:
-    """Rules for request lines: failed requests always, slow ones from a number of seconds, others on demand."""
+    """Rules for request lines: always for failed and slow requests, on demand for others."""
 
     slow_seconds: float
     longest_wait_seconds: float
