@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -51,6 +52,12 @@ def loggers_that_can_be_captured() -> Iterator[None]:
 
 def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
     configure(**{**options, "cache_logger_on_first_use": False})
+
+
+@pytest.fixture
+async def pass_time(monkeypatch: pytest.MonkeyPatch) -> PassTime:
+    """Moves the event loop's time, and has everything happen that is due."""
+    return moving(monkeypatch)
 
 
 @pytest.fixture
