@@ -17,6 +17,8 @@ from tests.support.figures import until_waiting
 from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.server import RunningServer
 
+pytestmark = pytest.mark.one_server
+
 _CLOSE = b"Connection: close"
 
 GARBAGE: dict[str, bytes] = {
