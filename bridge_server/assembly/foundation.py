@@ -4,6 +4,7 @@ import resource
 from dataclasses import dataclass
 
 from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
@@ -19,7 +20,7 @@ from bridge_server.web.connections import ConnectionLimits, Connections
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
 
 
@@ -33,7 +34,10 @@ class Foundation:
     """The settings that can change while the server runs."""
     clock: Clock
     ids: IdMaker
+    events: Events
+    """What commits announce."""
     signals: Signals
+    """The waiters of long polls."""
     stopping: Stopping
     database: SqliteDatabase
     addresses: ClientAddresses
@@ -52,7 +56,8 @@ class Foundation:
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, clock, signals = LiveSettings(settings), clock or SystemClock(), Signals()
+    live, clock, events, signals = LiveSettings(settings), clock or SystemClock(), Events(), Signals()
+    signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
     quotas = Quotas(clock)
     return Foundation(
@@ -60,9 +65,10 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         live=live,
         clock=clock,
         ids=ids or IdMaker(),
+        events=events,
         signals=signals,
         stopping=Stopping(),
-        database=SqliteDatabase(settings.database_file, signals, settings.database_limit),
+        database=SqliteDatabase(settings.database_file, events, settings.database_limit),
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
@@ -92,10 +98,10 @@ def _every_request(settings: Settings) -> Limit:
 def _stored_bytes(
     name: str, lifetime_seconds: int, live: LiveSettings, quotas: Quotas, addresses: ClientAddresses
 ) -> StoredBytes:
-    def per_address(settings: Settings) -> StorageLimit:
+    def per_address(settings: Settings) -> Limit:
         return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
 
-    def in_all(settings: Settings) -> StorageLimit:
+    def in_all(settings: Settings) -> Limit:
         return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
 
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))

@@ -12,15 +12,16 @@ from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.handlers import InboxHandlers, InboxServices
 from bridge_server.inbox.origins import origin_of_url
-from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.routes import inbox_routes
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.streams import Streams
-from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.inbox.subscribing import InboxSubscriptions
 from bridge_server.kernel.background import running
-from bridge_server.notify.store import DELIVERIES
+from bridge_server.notify.device_notices import DEVICE
+from bridge_server.notify.events import Delivered
 from bridge_server.push.addresses import Addresses
 from bridge_server.settings.settings import Settings
 
@@ -53,18 +54,19 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
         stop=services.streams.close,
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
-        forget_receiver=services.devices.forget_receiver,
+        gone_handlers={DEVICE: services.devices.forget_receiver},
     )
 
 
 def _services(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> InboxServices:
     settings, database, clock = foundation.settings, foundation.database, foundation.clock
-    store, arrivals = InboxStore(database), Arrivals(foundation.signals, DELIVERIES)
+    store, arrivals = InboxStore(database), Arrivals(foundation.signals)
+    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
     return InboxServices(
         _sign_in(foundation),
-        Subscribing(store, projects.subscriptions),
-        Reading(store, arrivals, clock),
-        Streams(store, arrivals, foundation.signals, clock, settings.max_streams),
+        InboxSubscriptions(store, projects.subscriptions),
+        InboxReads(store, arrivals, clock),
+        Streams(store, arrivals, foundation.events, clock, settings.max_streams),
         Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
     )
 

@@ -11,9 +11,8 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Transaction
-from bridge_server.web.bucket_store import BUCKETS_SAVED, BucketStore, saving
+from bridge_server.web.bucket_store import BucketsSaved, BucketStore, saving
 
 _SAVE_SECONDS = 1.0
 
@@ -55,11 +54,7 @@ async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncI
         unsaved = quotas.take_unsaved()
         return saving(unsaved) if unsaved else None
 
-    def notice(key: Key) -> None:
-        if key == BUCKETS_SAVED:
-            quotas.saved()
-
-    foundation.signals.listen(notice)
+    foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
     foundation.database.ride_along(with_next_commit)
     async with running(_save_forever(foundation)):
         yield

@@ -18,6 +18,7 @@ from bridge_server.push.addresses import (
 )
 from bridge_server.push.bridges import Bridges
 from bridge_server.push.handlers import PushHandlers
+from bridge_server.push.notices import PUSH
 from bridge_server.push.providers.provider import Provider
 from bridge_server.push.providers.senders import NoProvider, ProviderSender, TopicSender
 from bridge_server.push.routes import push_routes
@@ -89,7 +90,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         troubles=troubles,
         senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},
         clients=(lambda: services.bridges, *services.providers),
-        forget_receiver=server.forget_receiver,
+        gone_handlers={PUSH: server.forget_receiver},
     )
 
 

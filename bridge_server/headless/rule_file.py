@@ -1,11 +1,11 @@
 """A file of rules in TOML: the same words as on the command line.
 
-    session = "approve"
-    policy = "reject"
+session = "approve"
+policy = "reject"
 
-    [on]
-    personal_sign = ["approve*3", "reject"]
-    "eth_sendTransaction@https://dapp.example" = "hang"
+[on]
+personal_sign = ["approve*3", "reject"]
+"eth_sendTransaction@https://dapp.example" = "hang"
 """
 
 import tomllib

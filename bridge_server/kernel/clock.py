@@ -3,12 +3,15 @@
 import time
 from typing import Final, Protocol
 
-# It counts while the machine sleeps; elsewhere than on Linux the monotonic clock has to do.
+# CLOCK_BOOTTIME counts while the machine sleeps; only Linux has it.
 _ELAPSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
     """Wall-clock time, and time that elapses."""
+
+    tick_seconds: float
+    """How long a loop that acts by this clock may sleep before it looks at it again."""
 
     def now_us(self) -> int:
         """Microseconds since the Unix epoch. An operator may set it, forward or back."""
@@ -19,7 +22,7 @@ class Clock(Protocol):
         ...
 
     def elapsed_us(self) -> int:
-        """Microseconds since some moment before this process: nobody sets it, and it never goes back.
+        """Microseconds since some moment before this process. It cannot be set, and never goes back.
 
         For deadlines that are kept in memory. Another process may count from another moment.
         """
@@ -28,6 +31,8 @@ class Clock(Protocol):
 
 class SystemClock:
     """The machine's clock."""
+
+    tick_seconds = 1.0
 
     def now_us(self) -> int:
         return time.time_ns() // 1_000

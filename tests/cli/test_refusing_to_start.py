@@ -42,7 +42,7 @@ def only_line(finished: Finished) -> str:
     return line
 
 
-def test_a_second_server_on_the_same_directory_is_told_which_process_has_it(tmp_path: Path) -> None:
+def test_second_server_on_a_directory_names_the_process_that_holds_it(tmp_path: Path) -> None:
     with watched_server(tmp_path) as first:
         line = only_line(serve(tmp_path / "data"))
 
@@ -180,5 +180,7 @@ def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: 
     finished = run_command("--port", "0", "--data-dir", tmp_path / "data", "--ready-file", pipe)
 
     assert finished.exit_code == 2
-    assert finished.err.splitlines()[-1].endswith(f"the ready file {pipe} is no file: name one, or none")
+    assert finished.err.splitlines()[-1].endswith(
+        f"the ready file {pipe} is not a file: name another, or leave out --ready-file"
+    )
     assert pipe.is_fifo()

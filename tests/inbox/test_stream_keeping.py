@@ -8,13 +8,13 @@ import pytest
 
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.errors import TooManyStreamsError
+from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import (
-    SIGNED_OUT,
     Arrival,
     InboxNotification,
+    NotificationQuery,
     Overview,
     Positions,
-    Question,
     Reader,
 )
 from bridge_server.inbox.store import InboxStore
@@ -22,6 +22,7 @@ from bridge_server.inbox.stream import Stream
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
@@ -64,7 +65,7 @@ class Inbox(InboxStore):
     async def overview(self, account: int) -> Overview:
         raise NotImplementedError
 
-    async def page(self, account: int, question: Question) -> tuple[list[InboxNotification], int]:
+    async def page(self, account: int, query: NotificationQuery) -> tuple[list[InboxNotification], int]:
         raise NotImplementedError
 
     async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:
@@ -103,9 +104,9 @@ class Hub:
     """Streams over an inbox that the test fills."""
 
     def __init__(self, keep_alive_seconds: float = 3600.0, most: int = 3) -> None:
-        self.inbox, self.signals, self.clock = Inbox(), Signals(), ManualClock()
-        arrivals = Arrivals(self.signals, "deliveries")
-        self.streams = Streams(self.inbox, arrivals, self.signals, self.clock, most, keep_alive_seconds)
+        self.inbox, self.events, self.clock = Inbox(), Events(), ManualClock()
+        self.arrivals = Arrivals(Signals())
+        self.streams = Streams(self.inbox, self.arrivals, self.events, self.clock, most, keep_alive_seconds)
 
     def come(self, count: int = 1, *, announced: bool = True) -> None:
         """Something comes into the inbox."""
@@ -114,7 +115,7 @@ class Hub:
             content = ("App", TypeId("news"), "Title", "Body", None, 0, None, None)
             self.inbox.notifications.append(InboxNotification(number, ProjectId("app"), *content))
         if announced:
-            self.signals.touch(("deliveries", f"[{ACCOUNT}]"))
+            self.arrivals.arrived([ACCOUNT])
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -184,7 +185,7 @@ async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> 
 
 
 @pytest.mark.parametrize("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
-async def test_what_cannot_be_read_at_once_is_told_later(error: Exception) -> None:
+async def test_notification_whose_read_fails_is_streamed_later(error: Exception) -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (written, _):
         hub.come()
@@ -196,7 +197,7 @@ async def test_what_cannot_be_read_at_once_is_told_later(error: Exception) -> No
         await until_told(written, 1, 2, 3)
 
 
-async def test_a_past_that_cannot_be_read_at_once_is_told_later() -> None:
+async def test_history_whose_read_fails_is_streamed_later() -> None:
     hub = Hub()
     hub.come(2)
     hub.inbox.failures = [UnavailableError("The disk is full.")]
@@ -214,7 +215,7 @@ async def test_more_than_is_read_at_once_comes_whole() -> None:
         await until_told(written, *range(1, 352))
 
 
-async def test_what_comes_between_the_last_read_and_the_first_push_is_not_lost() -> None:
+async def test_notification_between_the_last_read_and_the_first_push_is_not_lost() -> None:
     hub = Hub()
     hub.come(2)
     async with hub.opened(), hub.flowing(0) as (written, _):
@@ -227,14 +228,14 @@ async def test_what_comes_between_the_last_read_and_the_first_push_is_not_lost()
         await until_told(written, *range(1, 40))
 
 
-async def test_what_comes_while_the_past_is_read_is_not_lost() -> None:
+async def test_notification_during_the_read_of_the_history_is_not_lost() -> None:
     hub = Hub()
     hub.inbox.meanwhile = [hub.come, hub.come]
     async with hub.opened(), hub.flowing() as (written, _):
         await until_told(written, 1, 2)
 
 
-async def test_what_a_stream_has_read_itself_is_not_pushed_to_it_again() -> None:
+async def test_notification_read_by_the_stream_is_not_pushed_to_it_again() -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (one, _):
         hub.come()
@@ -263,7 +264,7 @@ async def test_announcements_that_come_together_are_read_together() -> None:
         assert hub.inbox.reads - before <= 3
 
 
-async def test_a_crowd_is_told_to_the_last() -> None:
+async def test_every_stream_of_a_crowd_gets_the_notification() -> None:
     hub = Hub(most=600)
     async with hub.opened(), AsyncExitStack() as stack:
         crowd = [(await stack.enter_async_context(hub.flowing()))[0] for _ in range(600)]
@@ -274,11 +275,11 @@ async def test_a_crowd_is_told_to_the_last() -> None:
             await until_told(written, 1, 2)
 
 
-async def test_what_comes_for_accounts_without_streams_is_not_read() -> None:
+async def test_notifications_for_accounts_without_streams_are_not_read() -> None:
     hub = Hub()
     async with hub.opened():
         hub.come(3)
-        hub.signals.touch(("deliveries", "[1,2,3]"))
+        hub.arrivals.arrived([1, 2, 3])
         await asyncio.sleep(0.01)
 
         assert hub.inbox.reads == 0
@@ -305,13 +306,13 @@ async def test_a_token_that_was_ended_ends_its_streams_only() -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (_, flow):
         other = await hub.join(digest=b"\x02")
-        hub.signals.touch((SIGNED_OUT, "02"))
+        hub.events.publish(SignedOut("02"))
         written = Written()
         await asyncio.wait_for(other.flow(written), 10)
 
         assert written.text == ""
         assert not flow.done()
-        hub.signals.touch((SIGNED_OUT, "01"))
+        hub.events.publish(SignedOut("01"))
         await asyncio.wait_for(flow, 10)
 
 
