@@ -41,8 +41,8 @@ def test_the_text_of_a_rule(
 @pytest.mark.parametrize(
     "text",
     [
-        "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2", "m=error",
-        "m=error::x", "m=reject:x", "m m=approve", "m@=approve", "m=*3",
+        "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2",
+        "m=error", "m=error::x", "m=reject:x", "m m=approve", "m@=approve", "m=*3",
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_rule(text: str) -> None:
