@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import CallFailedError, Dapp, Generation, RejectedError, SessionEndedError
+from bridge_server.client import (
+    AnswerTimeoutError,
+    CallFailedError,
+    Dapp,
+    Generation,
+    RejectedError,
+    SessionEndedError,
+)
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.headless import CallState, HeadlessWallet, SessionState
@@ -121,6 +128,27 @@ async def test_a_session_is_rejected_and_nothing_is_signed(
 
     assert session.state is SessionState.REJECTED
     assert wallet.calls == []
+
+
+async def test_calls_made_before_the_wallet_has_approved_the_session_are_not_signed(
+    relay: RunningServer,
+) -> None:
+    async with (
+        HeadlessWallet(session="ask", pace=BRISK) as wallet,
+        paired(wallet, relay.url, "plain") as (dapp, first),
+        paired(wallet, relay.url, "plain") as (other_dapp, second),
+    ):
+        early = asyncio.create_task(sign(dapp))
+        too_early = await other_dapp.request("personal_sign", [HELLO, FIRST])
+        assert wallet.calls == []
+        await second.reject()
+        await second.wait_until_over()
+        await first.approve()
+        assert await early
+        with pytest.raises(AnswerTimeoutError):
+            await other_dapp.result(too_early, timeout=0.2)
+
+    assert [call.session for call in wallet.calls] == [first]
 
 
 async def test_the_wallet_changes_account_and_chain_and_leaves(
