@@ -16,7 +16,7 @@ import orjson
 
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.process import ready_file_at
-from bridge_server.client import BadPairingError, BridgeClientError, Generation
+from bridge_server.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.headless.control.application import ControlFacts, ListeningError, control_api
 from bridge_server.headless.control.wire import event_fields
 from bridge_server.headless.feed import Happening, PairingFailed, SessionDecided, SessionEnded, Watch
@@ -142,6 +142,8 @@ class _Run:
             session = await self._wallet.pair(uri, generation=self._plan.generation)
         except BadPairingError as error:
             self._not_paired(USAGE, str(error))
+        except BridgeUnreachableError as error:
+            self._not_paired(UNREACHABLE, f"{error} Start the bridge, or correct the URL that the dapp uses.")
         except BridgeClientError as error:
             self._not_paired(UNREACHABLE, str(error))
         else:

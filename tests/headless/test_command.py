@@ -9,7 +9,9 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
+from bridge_server.cli.main import commands
 from bridge_server.client import CallFailedError, Dapp, Generation
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
@@ -143,11 +145,11 @@ def test_a_bridge_that_is_away_is_exit_code_1() -> None:
     ],
 )
 def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
-    finished = run_command("wallet", *arguments)
+    result = CliRunner().invoke(commands, ["wallet", *arguments], prog_name="bridge-server")
 
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert said in finished.err
-    assert len(finished.err.splitlines()) == 1
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_uri_of_2_x_needs_the_relay() -> None:
@@ -198,8 +200,8 @@ async def test_rules_come_from_a_file(relay: RunningServer, tmp_path: Path) -> N
 def test_a_file_of_rules_that_cannot_be_read_is_exit_code_2(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(text, "utf-8")
-    finished = run_command("wallet", "--rules", file)
+    result = CliRunner().invoke(commands, ["wallet", "--rules", str(file)], prog_name="bridge-server")
 
-    assert finished.exit_code == 2
-    assert said in finished.err
-    assert len(finished.err.splitlines()) == 1
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
