@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -83,11 +83,16 @@ async def _controlled(
 def _shown(output: Literal["lines", "json", "quiet"]) -> Watch | None:
     match output:
         case "lines":
-            return TerminalLines(click.echo).watch
+            return TerminalLines(_print).watch
         case "json":
-            return lambda happening: click.echo(orjson.dumps(event_fields(happening)))
+            return lambda happening: _print(orjson.dumps(event_fields(happening)))
         case "quiet":
             return None
+
+
+def _print(line: str | bytes) -> None:
+    with suppress(OSError):  # nobody reads any more, and the sessions go on
+        click.echo(line)
 
 
 class _Run:
