@@ -97,6 +97,17 @@ async def test_an_expectation_decides_the_exit_code(relay: RunningServer, expect
     assert err == ("" if code == 0 else "bridge-server: --expect personal_sign=2 was not met: 1 came\n")
 
 
+async def test_a_rejected_session_is_over(relay: RunningServer) -> None:
+    async with (
+        dapp_at(relay.url, "1.x") as dapp,
+        wallet_for(dapp, relay.url, "--once", "--session", "reject") as process,
+    ):
+        code, out, _ = await ended(process)
+
+    assert code == 0
+    assert [line[10:] for line in out.splitlines()][1:] == ["session  rejected"]
+
+
 async def test_it_reads_uris_from_standard_input(relay: RunningServer) -> None:
     async with dapp_at(relay.url, "plain") as first, dapp_at(relay.url, "1.x") as second:
         process = await asyncio.create_subprocess_exec(
