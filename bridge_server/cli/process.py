@@ -29,7 +29,7 @@ def raise_descriptor_limit() -> int:
 
 
 @contextmanager
-def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
+def ready_file_at(path: Path | None, facts: dict[str, Any], *, is_secret: bool = False) -> Iterator[None]:
     """Keep a file with the facts as one JSON object during the block; it appears complete or not at all.
 
     Raises CommandError.
@@ -40,7 +40,7 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
     if path.exists() and not path.is_file():  # removing it at the end would remove a device
         raise CommandError(f"the ready file {path} is not a file: name another, or leave out --ready-file")
     try:
-        _write(path, facts)
+        _write(path, facts, 0o600 if is_secret else 0o666)
     except OSError as error:
         raise CommandError(f"the ready file {path} cannot be written: {error.strerror or error}") from error
     try:
