@@ -1,0 +1,74 @@
+// The provider in a page: EIP-1193 at `window.ethereum`, announced by EIP-6963. Its answers come from the wallet.
+
+const BINDING = '__bridgeServerWallet'
+const EVENTS = '__bridgeServerEvents'
+
+/** Install it in every document that the page opens from now on. */
+export async function installProvider(page, wallet, name) {
+  await page.exposeBinding(BINDING, ({ frame }, { method, params }) =>
+    wallet.request({ method, params, origin: originOf(frame), name: undefined })
+  )
+  await page.addInitScript(injectProvider, { binding: BINDING, events: EVENTS, name })
+  void passEventsOn(page, wallet)
+}
+
+function originOf(frame) {
+  try {
+    return new URL(frame.url()).origin
+  } catch {
+    return undefined
+  }
+}
+
+async function passEventsOn(page, wallet) {
+  try {
+    for await (const { event, value } of wallet.events()) {
+      if (page.isClosed()) return
+      if (['accountsChanged', 'chainChanged', 'disconnect'].includes(event)) {
+        await Promise.all(page.frames().map((frame) => emitIn(frame, event, value)))
+      }
+    }
+  } catch {
+    // The wallet or the page has gone, and nobody is there to hear of events.
+  }
+}
+
+function emitIn(frame, event, value) {
+  return frame.evaluate(([name, ...rest]) => globalThis[name]?.(...rest), [EVENTS, event, value]).catch(() => undefined)
+}
+
+/* Runs in the page. */
+function injectProvider({ binding, events, name }) {
+  const listeners = new Map()
+  const of = (event) => listeners.get(event) ?? listeners.set(event, new Set()).get(event)
+  const provider = {
+    isBridgeServer: true,
+    async request({ method, params }) {
+      const answer = await window[binding]({ method, params })
+      if (!answer.error) return answer.result
+      throw Object.assign(new Error(answer.error.message), { code: answer.error.code, data: answer.error.data })
+    },
+    on(event, listener) {
+      of(event).add(listener)
+      return provider
+    },
+    removeListener(event, listener) {
+      of(event).delete(listener)
+      return provider
+    },
+  }
+  window[events] = (event, value) => of(event).forEach((listener) => listener(value))
+  Object.defineProperty(window, 'ethereum', { value: provider, configurable: true, writable: true })
+  const info = {
+    uuid: crypto.randomUUID?.() ?? '5f0e7d3c-8f4f-4ad7-9d3c-9d2f1c6c4c11',
+    name,
+    icon: 'data:image/svg+xml,<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>',
+    rdns: 'dev.bridge-server.test',
+  }
+  const announce = () =>
+    window.dispatchEvent(
+      new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info: Object.freeze(info), provider }) })
+    )
+  window.addEventListener('eip6963:requestProvider', announce)
+  announce()
+}

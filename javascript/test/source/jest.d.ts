@@ -1,0 +1,2 @@
+export default function setup(globalConfig?: any): Promise<void>
+export function teardown(): Promise<void>
