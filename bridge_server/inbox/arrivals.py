@@ -1,33 +1,30 @@
-"""From «something came into these inboxes» to whoever waits for that."""
+"""Wakes the readers of inboxes in which a notification has arrived."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
-
-import orjson
 
 from bridge_server.kernel.signals import Key, Signals
 
 Value = TypeVar("Value")
 
-Listener: TypeAlias = Callable[[Set[int]], None]
-"""Told the numbers of the accounts that something has come for."""
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
+"""Is called with the numbers of the accounts in whose inboxes a notification has arrived."""
 
 _WAITING = "inbox"
 
 
 class Arrivals:
-    """Listens to keys of one kind, whose ids are JSON arrays of accounts' numbers.
+    """The listeners and the waiting readers of all inboxes.
 
     One call to notify reaches hundreds of accounts, of which few wait at any moment: only those are touched.
     """
 
-    def __init__(self, signals: Signals, kind: str) -> None:
+    def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._kind = kind
         self._waiting: Counter[int] = Counter()
         self._listeners: list[Listener] = []
-        signals.listen(self._notice)
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every arrival."""
@@ -45,13 +42,12 @@ class Arrivals:
             if not self._waiting[account]:
                 del self._waiting[account]
 
-    def _notice(self, key: Key) -> None:
-        if key[0] != self._kind:
-            return
-        accounts = frozenset(orjson.loads(key[1]))
+    def arrived(self, accounts: Iterable[int]) -> None:
+        """Call the listeners, and wake the readers of these accounts that wait."""
+        numbers = frozenset(accounts)
         for listener in self._listeners:
-            listener(accounts)
-        for account in accounts & self._waiting.keys():
+            listener(numbers)
+        for account in numbers & self._waiting.keys():
             self._signals.touch(_key(account))
 
 

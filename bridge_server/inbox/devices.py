@@ -72,7 +72,6 @@ class Devices:
         await self._store.remove(reader.number, device_id)
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
-        """A receiver said that the device is gone: send to it no more. Other messages change nothing."""
-        device_id, separator, _ = message.message_id.partition(".")
-        if separator:
-            await self._store.forget(DeviceId(device_id), message.url, message.message_id)
+        """Remove the device of a message whose receiver has answered that the device is gone."""
+        if message.device_id is not None:
+            await self._store.forget(DeviceId(message.device_id), message.url, message.message_id)

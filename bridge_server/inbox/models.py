@@ -181,7 +181,3 @@ class Device:
     channel: str
     url: str = field(repr=False)
     created_at_ms: int
-
-
-SIGNED_OUT = "signed-out"
-"""The kind of key that is touched when a token was ended; its id is the digest in hexadecimal."""

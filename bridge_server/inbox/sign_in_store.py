@@ -1,11 +1,11 @@
 """Nonces and tokens in SQL."""
 
 from bridge_server.inbox.errors import NonceRefusedError
-from bridge_server.inbox.models import SIGNED_OUT, Nonce, Reader
+from bridge_server.inbox.events import SignedOut
+from bridge_server.inbox.models import Nonce, Reader
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.subscription_store import account_number
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Statement,
     Transaction,
@@ -71,9 +71,9 @@ class SignInStore:
 
     @transaction
     def sign_out(self, digest: bytes) -> Transaction[None]:
-        """Remove the token and touch SIGNED_OUT."""
+        """Remove the token. Publishes `SignedOut`."""
         yield Statement(_SIGN_OUT, (digest,))
-        yield Announcement((SIGNED_OUT, digest.hex()))
+        yield SignedOut(digest.hex())
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:

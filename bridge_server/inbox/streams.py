@@ -5,19 +5,20 @@ is pushed to it. Both skip what the stream has been given, so the two may overla
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from itertools import chain
 
 import structlog
 
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.errors import TooManyStreamsError
-from bridge_server.inbox.models import SIGNED_OUT, Arrival, Reader
+from bridge_server.inbox.events import SignedOut
+from bridge_server.inbox.models import Arrival, Reader
 from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.stream import Stream, StreamAudience
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
 from bridge_server.web.event_stream import KEEP_ALIVE, Piece, piece
 
 KEEP_ALIVE_SECONDS = 15.0
@@ -36,7 +37,7 @@ class Streams:
         self,
         store: InboxStore,
         arrivals: Arrivals,
-        signals: Signals,
+        events: Events,
         clock: Clock,
         most_per_account: int,
         keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
@@ -50,7 +51,7 @@ class Streams:
         self._something_came = asyncio.Event()
         self._closed = False
         arrivals.listen(self._notice)
-        signals.listen(self._end_signed_out)
+        events.subscribe(SignedOut, self._end_signed_out)
 
     @property
     def open(self) -> int:
@@ -103,7 +104,7 @@ class Streams:
             await asyncio.sleep(self._keep_alive_seconds)
             await self._write(self._all(), comment, None)
 
-    async def _deliver(self, touched: Set[int]) -> None:
+    async def _deliver(self, touched: AbstractSet[int]) -> None:
         while positions := self._positions(touched):
             arrivals = await self._store.arrivals(positions, _ARRIVALS_AT_ONCE)
             for arrival in arrivals:
@@ -111,7 +112,7 @@ class Streams:
             if len(arrivals) < _ARRIVALS_AT_ONCE:
                 return
 
-    def _positions(self, touched: Set[int]) -> dict[int, int]:
+    def _positions(self, touched: AbstractSet[int]) -> dict[int, int]:
         """Where each account's stream is that is furthest behind; those that replay see for themselves."""
         positions = {}
         for number in touched & self._audiences.keys():
@@ -134,7 +135,7 @@ class Streams:
             if written % _WRITES_IN_A_ROW == 0:
                 await asyncio.sleep(0)
 
-    def _notice(self, accounts: Set[int]) -> None:
+    def _notice(self, accounts: AbstractSet[int]) -> None:
         """Before anybody else runs: who replays must know that something came while it was reading."""
         here = accounts & self._audiences.keys()
         if here:
@@ -143,12 +144,11 @@ class Streams:
             self._touched |= here
             self._something_came.set()
 
-    def _end_signed_out(self, key: Key) -> None:
-        if key[0] == SIGNED_OUT:
-            digest = bytes.fromhex(key[1])
-            for stream in self._all():
-                if stream.reader.digest == digest:
-                    stream.end()
+    def _end_signed_out(self, event: SignedOut) -> None:
+        digest = bytes.fromhex(event.digest)
+        for stream in self._all():
+            if stream.reader.digest == digest:
+                stream.end()
 
     def _all(self) -> list[Stream]:
         return list(chain.from_iterable(audience.streams for audience in self._audiences.values()))

@@ -1,4 +1,4 @@
-"""One attempt: one POST to a stranger's server, which may answer anything, slowly, or never."""
+"""One attempt to deliver: one POST to a stranger's server, which may answer anything, slowly, or never."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ class WebhookSender:
             self._session = None
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Make one attempt. Whatever the receiver or the network does becomes an outcome, never an error."""
+        """Make one attempt. Every failure of the receiver or the network becomes an outcome, not an error."""
         assert self._session is not None, "the sender is not open"
         url = _readable(message.url)
         if url is None:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.events import write_event
 from bridge_server.projects.models import (
     Change,
     NewSubscription,
@@ -15,6 +14,7 @@ from bridge_server.projects.models import (
     Webhook,
 )
 from bridge_server.projects.subscription_store import SubscriptionStore
+from bridge_server.projects.webhook_events import PROJECT_EVENT, write_event
 
 
 class Subscriptions:
@@ -54,6 +54,7 @@ class Subscriptions:
             message_id,
             webhook.url,
             write_event(event),
+            PROJECT_EVENT,
             webhook.signing_secret,
             subject=event.project_id,
         )

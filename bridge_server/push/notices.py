@@ -4,13 +4,15 @@ from typing import Any
 
 import orjson
 
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.push.languages import request_text, shown_name
 from bridge_server.push.models import PushNotice, Registration
-from bridge_server.topics.models import Topic
 
 REQUEST = "request"
 """The event of a notice that tells a client of a new request on its topic."""
+
+PUSH = Purpose("push")
+"""The purpose of a push to a registered client: its subject is the client's topic."""
 
 _TEXTS = ("title", "body", "url")
 _DATA_NAMES = {"id": "notification_id"}
@@ -32,21 +34,11 @@ def write_request(registration: Registration, message_id: str, client: str | Non
         message_id,
         address.url,
         orjson.dumps(notice),
+        PUSH,
         lane=address.lane,
         client=client,
         subject=registration.topic,
     )
-
-
-def topic_of_request(body: bytes) -> str | None:
-    """The topic of a request's notice; None when it is another notice."""
-    notice = orjson.loads(body)
-    return notice["topic"] if notice.get("event") == REQUEST else None
-
-
-def topic_of_bridge_notice(body: bytes) -> Topic:
-    """The topic that a bridge's notice is about (docs/protocol.md, B)."""
-    return Topic(orjson.loads(body)["topic"])
 
 
 def read_notice(message: OutgoingMessage) -> PushNotice:

@@ -22,7 +22,7 @@ from bridge_server.push.errors import (
     TopicNotFoundError,
 )
 from bridge_server.push.models import Client, DeviceEndpoint, Registration
-from bridge_server.push.notices import topic_of_bridge_notice, topic_of_request, write_request
+from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
 from bridge_server.topics.models import Topic
 
@@ -112,19 +112,19 @@ class PushServer:
         return outcome
 
     async def forward(self, notice: OutgoingMessage) -> bool:
-        """Queue a push of what the own bridge says of a topic; False when nobody is registered for it."""
+        """Queue a push to the client of the notice's topic; False when no client is registered for it."""
         now_ms = self._clock.now_ms()
-        registration = await self._store.registration(topic_of_bridge_notice(notice.body), now_ms)
+        topic = None if notice.subject is None else Topic(notice.subject)
+        registration = None if topic is None else await self._store.registration(topic, now_ms)
         if registration is None:
             return False
         await self._store.queue(write_request(registration, notice.message_id, notice.client), now_ms)
         return True
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:
-        """The provider calls the token of this push dead: forget who registered it. Others change nothing."""
-        topic = topic_of_request(message.body)
-        if topic is not None:
-            await self._store.unregister(Topic(topic), message.url, OWN_WEBHOOK)
+        """Remove the registration of a push whose token the provider calls dead."""
+        if message.subject is not None:
+            await self._store.unregister(Topic(message.subject), message.url, OWN_WEBHOOK)
 
     async def _subscribe(self, client: Client, push_url: str | None) -> None:
         if push_url is None:

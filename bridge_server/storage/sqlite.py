@@ -7,7 +7,7 @@ from pathlib import Path
 import aiosqlite
 
 from bridge_server.kernel.background import running
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
@@ -25,12 +25,12 @@ _WAITING_WRITES_LIMIT = 20_000
 class SqliteDatabase:
     """A migrated file in WAL mode with `synchronous = FULL`: what was answered survives a power cut."""
 
-    def __init__(self, path: Path, signals: Signals, limit_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, events: Events, limit_bytes: int | None = None) -> None:
         self.path = path
         self._log_file = LogFile(path)
         self._room = Room(limit_bytes, self._log_file)
         self._presence = Presence(path)
-        self._writer = GroupCommit(signals, _WAITING_WRITES_LIMIT, self._room, self._presence)
+        self._writer = GroupCommit(events, _WAITING_WRITES_LIMIT, self._room, self._presence)
         self._readers = Readers()
         self._checkpointer = Checkpointer(self._log_file, self._room)
         self._writer_connection: aiosqlite.Connection | None = None
@@ -110,7 +110,7 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches: commits, transactions in them, bytes in the write-ahead log; and with a
+        """Gauges for the operator: commits, transactions in them, bytes in the write-ahead log; and with a
         limit, bytes that are used of it.
         """
         return {

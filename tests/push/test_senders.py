@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
@@ -49,7 +50,7 @@ class FakeProvider:
 
 def message(**notice: object) -> OutgoingMessage:
     body = orjson.dumps({"title": "Bank", "body": "Prices fall", **notice})
-    return OutgoingMessage("device.7", "fake:a:b:c", body)
+    return OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Failures, Notification, NotifyRequest, Obstacle
 from bridge_server.notify.store import NotifyStore
@@ -75,7 +75,7 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, N
     """A store with one project of one type, to which every account is subscribed."""
     file = directory / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, Signals())
+    database = SqliteDatabase(file, Events())
 
     def seed() -> Transaction[None]:
         for statement in _SEED.split(";"):
@@ -120,7 +120,7 @@ few = settings(max_examples=12, deadline=None)
 
 @few
 @given(st.lists(st.tuples(limits, steps_anywhere), min_size=1, max_size=4))
-def test_accounts_are_limited_and_told_to_wait_as_the_model_says(runs: list[tuple[Limit, Steps]]) -> None:
+def test_limits_and_waiting_times_of_accounts_agree_with_the_model(runs: list[tuple[Limit, Steps]]) -> None:
     asyncio.run(_compare(runs, is_swept=False))
 
 

@@ -1,4 +1,4 @@
-"""SQLite refuses a write halfway: the batch is undone, everybody is told, and the next one works."""
+"""SQLite refuses a write halfway: the batch is undone, every caller has an error, the next batch works."""
 
 import asyncio
 import sqlite3
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -19,8 +20,8 @@ _UNLIMITED = 2**32 - 2
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         yield database
 
@@ -56,7 +57,7 @@ async def test_a_full_file_refuses_what_does_not_fit_and_recovers(
     assert heard == [("note", "small")]
 
 
-async def test_whoever_shares_a_commit_that_does_not_fit_is_told_and_leaves_nothing(
+async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
     database: SqliteDatabase, heard: list[Key]
 ) -> None:
     await allow_pages(database, 10)
@@ -105,7 +106,7 @@ async def test_a_file_that_fills_up_while_transactions_are_run_again_one_by_one(
         (sqlite3.SQLITE_NOMEM, "memory"),
     ],
 )
-def test_what_may_pass_is_told_as_such(code: int, reason: str) -> None:
+def test_a_passing_failure_is_answered_as_unavailable(code: int, reason: str) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
 
@@ -113,7 +114,7 @@ def test_what_may_pass_is_told_as_such(code: int, reason: str) -> None:
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT])
-def test_what_will_not_pass_is_not(code: int) -> None:
+def test_a_lasting_failure_is_not_answered_as_unavailable(code: int) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
 

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Database, Row, Statement, Transaction, Value
 from tests.storage.notes import (
     EVENTS,
@@ -36,7 +37,7 @@ def name_of(begin: Callable[..., object]) -> str:
     return begin.__name__
 
 
-async def test_what_was_answered_is_read_by_the_next_read(database: Database) -> None:
+async def test_a_read_sees_every_answered_transaction(database: Database) -> None:
     for number in range(50):
         await database.transaction(put("a", f"text {number}"))
 
@@ -206,16 +207,18 @@ async def test_two_transactions_never_see_the_same_state_to_change(database: Dat
     assert sorted(results) == list(range(1, 201))
 
 
-async def test_a_change_is_announced_when_others_can_read_it(database: Database, signals: Signals) -> None:
+async def test_a_change_is_announced_when_others_can_read_it(database: Database, events: Events) -> None:
     reads: list[asyncio.Task[Value]] = []
-    signals.listen(lambda key: reads.append(asyncio.create_task(text_of(database, key[1]))))
+    events.subscribe(
+        Touched, lambda event: reads.append(asyncio.create_task(text_of(database, event.key[1])))
+    )
 
     await asyncio.gather(*(database.transaction(put(f"note {number}", "x")) for number in range(100)))
 
     assert await asyncio.gather(*reads) == ["x"] * 100
 
 
-async def test_who_waits_for_an_announcement_hears_it_before_the_writer_goes_on(
+async def test_an_announcement_reaches_its_waiter_before_the_writer_goes_on(
     database: Database, heard: list[Key]
 ) -> None:
     await database.transaction(put("a", "text"))

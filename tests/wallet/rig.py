@@ -2,22 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from bridge_server.assembly.wallet import WalletParts
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
 from bridge_server.kernel.background import running
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
@@ -36,9 +34,9 @@ CALLER = Caller("127.0.0.1", None, "request-1")
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """The wallet, and what a test moves."""
+    """The wallet, its clock and its stop."""
 
-    wallet: WalletParts
+    wallet: AssembledWallet
     approval_store: ApprovalStore
     clock: ManualClock
     stopping: Stopping
@@ -46,22 +44,22 @@ class Rig:
 
     async def send(self, **fields: Any) -> str:
         """Send from Alice to Bob, unless the fields say something else."""
-        return await self.wallet.sending.send([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.send([transaction(**fields)], CALLER)
 
     async def send_raw(self, raw: str) -> str:
-        """Send what is signed."""
-        return await self.wallet.sending.send_raw([raw], CALLER)
+        """Send a signed transaction."""
+        return await self.wallet.transaction_methods.send_raw([raw], CALLER)
 
     async def sign(self, **fields: Any) -> str:
         """Sign only; the fields as above."""
-        return await self.wallet.sending.sign([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
 
     async def queued(self, *which: Any) -> Any:
-        """What became of the newest that matches, as a client reads it."""
+        """The newest transaction that matches, as a client reads it."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.newest(list(which), CALLER)))
 
     async def waiting(self, *which: Any) -> Any:
-        """What the node does not have yet, or what matches."""
+        """All transactions that match, as a client reads them."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(which), CALLER)))
 
     async def until(self, state: str, *which: Any) -> Any:
@@ -89,6 +87,10 @@ class Rig:
         await eventually(holds)
         assert stored is not None
         return stored
+
+    async def sweep(self) -> int:
+        """Delete old rows; returns how many."""
+        return sum([await sweep(self.clock.now_ms()) for sweep in self.wallet.sweeps])
 
     def audited(self) -> list[dict[str, Any]]:
         """The lines of the audit log."""
@@ -119,18 +121,18 @@ async def open_rig(
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     """Put it together over the files in the directory, until the block is left."""
-    clock, signals, stopping = clock or ManualClock(), Signals(), Stopping(0.1)
+    clock, stopping = clock or ManualClock(), Stopping(0.1)
     chosen = Settings(**{"data_dir": directory, "dev_accounts": True, "node_url": node_url, **settings})
-    database = SqliteDatabase(chosen.database_file, signals)
-    place_schema(database.path)
-    wallet = WalletParts(chosen, database, signals, stopping, clock, IdMaker())
+    place_schema(chosen.database_file)
+    foundation = replace(lay_foundation(chosen, clock), stopping=stopping)
+    wallet = assembled_wallet(foundation)
     async with AsyncExitStack() as stack:
-        for resource in (database.opened(), wallet.audit.opened(), wallet.node):
-            await stack.enter_async_context(resource)
+        for opened in (foundation.database.opened(), wallet.audit.opened(), wallet.node):
+            await stack.enter_async_context(opened)
         if broadcasts:
-            await stack.enter_async_context(running(wallet.broadcaster.run_forever()))
+            await stack.enter_async_context(running(wallet.worker.run_forever()))
         try:
-            yield Rig(wallet, ApprovalStore(database), clock, stopping, chosen)
+            yield Rig(wallet, ApprovalStore(foundation.database), clock, stopping, chosen)
         finally:
             stopping.close()
-            signals.close()
+            foundation.signals.close()

@@ -1,32 +1,31 @@
-"""Who may call the wallet, as far as the head of a request tells.
+"""Access to the wallet, decided by the head of a request.
 
-A web page can have its visitor's browser send requests anywhere. Those that say so (Origin) must come from
-an allowed page; and a page that had its own host's name lead to this machine (DNS rebinding) is known by that
-name, in Host. A request without a token must come from this machine.
+A web page can have its visitor's browser send requests anywhere. Requests with an Origin must come from an
+allowed page. A page whose own host name leads to this machine (DNS rebinding) is recognised by that name, in
+Host. A request without a token must come from this machine.
 """
 
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.ip_addresses import is_loopback, is_loopback_address, parse_ip_address
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.client_address import ClientAddresses
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
-_LOOPBACK_NAME = "localhost"
 
-# Who put these there was no caller on this machine, but a proxy.
+# Only proxies add these headers.
 _FORWARDING_HEADERS = frozenset(("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"))
 _FORWARDING_PREFIX = "x-forwarded-"
 _HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
 class Access:
-    """Checks a request before anything of its body is read. `hosts` are names or addresses, without ports."""
+    """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
         self,
@@ -43,7 +42,7 @@ class Access:
         self._is_known_host = lru_cache(maxsize=1_024)(self._is_known)
 
     def check(self, request: web.Request) -> None:
-        """Raise ForbiddenError for a request that must not reach the wallet, whatever it asks."""
+        """Raise ForbiddenError for a request that must not reach any method of the wallet."""
         headers = request.headers
         host = ",".join(headers.getall("Host", ()))
         if not self._is_known_host(host) and not _is_own_address(request, host):
@@ -65,12 +64,12 @@ class Access:
 
     def _is_known(self, host: str) -> bool:
         name = _name_of(host)
-        return name == _LOOPBACK_NAME or is_loopback(name) or name in self._hosts
+        return is_loopback(name) or name in self._hosts
 
     def _is_local(self, request: web.Request) -> bool:
         """Whether the client is on this machine, not only the proxy that forwards for it."""
         peer = request.remote or ""
-        if not is_loopback(peer):
+        if not is_loopback_address(peer):
             return False
         headers = request.headers
         if not any(map(_is_forwarding, headers)):
@@ -80,7 +79,7 @@ class Access:
             self._addresses.trusts(peer)
             and "X-Forwarded-For" in headers
             and "Forwarded" not in headers
-            and all(is_loopback(hop.strip()) for hop in hops)
+            and all(is_loopback_address(hop.strip()) for hop in hops)
         )
 
 
@@ -91,30 +90,16 @@ def _is_forwarding(header: str) -> bool:
     return name in _FORWARDING_HEADERS or name.startswith(_FORWARDING_PREFIX)
 
 
-@lru_cache(maxsize=1_024)
-def is_loopback(text: str) -> bool:
-    """Whether this is an address by which a machine calls itself."""
-    try:
-        return _address_of(text).is_loopback
-    except ValueError:
-        return False
-
-
 def _name_of(host: str) -> str:
-    """The name or address in a Host field, without the port; empty for what is none."""
+    """The name or address in a Host field, without the port; empty when the field is malformed."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower().removesuffix(".") if found else ""
 
 
 def _is_own_address(request: web.Request, host: str) -> bool:
-    """Whether the host is the very address that the connection came to."""
+    """Whether the host is the address that the connection came to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     try:
-        return isinstance(own, tuple) and _address_of(_name_of(host)) == _address_of(own[0])
+        return isinstance(own, tuple) and parse_ip_address(_name_of(host)) == parse_ip_address(own[0])
     except ValueError:
         return False
-
-
-def _address_of(text: str) -> IPv4Address | IPv6Address:
-    address = ip_address(text.partition("%")[0])
-    return getattr(address, "ipv4_mapped", None) or address
