@@ -17,8 +17,8 @@ BUILDS_THE_SERVER = """
 import sys
 from pathlib import Path
 from bridge_server.assembly.application import build_app
-from bridge_server.settings.settings import Settings
-build_app(Settings(data_dir=Path("unused")))
+from bridge_server.settings.sources import load_settings
+build_app(load_settings({"data_dir": "unused"}, None).settings)
 print(*sys.modules, sep="\\n")
 """
 
@@ -40,6 +40,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("Crypto.Protocol.KDF", "key files that OpenSSL refuses"),
         ("bridge_server.push.providers.fcm", "FCM"),
         ("prometheus_client", "metrics"),
+        ("difflib", "a word that is misspelled"),
+        ("tomllib", "a configuration file"),
     ],
 )
 def test_what_is_off_is_not_loaded(loaded: set[str], name: str, needed_by: str) -> None:
@@ -59,4 +61,5 @@ def test_what_is_imported_by_name_is_there() -> None:
     ]
 
     assert "bridge_server.push.providers.configured" in names
+    assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

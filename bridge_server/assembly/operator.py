@@ -1,52 +1,47 @@
 """The operator's composition root: what a command works with, on the database of a server that may run."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from bridge_server.assembly.parts import sender_settings
-from bridge_server.assembly.push_channels import PushChannels
-from bridge_server.kernel.clock import Clock, SystemClock
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
-from bridge_server.kernel.stopping import Stopping
-from bridge_server.outbox.channels import Channels
-from bridge_server.outbox.sender import WebhookSender
+from bridge_server.assembly.foundation import Foundation, lay_foundation
+from bridge_server.assembly.projects import project_services
+from bridge_server.assembly.push import push_services
+from bridge_server.kernel.clock import Clock
 from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.projects import Projects
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.push.bridges import Bridges
 from bridge_server.push.service import PushServer
-from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, DataDirectoryInUseError, held
-from bridge_server.storage.database import Database
 from bridge_server.storage.migrate import is_up_to_date, migrate, packaged_migrations
-from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.version import USER_AGENT
 from bridge_server.wallet.approval_store import ApprovalStore
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorServices:
-    """What an operator works with."""
+    """The services that an operator's command calls. The database is open."""
 
+    foundation: Foundation
     projects: Projects
     subscriptions: Subscriptions
     devices: DeviceStateStore
     approvals: ApprovalStore
-    database: Database
-    clock: Clock
+
+    @property
+    def clock(self) -> Clock:
+        """The clock that the services go by."""
+        return self.foundation.clock
 
 
 @asynccontextmanager
-async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIterator[OperatorServices]:
+async def operations(
+    settings: Settings, *, may_create: bool = True, clock: Clock | None = None
+) -> AsyncIterator[OperatorServices]:
     """Open the database beside a running server, or bring it up to date when none runs.
 
-    One that is not there is made only if that `may_create`.
+    A database that does not exist is created only if `may_create`. A limit of the database is the server's:
+    commands may write to a full one.
 
     Raises DataDirectoryError, NewerSchemaError, sqlite3.Error.
     """
@@ -55,38 +50,27 @@ async def operations(settings: Settings, *, may_create: bool = True) -> AsyncIte
             f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
         )
     _bring_up_to_date(settings)
-    database = SqliteDatabase(settings.database_file, Signals())
-    clock, ids = SystemClock(), IdMaker()
-    async with database.opened():
+    foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
+    services = project_services(foundation)
+    async with foundation.database.opened():
         yield OperatorServices(
-            Projects(ProjectStore(database), clock, ids, os.urandom),
-            Subscriptions(SubscriptionStore(database), clock, ids),
-            DeviceStateStore(database),
-            ApprovalStore(database),
-            database,
-            clock,
+            foundation,
+            services.projects,
+            services.subscriptions,
+            services.device_states,
+            ApprovalStore(foundation.database),
         )
 
 
 @asynccontextmanager
-async def pushing(settings: Settings, opened: OperatorServices) -> AsyncIterator[PushServer]:
+async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
     """Open the push providers that are configured, beside a running server's."""
-    clock = SystemClock()
-    channels = PushChannels(settings, clock)
+    services = push_services(opened.foundation)
     async with AsyncExitStack() as stack:
-        sender = await stack.enter_async_context(WebhookSender(sender_settings(settings)))
-        for provider in channels.providers.values():
-            await stack.enter_async_context(provider)
-        yield PushServer(
-            PushStore(opened.database),
-            Channels(channels.senders, otherwise=sender),
-            Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT),
-            clock,
-            IdMaker(),
-            stopping=Stopping(),
-            lifetime_ms=settings.subscription_ttl * 1000,
-            webhook_limit=settings.max_topic_webhooks,
-        )
+        await stack.enter_async_context(opened.foundation.webhooks)
+        for provider in services.providers:
+            await stack.enter_async_context(provider())
+        yield services.server
 
 
 def _bring_up_to_date(settings: Settings) -> None:

@@ -1,142 +1,151 @@
-"""What the wallet is made of: settings become its services. Nothing is opened here."""
+"""The wallet's JSON-RPC endpoint, its accounts, approvals and transactions."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet_accounts import wallet_accounts
-from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
-from bridge_server.kernel.stopping import Stopping
-from bridge_server.kernel.sweeper import Sweep
-from bridge_server.kernel.turns import KeyedLock
+from bridge_server.assembly.wallet_transactions import wallet_transactions
+from bridge_server.kernel.background import running
+from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.database import Database
 from bridge_server.version import USER_AGENT
+from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.rpc.access import Access
 from bridge_server.wallet.rpc.calls import Calls
+from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.wallet.rpc.methods import WalletMethods, WalletServices
+from bridge_server.wallet.rpc.routes import wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
+from bridge_server.wallet.rpc.turned_away import TurnedAway
 from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.transactions.broadcasting import Broadcaster
-from bridge_server.wallet.transactions.confirming import Confirming
-from bridge_server.wallet.transactions.dispatching import Dispatching
-from bridge_server.wallet.transactions.filling import Filling
-from bridge_server.wallet.transactions.offering import Offering
 from bridge_server.wallet.transactions.queued import QueuedTransactions
 from bridge_server.wallet.transactions.sending import Sending
-from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet.transactions.store import TransactionStore
-
-_DEVELOPMENT_CHAIN_ID = 31_337
-"""The chain of development accounts when nobody names one, and there is no node: anvil's and hardhat's."""
-
-
-class WalletParts:
-    """Everything that the wallet is put together from, by the name of its job."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        signals: Signals,
-        stopping: Stopping,
-        clock: Clock,
-        ids: IdMaker,
-    ) -> None:
-        self.accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, ids)
-        self.audit = AuditLog(settings.audit_file)
-        self.node = _node(settings, stopping)
-        self.approvals = _approvals(settings, database, signals, stopping, clock, ids)
-        self.transactions = store = TransactionStore(database)
-        turns = KeyedLock()
-        filling = Filling(self.node)
-        transaction_signing = TransactionSigning(self.accounts, self.audit, clock)
-        confirming = Confirming(store, self.node, turns, clock)
-        dispatching = Dispatching(
-            store,
-            self.node,
-            filling,
-            transaction_signing,
-            Offering(store, self.node, clock),
-            confirming,
-            stopping,
-            clock,
-            asks_for_approval=self.approvals.is_on,
-        )
-        self.sending = Sending(
-            self.accounts,
-            self.approvals,
-            store,
-            self.node,
-            filling,
-            transaction_signing,
-            dispatching,
-            turns,
-            clock,
-            ids,
-        )
-        self.broadcaster = Broadcaster(
-            store, self.sending, dispatching, confirming, self.node, turns, signals, clock
-        )
-        self.accounts.on_unlocked(self.broadcaster.wake)
-        self.queued = QueuedTransactions(store, settings.settled_request_ttl * 1000)
-        scheme = TypedDataScheme(settings.typed_data_scheme)
-        services = WalletServices(
-            self.accounts,
-            Signing(self.accounts, self.approvals, self.audit, clock, scheme),
-            self.sending,
-            self.queued,
-            self.node,
-            signs_for_any_chain=settings.typed_data_chain == "any",
-        )
-        self.calls = Calls(
-            WalletMethods(services),
-            self.node,
-            SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy),
-        )
-        self.sweeps: tuple[Sweep, ...] = (self.accounts.sweep, self.approvals.sweep, self.queued.sweep)
+from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
+from bridge_server.web.routes import Route
 
 
-def _node(settings: Settings, stopping: Stopping) -> Node:
-    url = settings.node_url
-    return Node(
-        None if url is None else url.get_secret_value(),
-        settings.node_timeout,
-        USER_AGENT,
-        stopping,
-        known_chain_id(settings),
+@dataclass(frozen=True, slots=True)
+class AssembledWallet:
+    """The wallet without its endpoint."""
+
+    accounts: Accounts
+    approvals: Approvals
+    audit: AuditLog
+    node: Node
+    transactions: TransactionStore
+    sending: Sending
+    broadcaster: Broadcaster
+    queued: QueuedTransactions
+    calls: Calls
+
+
+def assembled_wallet(foundation: Foundation) -> AssembledWallet:
+    """Put the wallet's services together."""
+    settings, clock = foundation.settings, foundation.clock
+    accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
+    approvals, audit, node = _approvals(foundation), AuditLog(settings.audit_file), _node(foundation)
+    transactions = wallet_transactions(foundation, accounts, approvals, audit, node)
+    services = WalletServices(
+        accounts,
+        Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme)),
+        transactions.sending,
+        transactions.queued,
+        node,
+        signs_for_any_chain=settings.typed_data_chain == "any",
+    )
+    signals, database = foundation.signals, foundation.database
+    turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
+    calls = Calls(WalletMethods(services), node, turns)
+    return AssembledWallet(
+        accounts,
+        approvals,
+        audit,
+        node,
+        transactions.store,
+        transactions.sending,
+        transactions.broadcaster,
+        transactions.queued,
+        calls,
     )
 
 
-def known_chain_id(settings: Settings) -> int | None:
-    """The wallet's chain, if it is known without asking the node."""
-    return settings.chain_id or _assumed_chain_id(settings)
+def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
+    """The wallet: it signs, and its transactions go to the node."""
+    approvals = wallet.approvals
+
+    @asynccontextmanager
+    async def signing() -> AsyncIterator[None]:
+        """Requests of an earlier run are forgotten, and those that still wait at the end are withdrawn."""
+        await approvals.forget_waiting()
+        async with wallet.audit.opened(), wallet.node, running(wallet.broadcaster.run_forever()):
+            yield
+            await approvals.withdrawn()
+
+    return Room(
+        name="wallet",
+        routes=_routes(foundation, wallet),
+        running=(signing,),
+        sweeps=(wallet.accounts.sweep, approvals.sweep, wallet.queued.sweep),
+        gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
+    )
 
 
-def _assumed_chain_id(settings: Settings) -> int | None:
-    """The chain when neither the settings nor a node name one."""
-    if settings.chain_id is not None or settings.node_url is not None or not settings.dev_accounts:
-        return None
-    return _DEVELOPMENT_CHAIN_ID
+def _node(foundation: Foundation) -> Node:
+    settings = foundation.settings
+    return Node(
+        secret_of(settings.node_url),
+        settings.node_timeout,
+        USER_AGENT,
+        foundation.stopping,
+        settings.known_chain_id,
+    )
 
 
-def _approvals(
-    settings: Settings,
-    database: Database,
-    signals: Signals,
-    stopping: Stopping,
-    clock: Clock,
-    ids: IdMaker,
-) -> Approvals:
+def _approvals(foundation: Foundation) -> Approvals:
+    settings = foundation.settings
     return Approvals(
-        ApprovalStore(database),
-        signals,
-        stopping,
-        clock,
-        ids,
+        ApprovalStore(foundation.database),
+        foundation.signals,
+        foundation.stopping,
+        foundation.clock,
+        foundation.ids,
         is_on=settings.approve == "queue",
         timeout_seconds=settings.approval_timeout,
         kept_ms=settings.settled_request_ttl * 1000,
+    )
+
+
+def _routes(foundation: Foundation, wallet: AssembledWallet) -> tuple[Route, ...]:
+    settings, addresses = foundation.settings, foundation.addresses
+    token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
+    own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
+    access = Access(addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
+    return wallet_routes(
+        WalletHandlers(wallet.calls, addresses),
+        settings.rpc_body_limit,
+        access.check,
+        token,
+        origins,
+        TurnedAway(addresses, foundation.clock).note,
+    )
+
+
+def _origins(settings: Settings, accounts: Accounts) -> AllowedOrigins:
+    """The origins of the settings; and every loopback origin while only published keys could be misused."""
+    if not settings.publishes_keys_here_only:
+        return AllowedOrigins(settings.rpc_origins)
+    return AllowedOrigins(
+        settings.rpc_origins,
+        admits=lambda origin: is_loopback_origin(origin) and accounts.are_for_development_only(),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from bridge_server.assembly.wallet import known_chain_id
+from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.process import url_of
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
@@ -37,9 +37,8 @@ def banner(url: str, settings: Settings) -> str:
 
 
 def _chain(settings: Settings) -> str:
-    chain_id = known_chain_id(settings)
-    if chain_id is not None:
-        return f" (chain {chain_id})"
+    if settings.known_chain_id is not None:
+        return f" (chain {settings.known_chain_id})"
     return " (the node's chain)" if settings.node_url is not None else ""
 
 
@@ -52,7 +51,7 @@ def _development_accounts(settings: Settings) -> Iterable[str]:
         yield from (
             "",
             "Accounts for development:",
-            *(f"  {key.address}" for key in settings.development_keys()),
+            *(f"  {key.address}" for key in keys_for_development(settings)),
         )
         return
     yield from ("", "Accounts for development, and their private keys:")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from bridge_server.settings.live import LiveSettings
-from bridge_server.settings.settings import LoadedSettings, SettingsError
+from bridge_server.settings.sources import LoadedSettings, SettingsError
 
 _STANDARD_INPUT = 0
 

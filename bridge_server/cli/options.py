@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from bridge_server.settings.settings import CONFIG_VARIABLE, LoadedSettings, SettingsError, load_settings
+from bridge_server.settings.sources import CONFIG_VARIABLE, LoadedSettings, SettingsError, load_settings
 
 config_option = click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,

@@ -27,7 +27,7 @@ def test_command(operator: Operator, topic: str) -> None:
     """
 
     async def send(opened: OperatorServices) -> Outcome:
-        async with pushing(operator.settings, opened) as push_server:
+        async with pushing(opened) as push_server:
             try:
                 return await push_server.push(Topic(topic), None)
             except ProviderFailedError as error:

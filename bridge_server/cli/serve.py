@@ -39,7 +39,8 @@ from bridge_server.cli.process import (
     url_of,
 )
 from bridge_server.kernel.background import running
-from bridge_server.settings.settings import LoadedSettings, Settings
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION

@@ -1,10 +1,11 @@
 """Words that stand for a wallet (BIP-39), from the English list of the standard."""
 
 import hashlib
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from unicodedata import normalize
+
+from bridge_server.kernel.near_words import near_words
 
 _WORD_BITS = 11
 _COUNTS = (12, 15, 18, 21, 24)
@@ -70,7 +71,7 @@ def _checksum(entropy: bytes) -> int:
 def _number(word: str, place: int) -> int:
     number = _numbers().get(word)
     if number is None:
-        near = get_close_matches(word, listed_words(), n=3)
+        near = near_words(word, listed_words(), 3)
         hint = f": did you mean {' or '.join(near)}?" if near else ""
         raise MnemonicError(f"word {place}, {word!r}, is not in the list of BIP-39{hint}")
     return number

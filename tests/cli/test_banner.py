@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli import banner as module
 from bridge_server.cli.banner import banner
 from bridge_server.settings.settings import Settings
@@ -55,7 +56,7 @@ def test_keys_that_only_their_owner_knows_are_not_shown(tmp_path: Path) -> None:
 
     text = banner(URL, settings)
 
-    (key,) = settings.development_keys()
+    (key,) = keys_for_development(settings)
     assert text.splitlines()[-1] == f"  {key.address}"
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings.settings import Settings, SettingsError, load_settings
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import SettingsError, load_settings
 
 ConfigFile = Callable[[str], Path]
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.settings.settings import NOT_SET, SettingsError, load_settings
+from bridge_server.assembly.wallet_accounts import keys_in_settings
+from bridge_server.settings.settings import NOT_SET
+from bridge_server.settings.sources import SettingsError, load_settings
 
 ConfigFile = Callable[[str], Path]
 
@@ -179,7 +181,7 @@ _KEYS = (f"{1:064x}", f"{2:064x}")
     ],
 )
 def test_keys_in_the_file_are_an_array_or_a_string(config_file: ConfigFile, toml: str, count: int) -> None:
-    assert len(load_settings({}, config_file(f"private_keys = {toml}")).settings.raw_keys()) == count
+    assert len(keys_in_settings(load_settings({}, config_file(f"private_keys = {toml}")).settings)) == count
 
 
 @pytest.mark.parametrize("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])

@@ -8,7 +8,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from bridge_server.settings.settings import Settings, SettingsError, load_settings
+from bridge_server.assembly.wallet_accounts import keys_in_settings
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import SettingsError, load_settings
 from tests.cli.conftest import Invoke
 from tests.support.command import WatchedServer, watched_server
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
@@ -193,7 +195,7 @@ def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text(f"# the treasury\n0x{KEY}\n")
 
-    [key] = settings(private_keys_file=str(file)).raw_keys()
+    [key] = keys_in_settings(settings(private_keys_file=str(file)))
 
     assert key.address == "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 

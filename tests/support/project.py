@@ -1,6 +1,5 @@
 """A project with its operator at its side, and its backend that publishes."""
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
@@ -10,19 +9,11 @@ from typing import Any
 
 import orjson
 
-from bridge_server.assembly.operator import OperatorServices
+from bridge_server.assembly.operator import OperatorServices, operations
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import parse_account
-from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.models import NewSubscription, TypeId
-from bridge_server.projects.projects import Projects
-from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import SubscriptionStore
-from bridge_server.projects.subscriptions import Subscriptions
-from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.wallet.approval_store import ApprovalStore
+from bridge_server.settings.settings import Settings
 from tests.support.asking import Answer, ask
 from tests.support.eventually import eventually
 from tests.support.server import RunningServer
@@ -44,16 +35,8 @@ def accounts(count: int, first: int = 1) -> list[str]:
 @asynccontextmanager
 async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[OperatorServices]:
     """An operator on the database of a server that may run, by the same clock."""
-    database, ids = SqliteDatabase(file, Signals()), IdMaker()
-    async with database.opened():
-        yield OperatorServices(
-            Projects(ProjectStore(database), clock, ids, os.urandom),
-            Subscriptions(SubscriptionStore(database), clock, ids),
-            DeviceStateStore(database),
-            ApprovalStore(database),
-            database,
-            clock,
-        )
+    async with operations(Settings(data_dir=file.parent), clock=clock) as operator:
+        yield operator
 
 
 async def subscribe(

@@ -2,22 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from bridge_server.assembly.wallet import WalletParts
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.ethereum.transactions import LegacyTransaction, sign_transaction
 from bridge_server.kernel.background import running
-from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
@@ -38,7 +36,7 @@ CALLER = Caller("127.0.0.1", None, "request-1")
 class Rig:
     """The wallet, and what a test moves."""
 
-    wallet: WalletParts
+    wallet: AssembledWallet
     approval_store: ApprovalStore
     clock: ManualClock
     stopping: Stopping
@@ -119,18 +117,18 @@ async def open_rig(
     **settings: Any,
 ) -> AsyncIterator[Rig]:
     """Put it together over the files in the directory, until the block is left."""
-    clock, signals, stopping = clock or ManualClock(), Signals(), Stopping(0.1)
+    clock, stopping = clock or ManualClock(), Stopping(0.1)
     chosen = Settings(**{"data_dir": directory, "dev_accounts": True, "node_url": node_url, **settings})
-    database = SqliteDatabase(chosen.database_file, signals)
-    place_schema(database.path)
-    wallet = WalletParts(chosen, database, signals, stopping, clock, IdMaker())
+    place_schema(chosen.database_file)
+    foundation = replace(lay_foundation(chosen, clock), stopping=stopping)
+    wallet = assembled_wallet(foundation)
     async with AsyncExitStack() as stack:
-        for resource in (database.opened(), wallet.audit.opened(), wallet.node):
-            await stack.enter_async_context(resource)
+        for opened in (foundation.database.opened(), wallet.audit.opened(), wallet.node):
+            await stack.enter_async_context(opened)
         if broadcasts:
             await stack.enter_async_context(running(wallet.broadcaster.run_forever()))
         try:
-            yield Rig(wallet, ApprovalStore(database), clock, stopping, chosen)
+            yield Rig(wallet, ApprovalStore(foundation.database), clock, stopping, chosen)
         finally:
             stopping.close()
-            signals.close()
+            foundation.signals.close()

@@ -6,14 +6,12 @@ HTTP/2) takes 4 MiB of memory and a tenth of the server's start.
 
 from functools import partial
 
-from bridge_server.push.keys import read_private_key
 from bridge_server.push.providers.apns import ApnsProvider
 from bridge_server.push.providers.apns_settings import ApnsSettings
 from bridge_server.push.providers.fcm import ENDPOINT, FcmProvider, FcmSettings
 from bridge_server.push.providers.provider import ProviderOf
 from bridge_server.push.providers.service_account import ServiceAccount
 from bridge_server.push.providers.webpush import WebPushProvider, WebPushSettings
-from bridge_server.push.webpush.vapid import checked_subject
 
 
 def fcm(
@@ -46,13 +44,3 @@ def webpush(
     """Web Push, for a VAPID key pair. The provider raises ValueError when it is made."""
     settings = WebPushSettings(private_key, subject, timeout_seconds, allow_private, user_agent)
     return partial(WebPushProvider, settings)
-
-
-def check_vapid_key(private_key: str) -> None:
-    """Raise ValueError for what is no private key of Web Push."""
-    read_private_key(private_key)
-
-
-def check_vapid_subject(subject: str) -> None:
-    """Raise ValueError for whom push services could not write to."""
-    checked_subject(subject)

@@ -1,0 +1,22 @@
+"""The admin API, for the bearer of `admin_token`."""
+
+from bridge_server.admin.handlers import AdminHandlers
+from bridge_server.admin.routes import admin_routes
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.room import Room
+
+
+def admin_room(foundation: Foundation, services: ProjectServices) -> Room:
+    """The operator's endpoints; there are none without a token."""
+    token = foundation.live.token("admin_token")
+    if token is None:
+        return Room(name="admin")
+    handlers = AdminHandlers(
+        services.projects,
+        services.subscriptions,
+        services.device_states,
+        services.account_limit,
+        foundation.clock,
+    )
+    return Room(name="admin", routes=admin_routes(handlers, token, foundation.settings.notify_body_limit))

@@ -1,0 +1,58 @@
+"""Commands that write to the database of a running server: the server notices what they have changed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from time import perf_counter
+
+import structlog
+
+from bridge_server.assembly.room import Room
+from bridge_server.kernel.background import running
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.wallet.approvals import Approvals
+
+_WATCH_SECONDS = 1.0
+_WATCH_REST = 20
+_EAGER_SECONDS = 0.1
+
+log = structlog.get_logger()
+
+
+def commands_room(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> Room:
+    """Messages that a command queues are sent soon after, and requests that it approves are signed."""
+
+    @asynccontextmanager
+    async def watching() -> AsyncIterator[None]:
+        async with running(_watch_forever(database, dispatcher, approvals)):
+            yield
+
+    return Room(name="commands", running=(watching,))
+
+
+async def _watch_forever(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> None:
+    must_recount, rests_until = False, 0.0
+    while True:
+        await _pause(approvals)
+        try:
+            if await database.has_changed_outside():
+                approvals.look_again()
+                must_recount = True
+            started = perf_counter()
+            if must_recount and started >= rests_until:
+                must_recount = False
+                await dispatcher.recount()
+                rests_until = perf_counter() + _WATCH_REST * (perf_counter() - started)
+        except Exception as error:  # the next time may go better
+            log.warning("outside_changes_not_seen", error=str(error))
+
+
+async def _pause(approvals: Approvals) -> None:
+    """Wait until it is time to look again: sooner when a request waits for a decision."""
+    if approvals.waiting:
+        await asyncio.sleep(_EAGER_SECONDS)
+        return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WATCH_SECONDS):
+            await approvals.some_wait()

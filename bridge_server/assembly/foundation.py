@@ -1,0 +1,115 @@
+"""What all rooms share, made of the settings in one place. Nothing is opened here."""
+
+import resource
+from dataclasses import dataclass
+
+from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.stopping import Stopping
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.outbox.sender import SenderSettings, WebhookSender
+from bridge_server.settings.checks import secret_of
+from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.version import USER_AGENT
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.connections import ConnectionLimits, Connections
+from bridge_server.web.quotas import Quotas
+from bridge_server.web.refusal_report import Refusals
+from bridge_server.web.request_figures import RequestFigures
+from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
+from bridge_server.web.unread import UnreadLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Foundation:
+    """What every room may use. The server and an operator's command each have one of their own."""
+
+    settings: Settings
+    """The settings at the start."""
+    live: LiveSettings
+    """The settings that can change while the server runs."""
+    clock: Clock
+    ids: IdMaker
+    signals: Signals
+    stopping: Stopping
+    database: SqliteDatabase
+    addresses: ClientAddresses
+    connections: Connections
+    quotas: Quotas
+    every_request: Limit
+    """The limit of requests per client address."""
+    payload_bytes: StoredBytes
+    """The limits of payload bytes that clients store."""
+    subscription_bytes: StoredBytes
+    """The limits of bytes that clients store as subscriptions."""
+    figures: RequestFigures
+    refusals: Refusals
+    webhooks: WebhookSender
+
+
+def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
+    """Make everything that rooms share. A test hands in its own clock and ids."""
+    live, clock, signals = LiveSettings(settings), clock or SystemClock(), Signals()
+    addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
+    quotas = Quotas(clock)
+    return Foundation(
+        settings=settings,
+        live=live,
+        clock=clock,
+        ids=ids or IdMaker(),
+        signals=signals,
+        stopping=Stopping(),
+        database=SqliteDatabase(settings.database_file, signals, settings.database_limit),
+        addresses=addresses,
+        connections=Connections(addresses, live.held(_connection_limits)),
+        quotas=quotas,
+        every_request=live.held(_every_request),
+        payload_bytes=_stored_bytes("payload", settings.call_ttl, live, quotas, addresses),
+        subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
+        figures=RequestFigures(),
+        refusals=Refusals(),
+        webhooks=_webhooks(live),
+    )
+
+
+def _connection_limits(settings: Settings) -> ConnectionLimits:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return ConnectionLimits(
+        settings.max_address_connections or max(1, descriptors // 4),
+        descriptors - descriptors // 8,
+        settings.head_timeout,
+        UnreadLimits(settings.max_address_unread_bytes, settings.max_unread_bytes, settings.unread_timeout),
+    )
+
+
+def _every_request(settings: Settings) -> Limit:
+    return per_second("requests", settings.requests_per_second, settings.requests_burst)
+
+
+def _stored_bytes(
+    name: str, lifetime_seconds: int, live: LiveSettings, quotas: Quotas, addresses: ClientAddresses
+) -> StoredBytes:
+    def per_address(settings: Settings) -> StorageLimit:
+        return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
+
+    def in_all(settings: Settings) -> StorageLimit:
+        return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
+
+    return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
+
+
+def _webhooks(live: LiveSettings) -> WebhookSender:
+    settings = live.current
+    sender = WebhookSender(
+        SenderSettings(
+            timeout_seconds=settings.webhook_timeout,
+            signing_secret=secret_of(settings.webhook_secret),
+            allow_private=settings.allow_private_webhooks,
+            user_agent=USER_AGENT,
+        )
+    )
+    live.follow(lambda now: sender.sign_with(secret_of(now.webhook_secret)))
+    return sender

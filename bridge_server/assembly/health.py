@@ -1,0 +1,28 @@
+"""`/livez` and `/readyz`."""
+
+from collections.abc import Sequence
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.web.bucket_store import saving
+from bridge_server.web.health import health_routes
+from bridge_server.web.quotas import SavedBucket
+
+
+def health_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
+    """Whether the server can do its work, and what troubles these rooms."""
+    database, clock = foundation.database, foundation.clock
+
+    async def check_work() -> None:
+        """Raise UnavailableError when the database file is gone, or cannot be read, or cannot be written
+        after a write that failed.
+        """
+        database.require_presence()
+        await database.read("SELECT 1")
+        if database.last_commit_failed:
+            await database.transaction(saving([SavedBucket("probe", "", clock.now_us(), None)]))
+
+    def troubles() -> list[str]:
+        return [trouble for room in rooms for trouble in room.troubles()]
+
+    return Room(name="health", routes=health_routes(check_work, troubles))

@@ -1,0 +1,50 @@
+"""The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here."""
+
+from bridge_server.assembly.admin import admin_room
+from bridge_server.assembly.commands import commands_room
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.health import health_room
+from bridge_server.assembly.inbox import inbox_room
+from bridge_server.assembly.limits import limits_room
+from bridge_server.assembly.metrics import metrics_room
+from bridge_server.assembly.notify import notify_room
+from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
+from bridge_server.assembly.projects import project_services, projects_room
+from bridge_server.assembly.pubsub import pubsub_room
+from bridge_server.assembly.push import push_room, push_services
+from bridge_server.assembly.relay import relay_room
+from bridge_server.assembly.room import Room
+from bridge_server.assembly.storage import storage_room
+from bridge_server.assembly.sweeping import sweeping_room
+from bridge_server.assembly.wallet import assembled_wallet, wallet_room
+
+
+def house(foundation: Foundation) -> tuple[Room, ...]:
+    """Every room, in the order in which they open; they close in reverse.
+
+    The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
+    after them, because they queue messages until they are closed. Work that calls other rooms opens last.
+    """
+    projects = project_services(foundation)
+    push = push_services(foundation)
+    wallet = assembled_wallet(foundation)
+    serving = (
+        relay_room(foundation),
+        projects_room(projects),
+        notify_room(foundation, projects),
+        push_room(foundation, push),
+        wallet_room(foundation, wallet),
+        inbox_room(foundation, projects, push.addresses),
+        pubsub_room(foundation),
+        admin_room(foundation, projects),
+    )
+    dispatcher = outbox_dispatcher(foundation, serving)
+    outbox = outbox_room(foundation, serving, dispatcher)
+    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
+    return (
+        *rooms,
+        commands_room(foundation.database, dispatcher, wallet.approvals),
+        sweeping_room(foundation, rooms),
+        health_room(foundation, rooms),
+        metrics_room(foundation, rooms),
+    )

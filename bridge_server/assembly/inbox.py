@@ -1,0 +1,82 @@
+"""Inboxes: an account signs in, reads its notifications, and names its devices."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.room import Room
+from bridge_server.inbox.arrivals import Arrivals
+from bridge_server.inbox.device_store import DeviceStore
+from bridge_server.inbox.devices import Devices
+from bridge_server.inbox.handlers import InboxHandlers, InboxServices
+from bridge_server.inbox.origins import origin_of_url
+from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.routes import inbox_routes
+from bridge_server.inbox.sign_in import SignIn
+from bridge_server.inbox.sign_in_store import SignInStore
+from bridge_server.inbox.store import InboxStore
+from bridge_server.inbox.streams import Streams
+from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.kernel.background import running
+from bridge_server.notify.store import DELIVERIES
+from bridge_server.push.addresses import Addresses
+from bridge_server.settings.settings import Settings
+
+
+def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> Room:
+    """Inboxes. Devices are reached at `push_addresses`."""
+    settings, live = foundation.settings, foundation.live
+    services = _services(foundation, projects, push_addresses)
+    handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
+
+    @asynccontextmanager
+    async def streaming() -> AsyncIterator[None]:
+        """New notifications go to the open streams."""
+        streams = services.streams
+        async with running(streams.deliver_forever()), running(streams.keep_alive_forever()):
+            yield
+
+    def take(now: Settings) -> None:
+        handlers.longest_wait_seconds = now.max_wait
+        services.streams.most_per_account = now.max_streams
+        services.devices.most_per_account = now.max_devices
+
+    live.follow(take)
+    return Room(
+        name="inbox",
+        routes=inbox_routes(
+            handlers, settings.inbox_body_limit, foundation.every_request, settings.inbox_origins
+        ),
+        running=(streaming,),
+        stop=services.streams.close,
+        sweeps=(services.sign_in.sweep,),
+        gauges=lambda: {"inbox_streams": services.streams.open},
+        forget_receiver=services.devices.forget_receiver,
+    )
+
+
+def _services(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> InboxServices:
+    settings, database, clock = foundation.settings, foundation.database, foundation.clock
+    store, arrivals = InboxStore(database), Arrivals(foundation.signals, DELIVERIES)
+    return InboxServices(
+        _sign_in(foundation),
+        Subscribing(store, projects.subscriptions),
+        Reading(store, arrivals, clock),
+        Streams(store, arrivals, foundation.signals, clock, settings.max_streams),
+        Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
+    )
+
+
+def _sign_in(foundation: Foundation) -> SignIn:
+    settings = foundation.settings
+    own = origin_of_url(settings.public_url) if settings.public_url is not None else None
+    return SignIn(
+        SignInStore(foundation.database),
+        foundation.clock,
+        os.urandom,
+        origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
+        nonce_ttl_ms=settings.sign_in_ttl * 1000,
+        token_ttl_ms=settings.inbox_token_ttl * 1000,
+    )

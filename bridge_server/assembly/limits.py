@@ -1,0 +1,71 @@
+"""Rate limits and connections: token buckets are kept on disk, refusals are reported."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.kernel.background import running
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.signals import Key
+from bridge_server.storage.database import Transaction
+from bridge_server.web.bucket_store import BUCKETS_SAVED, BucketStore, saving
+
+_SAVE_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+async def save_quotas(foundation: Foundation) -> None:
+    """Commit, which saves the token buckets that have changed."""
+    if foundation.quotas.has_unsaved:
+        await foundation.database.transaction(saving([]))
+
+
+def limits_room(foundation: Foundation) -> Room:
+    """Token buckets, connections, and the report of refused requests."""
+    quotas, connections, signals = foundation.quotas, foundation.connections, foundation.signals
+    buckets = BucketStore(foundation.database)
+
+    @asynccontextmanager
+    async def quota_keeping() -> AsyncIterator[None]:
+        """Buckets are saved with every commit, once a second when there is none, and at the end."""
+        quotas.restore(await buckets.load(foundation.clock.now_us()))
+        signals.listen(notice)
+        foundation.database.ride_along(with_next_commit)
+        async with running(_save_forever(foundation)):
+            yield
+        quotas.forget_nothing()
+        try:
+            await save_quotas(foundation)
+        except UnavailableError as error:
+            log.warning("quotas_not_saved", reason=error.detail)
+
+    def with_next_commit() -> Callable[[], Transaction[None]] | None:
+        unsaved = quotas.take_unsaved()
+        return saving(unsaved) if unsaved else None
+
+    def notice(key: Key) -> None:
+        if key == BUCKETS_SAVED:
+            quotas.saved()
+
+    def gauges() -> dict[str, float]:
+        return {**connections.figures(), "waiting_clients": signals.waiting}
+
+    return Room(
+        name="limits",
+        running=(quota_keeping, lambda: running(foundation.refusals.report_forever())),
+        sweeps=(buckets.sweep,),
+        gauges=gauges,
+        totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
+    )
+
+
+async def _save_forever(foundation: Foundation) -> None:
+    while True:
+        await asyncio.sleep(_SAVE_SECONDS)
+        with suppress(UnavailableError):  # the next second tries again
+            await save_quotas(foundation)

@@ -1,0 +1,64 @@
+"""The outbox: what rooms have queued is delivered through the rooms' senders."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.outbox.channels import Channels
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.store import OutboxStore
+
+
+def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatcher:
+    """The dispatcher of the rooms' messages."""
+    senders = {scheme: sender for room in rooms for scheme, sender in room.senders.items()}
+
+    async def forget_receiver(message: OutgoingMessage) -> None:
+        for room in rooms:
+            if room.forget_receiver is not None:
+                await room.forget_receiver(message)
+
+    return Dispatcher(
+        OutboxStore(foundation.database),
+        Channels(senders, otherwise=foundation.webhooks),
+        foundation.signals,
+        foundation.clock,
+        forget_receiver,
+    )
+
+
+def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispatcher) -> Room:
+    """Delivery, and the dead letters that it leaves."""
+    store = OutboxStore(foundation.database)
+    dead_letters_kept_ms = foundation.settings.dead_letter_ttl * 1000
+
+    @asynccontextmanager
+    async def delivery() -> AsyncIterator[None]:
+        """The clients of all senders are open while the outbox delivers."""
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(foundation.webhooks)
+            for client in (client for room in rooms for client in room.clients):
+                await stack.enter_async_context(client())
+            await dispatcher.start()
+            try:
+                yield
+            finally:
+                await dispatcher.stop()
+
+    async def sweep_dead_letters(now_ms: int) -> int:
+        return await store.sweep(now_ms - dead_letters_kept_ms, now_ms - KEPT_MS, MOST_HOSTS)
+
+    def gauges() -> dict[str, float]:
+        return {f"outbox_{name}": value for name, value in dispatcher.figures().items()}
+
+    return Room(
+        name="outbox",
+        running=(delivery,),
+        stop=dispatcher.begin_nothing,
+        sweeps=(sweep_dead_letters,),
+        gauges=gauges,
+        totals=frozenset({"outbox_delivered", "outbox_failed"}),
+    )

@@ -1,0 +1,45 @@
+"""Projects, their subscribers and devices: services that several rooms and the operator's commands call."""
+
+import os
+from dataclasses import dataclass
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.projects.device_state_store import DeviceStateStore
+from bridge_server.projects.projects import Projects, account_limit
+from bridge_server.projects.store import ProjectStore
+from bridge_server.projects.subscription_store import SubscriptionStore
+from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.settings.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectServices:
+    """The services of projects."""
+
+    projects: Projects
+    subscriptions: Subscriptions
+    device_states: DeviceStateStore
+    account_limit: Limit
+    """The limit per account of projects that have no limit of their own."""
+
+
+def project_services(foundation: Foundation) -> ProjectServices:
+    """The services of projects over the foundation's database."""
+    database, clock, ids = foundation.database, foundation.clock, foundation.ids
+    return ProjectServices(
+        Projects(ProjectStore(database), clock, ids, os.urandom),
+        Subscriptions(SubscriptionStore(database), clock, ids),
+        DeviceStateStore(database),
+        foundation.live.held(_account_limit),
+    )
+
+
+def projects_room(services: ProjectServices) -> Room:
+    """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
+    return Room(name="projects", sweeps=(services.projects.sweep,))
+
+
+def _account_limit(settings: Settings) -> Limit:
+    return account_limit(settings.account_rate_per_hour, settings.account_burst)

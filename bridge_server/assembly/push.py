@@ -1,0 +1,141 @@
+"""The push server, and the channels to devices that it shares with inboxes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.push_providers import push_providers
+from bridge_server.assembly.room import Room, Running
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.push.addresses import (
+    Addresses,
+    AddressOf,
+    log_address,
+    service_address,
+    webhook_address,
+    webpush_address,
+)
+from bridge_server.push.bridges import Bridges
+from bridge_server.push.handlers import PushHandlers
+from bridge_server.push.providers.provider import Provider
+from bridge_server.push.providers.senders import NoProvider, ProviderSender, TopicSender
+from bridge_server.push.routes import push_routes
+from bridge_server.push.service import OWN_CHANNEL, PushServer
+from bridge_server.push.store import PushStore
+from bridge_server.settings.settings import Settings
+from bridge_server.version import USER_AGENT
+
+_SERVICES = ("apns", "fcm", "webpush")
+
+
+@dataclass(frozen=True, slots=True)
+class PushServices:
+    """The push server and its channels, for the server and for an operator's command."""
+
+    server: PushServer
+    addresses: Addresses
+    senders: Mapping[str, Sender]
+    """The senders of pushes to devices, by the schemes of their URLs."""
+    provider_senders: Mapping[str, ProviderSender]
+    """The senders among them whose provider is configured."""
+    providers: tuple[Running, ...]
+    """The connections to the providers."""
+    bridges: Bridges
+
+
+def push_services(foundation: Foundation) -> PushServices:
+    """The push server with the providers that are configured."""
+    settings = foundation.settings
+    providers = push_providers(settings, foundation.clock)
+    provider_senders = {name: ProviderSender(name, provider) for name, provider in providers.items()}
+    senders: dict[str, Sender] = {
+        "log": LogSender(),
+        **{name: NoProvider(name) for name in _SERVICES},
+        **provider_senders,
+    }
+    bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
+    return PushServices(
+        _push_server(foundation, senders, bridges),
+        _addresses(providers, has_log=settings.push_log),
+        senders,
+        provider_senders,
+        tuple(map(_opened, providers.values())),
+        bridges,
+    )
+
+
+def push_room(foundation: Foundation, services: PushServices) -> Room:
+    """The push server's endpoints, and the senders of pushes."""
+    settings, server = foundation.settings, services.server
+
+    def take(now: Settings) -> None:
+        server.webhook_limit = now.max_topic_webhooks
+
+    def gauges() -> dict[str, float]:
+        return {
+            f"push_{name}_blocked": len(sender.blocked) for name, sender in services.provider_senders.items()
+        }
+
+    def troubles() -> list[str]:
+        return [
+            f"pushes by {lane} have stopped: {reason}"
+            for sender in services.provider_senders.values()
+            for lane, reason in sender.blocked.items()
+        ]
+
+    foundation.live.follow(take)
+    handlers = PushHandlers(
+        server,
+        services.addresses,
+        settings.public_url,
+        settings.allow_private_webhooks,
+        foundation.subscription_bytes,
+    )
+    return Room(
+        name="push",
+        routes=push_routes(
+            handlers,
+            settings.push_body_limit,
+            foundation.every_request,
+            new_clients=foundation.live.held(_new_clients),
+        ),
+        sweeps=(server.sweep,),
+        gauges=gauges,
+        troubles=troubles,
+        senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},
+        clients=(lambda: services.bridges, *services.providers),
+        forget_receiver=server.forget_receiver,
+    )
+
+
+def _push_server(foundation: Foundation, senders: Mapping[str, Sender], bridges: Bridges) -> PushServer:
+    settings = foundation.settings
+    return PushServer(
+        PushStore(foundation.database),
+        Channels(senders, otherwise=foundation.webhooks),
+        bridges,
+        foundation.clock,
+        foundation.ids,
+        stopping=foundation.stopping,
+        lifetime_ms=settings.subscription_ttl * 1000,
+        webhook_limit=settings.max_topic_webhooks,
+    )
+
+
+def _addresses(providers: Mapping[str, Provider], *, has_log: bool) -> Addresses:
+    channels: dict[str, AddressOf] = {"webhook": webhook_address}
+    if has_log:
+        channels["log"] = log_address
+    for name, provider in providers.items():
+        checked = provider.checked_token
+        channels[name] = webpush_address(checked) if name == "webpush" else service_address(name, checked)
+    return Addresses(channels)
+
+
+def _opened(provider: Provider) -> Running:
+    return lambda: provider
+
+
+def _new_clients(settings: Settings) -> Limit:
+    return per_second("new-clients", settings.clients_per_minute / 60, settings.clients_burst)

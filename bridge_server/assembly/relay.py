@@ -1,0 +1,82 @@
+"""The relay of sessions and calls, in both of its dialects."""
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.kernel.cache import ReadCache
+from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.relay.dialect import PLAIN, Dialect
+from bridge_server.relay.handlers import RelayHandlers
+from bridge_server.relay.models import Caps, Lifetimes
+from bridge_server.relay.polling import OWNER_KINDS, RelayReads
+from bridge_server.relay.routes import relay_routes
+from bridge_server.relay.service import Relay
+from bridge_server.relay.store import RelayStore
+from bridge_server.relay.sweeping import relay_sweeps
+from bridge_server.relay.v07 import V07
+from bridge_server.settings.settings import Settings
+from bridge_server.web.routes import Route
+
+
+def relay_room(foundation: Foundation) -> Room:
+    """Sessions, calls, and subscriptions to them."""
+    settings, live, clock = foundation.settings, foundation.live, foundation.clock
+    store = RelayStore(foundation.database)
+    relay = Relay(store, clock, foundation.ids, _lifetimes(settings), live.held(_caps))
+    cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
+    foundation.signals.listen(cache.forget)
+    reads = RelayReads(store, cache, foundation.signals, clock)
+    new_sessions = live.held(_new_sessions)
+
+    def routes(dialect: Dialect) -> tuple[Route, ...]:
+        return _routes(foundation, relay, reads, dialect, new_sessions)
+
+    return Room(
+        name="relay",
+        routes=routes(PLAIN) + routes(V07),
+        sweeps=relay_sweeps(store),
+        forget_receiver=relay.forget_receiver,
+    )
+
+
+def _routes(
+    foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit
+) -> tuple[Route, ...]:
+    settings = foundation.settings
+    handlers = RelayHandlers(
+        relay,
+        reads,
+        dialect,
+        settings.max_wait,
+        foundation.addresses.bucket_key,
+        payloads=foundation.payload_bytes,
+        subscriptions=foundation.subscription_bytes,
+    )
+
+    def take(now: Settings) -> None:
+        handlers.longest_wait_seconds = now.max_wait
+
+    foundation.live.follow(take)
+    return relay_routes(
+        handlers,
+        dialect,
+        body_limit_bytes=settings.relay_body_limit,
+        every_request=foundation.every_request,
+        new_sessions=new_sessions,
+    )
+
+
+def _new_sessions(settings: Settings) -> Limit:
+    return per_second("new-sessions", settings.sessions_per_minute / 60, settings.sessions_burst)
+
+
+def _lifetimes(settings: Settings) -> Lifetimes:
+    return Lifetimes(
+        session_ms=settings.session_ttl * 1000,
+        call_ms=settings.call_ttl * 1000,
+        status_ms=settings.status_ttl * 1000,
+        subscription_ms=settings.subscription_ttl * 1000,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(settings.max_pending_calls, settings.max_topic_webhooks)

@@ -1,0 +1,42 @@
+"""A room as a value: everything that the server has to know of one of its subjects."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from bridge_server.kernel.sweeper import Sweep
+from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.web.metrics import Gauges
+from bridge_server.web.routes import Route
+
+Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
+"""Opens a resource or starts background work; leaving the context closes it. Called once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """A part of the server with one subject. It leaves empty whatever it does not need."""
+
+    name: str
+    routes: tuple[Route, ...] = ()
+    """The endpoints."""
+    running: tuple[Running, ...] = ()
+    """Opened in this order when the server starts, and closed in reverse when it has stopped."""
+    stop: Callable[[], None] | None = None
+    """Called when the server begins to stop, while requests are still being answered."""
+    sweeps: tuple[Sweep, ...] = ()
+    """Delete what has expired, once every `sweep_interval`."""
+    gauges: Gauges = dict
+    """The room's figures for `/metrics`."""
+    totals: frozenset[str] = frozenset()
+    """Names of the figures that begin at zero and only grow."""
+    troubles: Callable[[], Sequence[str]] = tuple
+    """Faults that last until an operator mends them; `/readyz` prints them."""
+    senders: Mapping[str, Sender] = field(default_factory=dict)
+    """Deliver messages of the outbox, by the schemes of their URLs."""
+    clients: tuple[Running, ...] = ()
+    """HTTP clients of the senders: open before the outbox delivers, closed after its last delivery."""
+    forget_receiver: Callable[[OutgoingMessage], Awaitable[None]] | None = None
+    """Called with a message whose receiver answered that it is gone (410)."""

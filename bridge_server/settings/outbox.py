@@ -1,0 +1,18 @@
+"""Settings of webhooks and of whatever else the outbox delivers."""
+
+from pydantic import BaseModel, Field
+
+from bridge_server.settings.types import DAY, Duration, Seconds, SigningSecret
+
+
+class OutboxSettings(BaseModel, defer_build=True):
+    """How webhooks are called, and how long failed ones are kept."""
+
+    webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
+    webhook_secret: SigningSecret | None = Field(
+        None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
+    )
+    allow_private_webhooks: bool = Field(
+        False, description="Call webhooks at private and loopback addresses too. For development."
+    )
+    dead_letter_ttl: Seconds = Field(7 * DAY, description="How long a webhook that was given up is kept.")

@@ -1,0 +1,47 @@
+"""Settings of logs and metrics."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from bridge_server.settings.server import ServerSettings
+from bridge_server.settings.types import Duration, Port, Token, is_loopback
+
+
+class ReportingSettings(ServerSettings, defer_build=True):
+    """What the server writes to its log, and where its metrics are."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level logged."
+    )
+    log_format: Literal["auto", "console", "json"] = Field(
+        "auto", description="auto: console on a terminal, JSON otherwise."
+    )
+    access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
+    slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
+    metrics_port: Port | None = Field(None, description="Serve /metrics on a port of its own.")
+    metrics_host: str | None = Field(
+        None, description="The address that metrics_port is at; by default that of host."
+    )
+    metrics_token: Token | None = Field(
+        None, description="Serve /metrics on the main port to whoever sends this bearer token."
+    )
+
+    @model_validator(mode="after")
+    def _metrics_for_others_want_a_token(self) -> Self:
+        if self.metrics_are_guarded and self.metrics_token is None:
+            raise ValueError(
+                f"metrics_port: others than this machine can reach {self._metrics_host}: set metrics_token, "
+                "which they must then send, or listen on 127.0.0.1"
+            )
+        return self
+
+    @property
+    def metrics_are_guarded(self) -> bool:
+        """Whether the port of the metrics asks for `metrics_token`, since others can reach it."""
+        return self.metrics_port is not None and not is_loopback(self._metrics_host)
+
+    @property
+    def _metrics_host(self) -> str:
+        """The address that /metrics is served on when it has a port of its own."""
+        return self.metrics_host or self.host

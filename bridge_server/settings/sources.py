@@ -1,0 +1,93 @@
+"""Where the values of settings come from. Flag > environment > TOML file > default."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import EnvSettingsSource
+
+from bridge_server.kernel.near_words import near_words
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
+
+CONFIG_VARIABLE = "BRIDGE_CONFIG"
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; each line says which, where it came from, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSettings:
+    """Settings, the origin of each by name, and variables that look like settings but are none."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    unknown_variables: tuple[str, ...]
+
+
+def load_settings(
+    flags: Mapping[str, Any], config_file: Path | None, assigned: Mapping[str, str] = MappingProxyType({})
+) -> LoadedSettings:
+    """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
+    _check_assigned(assigned, flags)
+    file_values = _read_file(config_file) if config_file else {}
+    environment_values = EnvSettingsSource(Settings)()
+    origins = dict.fromkeys(Settings.model_fields, "default")
+    origins |= dict.fromkeys(file_values, f"file {config_file}")
+    origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
+    origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
+    origins |= {name: f"flag --set {name}" for name in assigned}
+    try:
+        settings = Settings(**{**file_values, **environment_values, **flags, **assigned})
+    except ValidationError as error:
+        raise SettingsError("\n".join(_complaints(error, origins))) from error
+    return LoadedSettings(settings, origins, _unknown_variables())
+
+
+def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
+    faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
+    faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
+    if faults:
+        raise SettingsError("\n".join(faults))
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = import_module("bridge_server.settings.toml_file").read_toml(path)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    unknown = [name for name in values if name not in Settings.model_fields]
+    if unknown:
+        raise SettingsError("\n".join(f"{path}: {_unknown(name)}" for name in unknown))
+    return values
+
+
+def _unknown(name: str) -> str:
+    near = near_words(name, Settings.model_fields, 1)
+    return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def _unknown_variables() -> tuple[str, ...]:
+    known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    return tuple(
+        sorted(
+            name
+            for name in os.environ
+            if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in known
+        )
+    )
+
+
+def _complaints(error: ValidationError, origins: Mapping[str, str]) -> list[str]:
+    lines = []
+    for fault in error.errors():
+        name = str(fault["loc"][0]) if fault["loc"] else ""
+        origin = f" ({origins[name]})" if name in origins else ""
+        message = fault["msg"].removeprefix("Value error, ")
+        lines.append(f"{name}{origin}: {message}" if name else message)
+    return lines

@@ -1,0 +1,140 @@
+"""Settings of the wallet: its callers, its node, approvals and keys."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, PositiveInt, SecretStr, model_validator
+
+from bridge_server.ethereum.mnemonic import checked_mnemonic
+from bridge_server.settings.checks import fault_of, secret_of, text_of
+from bridge_server.settings.server import ServerSettings
+from bridge_server.settings.storage import StorageSettings
+from bridge_server.settings.types import (
+    DAY,
+    DEVELOPMENT_MNEMONIC,
+    ChainId,
+    Directory,
+    Duration,
+    File,
+    HostNames,
+    NodeUrl,
+    Origins,
+    Seconds,
+    Token,
+    Tokens,
+    is_loopback,
+)
+from bridge_server.wallet.private_keys import read_private_keys
+
+_DEVELOPMENT_CHAIN_ID = 31_337
+"""The chain of development accounts when neither `chain_id` nor a node is set: anvil's and hardhat's."""
+
+
+class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
+    """Who may call the wallet, its Ethereum node, approvals, and the keys it signs with."""
+
+    rpc_token: Token | None = Field(
+        None, description="The wallet answers whoever sends this bearer token; without one, loopback only."
+    )
+    rpc_hosts: HostNames = Field((), description="Further names that the wallet may be called by (Host).")
+    rpc_origins: Origins = Field(
+        (), description="Web pages that may call the wallet, such as https://app.example.org."
+    )
+    rpc_body_limit: PositiveInt = Field(2**20, description="The largest body that the wallet accepts.")
+    node_url: NodeUrl | None = Field(None, description="The Ethereum node's JSON-RPC endpoint, over HTTP.")
+    node_timeout: Duration = Field(10, description="How long the node may take to answer.")
+    chain_id: ChainId | None = Field(None, description="The wallet's chain; by default the node's.")
+    typed_data_scheme: Literal["eip712", "eip191"] = Field(
+        "eip712",
+        description="eip191: eth_signTypedData signs its EIP-712 preimage as personal_sign would.",
+    )
+    typed_data_chain: Literal["any", "own"] = Field(
+        "any", description="own: typed data for another chain than the wallet's is refused."
+    )
+    approve: Literal["auto", "queue"] = Field(
+        "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
+    )
+    approval_timeout: Seconds = Field(300, description="A request waits this long to be approved.")
+    settled_request_ttl: Seconds = Field(
+        30 * DAY, description="Transactions that are done and requests that were decided are kept this long."
+    )
+    keystore_dir: Directory | None = Field(
+        None, description="Where the wallet's key files are; by default `keystore` in `data_dir`."
+    )
+    light_kdf: bool = Field(
+        False, description="New key files are quicker to open, for their owner and for a thief."
+    )
+    private_keys: Tokens = Field(
+        None, description="Keys of the wallet, in hexadecimal, separated by commas. Never locked."
+    )
+    private_keys_file: File | None = Field(None, description="The same in a file, separated by lines.")
+    dev_accounts: bool = Field(
+        False, description="Have accounts whose keys everybody knows, for development."
+    )
+    dev_account_count: Annotated[int, Field(ge=1, le=1000)] = Field(
+        10, description="How many accounts for development."
+    )
+    dev_mnemonic: Token = Field(
+        SecretStr(DEVELOPMENT_MNEMONIC), description="The words that they are made from (BIP-39)."
+    )
+    dev_accounts_public: bool = Field(
+        False, description="Have them even where others than this machine can reach the server."
+    )
+
+    @model_validator(mode="after")
+    def _wallet_keys_are_well_formed(self) -> Self:
+        mnemonic = self.dev_mnemonic.get_secret_value()
+        faults = (
+            fault_of("dev_mnemonic", lambda: mnemonic == DEVELOPMENT_MNEMONIC or checked_mnemonic(mnemonic)),
+            fault_of("private_keys", lambda: read_private_keys(secret_of(self.private_keys) or "")),
+            fault_of("private_keys_file", lambda: read_private_keys(text_of(self.private_keys_file))),
+        )
+        if any(faults):
+            raise ValueError("\n".join(filter(None, faults)))
+        return self
+
+    @model_validator(mode="after")
+    def _published_keys_stay_on_this_machine(self) -> Self:
+        if not self.dev_accounts or self.dev_accounts_public:
+            return self
+        force = "leave them out, or force it with dev_accounts_public"
+        if not is_loopback(self.host):
+            raise ValueError(
+                f"dev_accounts: everybody knows their keys, and host {self.host} is open to others than this "
+                f"machine: listen on 127.0.0.1, {force}"
+            )
+        if self.way_through_a_proxy is not None:
+            raise ValueError(
+                f"dev_accounts: everybody knows their keys, and {self.way_through_a_proxy} says that others "
+                f"than this machine come through a proxy: {force}"
+            )
+        return self
+
+    @property
+    def publishes_keys_here_only(self) -> bool:
+        """Whether the accounts for development are everybody's, and only this machine reaches them."""
+        is_published = self.dev_mnemonic.get_secret_value() == DEVELOPMENT_MNEMONIC
+        is_here = is_loopback(self.host) and self.way_through_a_proxy is None
+        return self.dev_accounts and is_published and is_here
+
+    @property
+    def has_wallet(self) -> bool:
+        """Whether callers of the wallet can do anything with it: there are keys, or a node behind it."""
+        named = (self.private_keys, self.private_keys_file, self.node_url)
+        return self.dev_accounts or any(each is not None for each in named) or self.keystore.exists()
+
+    @property
+    def known_chain_id(self) -> int | None:
+        """The wallet's chain; None when only the node knows it."""
+        has_no_other = self.chain_id is None and self.node_url is None
+        return _DEVELOPMENT_CHAIN_ID if has_no_other and self.dev_accounts else self.chain_id
+
+    @property
+    def keystore(self) -> Path:
+        """The directory of the wallet's key files."""
+        return self.keystore_dir or self.data_dir / "keystore"
+
+    @property
+    def audit_file(self) -> Path:
+        """What the wallet has signed is written here."""
+        return self.data_dir / "audit.log"
