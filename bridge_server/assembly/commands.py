@@ -1,8 +1,7 @@
 """Commands that write to the database of a running server: the server notices what they have changed."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from time import perf_counter
 
 import structlog
@@ -22,13 +21,7 @@ log = structlog.get_logger()
 
 def commands_room(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> Room:
     """Messages that a command queues are sent soon after, and requests that it approves are signed."""
-
-    @asynccontextmanager
-    async def watching() -> AsyncIterator[None]:
-        async with running(_watch_forever(database, dispatcher, approvals)):
-            yield
-
-    return Room(name="commands", running=(watching,))
+    return Room(name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals)),))
 
 
 async def _watch_forever(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> None:

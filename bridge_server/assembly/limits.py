@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import structlog
 
@@ -27,22 +28,28 @@ async def save_quotas(foundation: Foundation) -> None:
 
 def limits_room(foundation: Foundation) -> Room:
     """Token buckets, connections, and the report of refused requests."""
-    quotas, connections, signals = foundation.quotas, foundation.connections, foundation.signals
     buckets = BucketStore(foundation.database)
 
-    @asynccontextmanager
-    async def quota_keeping() -> AsyncIterator[None]:
-        """Buckets are saved with every commit, once a second when there is none, and at the end."""
-        quotas.restore(await buckets.load(foundation.clock.now_us()))
-        signals.listen(notice)
-        foundation.database.ride_along(with_next_commit)
-        async with running(_save_forever(foundation)):
-            yield
-        quotas.forget_nothing()
-        try:
-            await save_quotas(foundation)
-        except UnavailableError as error:
-            log.warning("quotas_not_saved", reason=error.detail)
+    def gauges() -> dict[str, float]:
+        return {**foundation.connections.figures(), "waiting_clients": foundation.signals.waiting}
+
+    return Room(
+        name="limits",
+        running=(
+            partial(_quota_keeping, foundation, buckets),
+            lambda: running(foundation.refusals.report_forever()),
+        ),
+        sweeps=(buckets.sweep,),
+        gauges=gauges,
+        totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
+    )
+
+
+@asynccontextmanager
+async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
+    """Buckets are saved with every commit, once a second when there is none, and at the end."""
+    quotas = foundation.quotas
+    quotas.restore(await buckets.load(foundation.clock.now_us()))
 
     def with_next_commit() -> Callable[[], Transaction[None]] | None:
         unsaved = quotas.take_unsaved()
@@ -52,16 +59,15 @@ def limits_room(foundation: Foundation) -> Room:
         if key == BUCKETS_SAVED:
             quotas.saved()
 
-    def gauges() -> dict[str, float]:
-        return {**connections.figures(), "waiting_clients": signals.waiting}
-
-    return Room(
-        name="limits",
-        running=(quota_keeping, lambda: running(foundation.refusals.report_forever())),
-        sweeps=(buckets.sweep,),
-        gauges=gauges,
-        totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
-    )
+    foundation.signals.listen(notice)
+    foundation.database.ride_along(with_next_commit)
+    async with running(_save_forever(foundation)):
+        yield
+    quotas.forget_nothing()
+    try:
+        await save_quotas(foundation)
+    except UnavailableError as error:
+        log.warning("quotas_not_saved", reason=error.detail)
 
 
 async def _save_forever(foundation: Foundation) -> None:

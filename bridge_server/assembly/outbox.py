@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
@@ -35,19 +36,6 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
     store = OutboxStore(foundation.database)
     dead_letters_kept_ms = foundation.settings.dead_letter_ttl * 1000
 
-    @asynccontextmanager
-    async def delivery() -> AsyncIterator[None]:
-        """The clients of all senders are open while the outbox delivers."""
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(foundation.webhooks)
-            for client in (client for room in rooms for client in room.clients):
-                await stack.enter_async_context(client())
-            await dispatcher.start()
-            try:
-                yield
-            finally:
-                await dispatcher.stop()
-
     async def sweep_dead_letters(now_ms: int) -> int:
         return await store.sweep(now_ms - dead_letters_kept_ms, now_ms - KEPT_MS, MOST_HOSTS)
 
@@ -56,9 +44,25 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
 
     return Room(
         name="outbox",
-        running=(delivery,),
+        running=(partial(_delivery, foundation, rooms, dispatcher),),
         stop=dispatcher.begin_nothing,
         sweeps=(sweep_dead_letters,),
         gauges=gauges,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),
     )
+
+
+@asynccontextmanager
+async def _delivery(
+    foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispatcher
+) -> AsyncIterator[None]:
+    """The clients of all senders are open while the outbox delivers."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(foundation.webhooks)
+        for client in (client for room in rooms for client in room.clients):
+            await stack.enter_async_context(client())
+        await dispatcher.start()
+        try:
+            yield
+        finally:
+            await dispatcher.stop()

@@ -25,6 +25,7 @@ from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
+from bridge_server.web.routes import Route
 
 _SERVICES = ("apns", "fcm", "webpush")
 
@@ -67,45 +68,45 @@ def push_services(foundation: Foundation) -> PushServices:
 
 def push_room(foundation: Foundation, services: PushServices) -> Room:
     """The push server's endpoints, and the senders of pushes."""
-    settings, server = foundation.settings, services.server
+    server, providers = services.server, services.provider_senders
+
+    def gauges() -> dict[str, float]:
+        return {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()}
+
+    def troubles() -> list[str]:
+        lanes = [lane for sender in providers.values() for lane in sender.blocked.items()]
+        return [f"pushes by {lane} have stopped: {reason}" for lane, reason in lanes]
 
     def take(now: Settings) -> None:
         server.webhook_limit = now.max_topic_webhooks
 
-    def gauges() -> dict[str, float]:
-        return {
-            f"push_{name}_blocked": len(sender.blocked) for name, sender in services.provider_senders.items()
-        }
-
-    def troubles() -> list[str]:
-        return [
-            f"pushes by {lane} have stopped: {reason}"
-            for sender in services.provider_senders.values()
-            for lane, reason in sender.blocked.items()
-        ]
-
     foundation.live.follow(take)
-    handlers = PushHandlers(
-        server,
-        services.addresses,
-        settings.public_url,
-        settings.allow_private_webhooks,
-        foundation.subscription_bytes,
-    )
     return Room(
         name="push",
-        routes=push_routes(
-            handlers,
-            settings.push_body_limit,
-            foundation.every_request,
-            new_clients=foundation.live.held(_new_clients),
-        ),
+        routes=_routes(foundation, services),
         sweeps=(server.sweep,),
         gauges=gauges,
         troubles=troubles,
         senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},
         clients=(lambda: services.bridges, *services.providers),
         forget_receiver=server.forget_receiver,
+    )
+
+
+def _routes(foundation: Foundation, services: PushServices) -> tuple[Route, ...]:
+    settings = foundation.settings
+    handlers = PushHandlers(
+        services.server,
+        services.addresses,
+        settings.public_url,
+        settings.allow_private_webhooks,
+        foundation.subscription_bytes,
+    )
+    return push_routes(
+        handlers,
+        settings.push_body_limit,
+        foundation.every_request,
+        new_clients=foundation.live.held(_new_clients),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
@@ -17,22 +18,6 @@ def storage_room(foundation: Foundation) -> Room:
     """The data directory and the database in it."""
     database = foundation.database
 
-    @asynccontextmanager
-    async def storage() -> AsyncIterator[None]:
-        """The database is brought up to date, and no other server may use it."""
-        data_dir = foundation.settings.data_dir
-        with held(data_dir) as mode_before:
-            if mode_before is not None:
-                log.warning(
-                    "data_directory_made_private",
-                    directory=str(data_dir), mode="0700", mode_before=f"{mode_before:04o}",
-                )  # fmt: skip
-            saved = migrate(database.path, packaged_migrations())
-            if saved is not None:
-                log.info("schema_upgraded", backup=str(saved))
-            async with database.opened():
-                yield
-
     def gauges() -> dict[str, float]:
         return {f"database_{name}": value for name, value in database.figures().items()}
 
@@ -41,8 +26,25 @@ def storage_room(foundation: Foundation) -> Room:
 
     return Room(
         name="storage",
-        running=(storage,),
+        running=(partial(_opened, foundation),),
         gauges=gauges,
         totals=frozenset({"database_commits", "database_transactions"}),
         troubles=troubles,
     )
+
+
+@asynccontextmanager
+async def _opened(foundation: Foundation) -> AsyncIterator[None]:
+    """The database is brought up to date, and no other server may use it."""
+    data_dir, database = foundation.settings.data_dir, foundation.database
+    with held(data_dir) as mode_before:
+        if mode_before is not None:
+            log.warning(
+                "data_directory_made_private",
+                directory=str(data_dir), mode="0700", mode_before=f"{mode_before:04o}",
+            )  # fmt: skip
+        saved = migrate(database.path, packaged_migrations())
+        if saved is not None:
+            log.info("schema_upgraded", backup=str(saved))
+        async with database.opened():
+            yield
