@@ -52,7 +52,18 @@ class SentMessages:
         """Keep a message that an attempt to deliver was made for."""
         self._last_number += 1
         self._kept.append(
-            Sent(self._last_number, message_id, channel, at_ms, outcome, reason, url, token, headers or {}, payload)
+            Sent(
+                self._last_number,
+                message_id,
+                channel,
+                at_ms,
+                outcome,
+                reason,
+                url,
+                token,
+                headers or {},
+                payload,
+            )
         )
         self._signals.touch(_KEY)
 

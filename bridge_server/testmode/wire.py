@@ -52,9 +52,14 @@ def read_faults(document: Any, routes: frozenset[str]) -> Sequence[Fault]:
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
-        faults = [InputFault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, ")) for each in error.errors()]
+        faults = [
+            InputFault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, "))
+            for each in error.errors()
+        ]
         raise InvalidInputError("The faults cannot be read.", faults) from error
-    unknown = [place for place, shape in enumerate(shapes) if shape.route is not None and shape.route not in routes]
+    unknown = [
+        place for place, shape in enumerate(shapes) if shape.route is not None and shape.route not in routes
+    ]
     if unknown:
         detail = f"is no route's name: there are {', '.join(sorted(routes))}"
         raise InvalidInputError(
