@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from bridge_server.outbox import dispatcher
-from bridge_server.wallet.transactions import broadcasting
+from bridge_server.wallet.transactions import worker
 from tests.support.server import RunningServer, running_server
 
 
@@ -18,7 +18,7 @@ def short_ticks() -> Iterator[None]:
     """The outbox and the wallet look at the clock often: tests move it and wait for what comes of that."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
-        patch.setattr(broadcasting, "_TICK_SECONDS", 0.02)
+        patch.setattr(worker, "_TICK_SECONDS", 0.02)
         yield
 
 

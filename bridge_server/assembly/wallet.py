@@ -10,6 +10,7 @@ from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.assembly.wallet_transactions import wallet_transactions
 from bridge_server.kernel.background import running
+from bridge_server.kernel.sweeper import Sweep
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
@@ -20,17 +21,17 @@ from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.access import Access
-from bridge_server.wallet.rpc.calls import Calls
 from bridge_server.wallet.rpc.handlers import WalletHandlers
-from bridge_server.wallet.rpc.methods import WalletMethods, WalletServices
+from bridge_server.wallet.rpc.method_table import MethodTable
+from bridge_server.wallet.rpc.methods import WalletMethods
+from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
 from bridge_server.wallet.rpc.routes import wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
+from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
 from bridge_server.wallet.rpc.turned_away import TurnedAway
 from bridge_server.wallet.signing import Signing, TypedDataScheme
-from bridge_server.wallet.transactions.broadcasting import Broadcaster
-from bridge_server.wallet.transactions.queued import QueuedTransactions
-from bridge_server.wallet.transactions.sending import Sending
 from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.routes import Route
 
@@ -44,10 +45,11 @@ class AssembledWallet:
     audit: AuditLog
     node: Node
     transactions: TransactionStore
-    sending: Sending
-    broadcaster: Broadcaster
+    worker: TransactionWorker
+    transaction_methods: TransactionMethods
     queued: QueuedTransactions
-    calls: Calls
+    method_tables: tuple[MethodTable, ...]
+    sweeps: tuple[Sweep, ...]
 
 
 def assembled_wallet(foundation: Foundation) -> AssembledWallet:
@@ -56,27 +58,25 @@ def assembled_wallet(foundation: Foundation) -> AssembledWallet:
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
     approvals, audit, node = _approvals(foundation), AuditLog(settings.audit_file), _node(foundation)
     transactions = wallet_transactions(foundation, accounts, approvals, audit, node)
-    services = WalletServices(
+    methods = WalletMethods(
         accounts,
         Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme)),
-        transactions.sending,
-        transactions.queued,
         node,
         signs_for_any_chain=settings.typed_data_chain == "any",
     )
-    signals, database = foundation.signals, foundation.database
-    turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
-    calls = Calls(WalletMethods(services), node, turns)
+    transaction_methods = TransactionMethods(transactions.service, clock, foundation.ids)
+    queued = QueuedTransactions(transactions.store)
     return AssembledWallet(
         accounts,
         approvals,
         audit,
         node,
         transactions.store,
-        transactions.sending,
-        transactions.broadcaster,
-        transactions.queued,
-        calls,
+        transactions.worker,
+        transaction_methods,
+        queued,
+        (*methods.tables, transaction_methods.table, queued.table),
+        (accounts.sweep, approvals.sweep, transactions.service.sweep),
     )
 
 
@@ -88,7 +88,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
     async def signing() -> AsyncIterator[None]:
         """Requests of an earlier run are forgotten, and those that still wait at the end are withdrawn."""
         await approvals.forget_waiting()
-        async with wallet.audit.opened(), wallet.node, running(wallet.broadcaster.run_forever()):
+        async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
             yield
             await approvals.withdrawn()
 
@@ -96,7 +96,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
         name="wallet",
         routes=_routes(foundation, wallet),
         running=(signing,),
-        sweeps=(wallet.accounts.sweep, approvals.sweep, wallet.queued.sweep),
+        sweeps=wallet.sweeps,
         gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
     )
 
@@ -130,9 +130,11 @@ def _routes(foundation: Foundation, wallet: AssembledWallet) -> tuple[Route, ...
     settings, addresses = foundation.settings, foundation.addresses
     token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
     own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
+    signals, database = foundation.signals, foundation.database
+    turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
     access = Access(addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
     return wallet_routes(
-        WalletHandlers(wallet.calls, addresses),
+        WalletHandlers(wallet.method_tables, wallet.node, turns, addresses),
         settings.rpc_body_limit,
         access.check,
         token,

@@ -1,4 +1,4 @@
-"""The wallet's transactions: the services that fill, sign, send and confirm them."""
+"""The wallet's transactions: the services that fill, sign, broadcast and confirm them."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,13 @@ from bridge_server.wallet.accounts import Accounts
 from bridge_server.wallet.approvals import Approvals
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.transactions.broadcasting import Broadcaster
+from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.confirming import Confirming
-from bridge_server.wallet.transactions.dispatching import Dispatching
 from bridge_server.wallet.transactions.filling import Filling
-from bridge_server.wallet.transactions.offering import Offering
-from bridge_server.wallet.transactions.queued import QueuedTransactions
-from bridge_server.wallet.transactions.sending import Sending
+from bridge_server.wallet.transactions.service import TransactionService
 from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.worker import TransactionWorker
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +22,8 @@ class WalletTransactions:
     """The services of transactions."""
 
     store: TransactionStore
-    sending: Sending
-    broadcaster: Broadcaster
-    queued: QueuedTransactions
+    service: TransactionService
+    worker: TransactionWorker
 
 
 def wallet_transactions(
@@ -34,24 +31,16 @@ def wallet_transactions(
 ) -> WalletTransactions:
     """The services of transactions, which share one lock per sender."""
     clock = foundation.clock
-    store, turns, filling = TransactionStore(foundation.database), KeyedLock(), Filling(node)
-    signing = TransactionSigning(accounts, audit, clock)
-    confirming = Confirming(store, node, turns, clock)
-    dispatching = Dispatching(
-        store,
-        node,
-        filling,
-        signing,
-        Offering(store, node, clock),
-        confirming,
-        foundation.stopping,
-        clock,
-        asks_for_approval=approvals.is_on,
+    store, locks, filling = TransactionStore(foundation.database), KeyedLock(), Filling(node)
+    signing = TransactionSigning(accounts, approvals, audit, clock)
+    broadcasting = Broadcasting(store, node, foundation.stopping, clock)
+    confirming = Confirming(store, node, filling, locks, clock)
+    kept_ms = foundation.settings.settled_request_ttl * 1000
+    service = TransactionService(
+        store, node, filling, signing, broadcasting, confirming, locks, clock, kept_ms
     )
-    sending = Sending(
-        accounts, approvals, store, node, filling, signing, dispatching, turns, clock, foundation.ids
+    worker = TransactionWorker(
+        store, service, signing, broadcasting, confirming, node, foundation.signals, clock
     )
-    broadcaster = Broadcaster(store, sending, dispatching, confirming, node, turns, foundation.signals, clock)
-    accounts.on_unlocked(broadcaster.wake)
-    queued = QueuedTransactions(store, foundation.settings.settled_request_ttl * 1000)
-    return WalletTransactions(store, sending, broadcaster, queued)
+    accounts.on_unlocked(worker.wake)
+    return WalletTransactions(store, service, worker)

@@ -15,7 +15,7 @@ from bridge_server.cli.groups import Group
 from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.operator import Operator, for_operator, one_line, table
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.running_server import running_url
+from bridge_server.cli.running_server import development_accounts, running_url
 from bridge_server.cli.running_wallet import call_wallet, server_url
 from bridge_server.cli.secret_input import (
     is_standard_input,
@@ -180,9 +180,12 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
         click.echo(f"bridge-server: {error.message}; these are the accounts of the settings", err=True)
         return known
     by_address = {row["address"]: row for row in known}
-    unknown = {"source": _OF_THE_SERVER, "file": ""}
-    spelled = [checksummed(address) for address in addresses]
-    return [by_address.get(address) or {"address": address, **unknown} for address in spelled]
+    development = development_accounts(operator.settings)
+    rows = []
+    for address in map(checksummed, addresses):
+        source = AccountSource.DEVELOPMENT.value if address in development else _OF_THE_SERVER
+        rows.append(by_address.get(address) or {"address": address, "source": source, "file": ""})
+    return rows
 
 
 def _done(

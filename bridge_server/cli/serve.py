@@ -20,6 +20,7 @@ import structlog
 from aiohttp import web
 
 from bridge_server.assembly.application import build_app
+from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import Rereading, hangup_stops
 from bridge_server.cli.logs import configure_logs, set_log_level
@@ -38,6 +39,7 @@ from bridge_server.cli.process import (
     server_file_at,
     url_of,
 )
+from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
@@ -181,7 +183,11 @@ async def _serve(
             if sys.stdout.isatty():
                 click.echo(banner(url, settings))
             started(facts)
-            with server_file_at(settings.server_file, facts), ready_file_at(ready_file, facts):
+            for_commands = {
+                **facts,
+                DEVELOPMENT_ACCOUNTS: [key.address for key in keys_for_development(settings)],
+            }
+            with server_file_at(settings.server_file, for_commands), ready_file_at(ready_file, facts):
                 notify_systemd("READY=1")
                 _calm_collector()
                 await stop.wait()

@@ -21,7 +21,7 @@ def checksummed(lower_case_address: str) -> str:
 
 
 def is_valid_checksum(address: str) -> bool:
-    """Whether the capitals say nothing (all letters in one case) or what they have to say."""
+    """Whether the capitals are the checksum's, or there is none: all letters in one case."""
     digits = address[2:]
     lower_case_digits = digits.lower()
     return digits in (lower_case_digits, digits.upper()) or checksummed(f"0x{lower_case_digits}") == address

@@ -1,7 +1,7 @@
-"""What travels beside a blob transaction without being part of it (EIP-4844; EIP-7594 proves each cell).
+"""Blob sidecars: they travel beside a blob transaction (EIP-4844; with a proof for each cell, EIP-7594).
 
-Whether the proofs prove anything is for the node to say; here they must be as many, and as long, as they
-have to be, and the commitments must be those that the transaction names by their hashes.
+The node verifies the proofs. Here their number and lengths are checked, and that the commitments have the
+hashes which the transaction names.
 """
 
 from collections.abc import Sequence

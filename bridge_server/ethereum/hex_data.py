@@ -1,7 +1,7 @@
 """Hexadecimal as JSON-RPC spells it (EIP-1474): DATA are bytes, a QUANTITY is a whole number.
 
-Both begin with `0x`; letters may have any case. The text of an error says what the value must be and not
-where it stood, so that a caller can put the place in front of it.
+Both begin with `0x`; letters may have any case. The text of an error names the rule and not the place, so
+that a caller can put the place in front of it.
 """
 
 import re
@@ -16,7 +16,7 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 
 
 class HexError(ValueError):
-    """The value is not what it must be; the text continues a sentence that begins with its place."""
+    """The value breaks a rule; the text continues a sentence that begins with the value's place."""
 
 
 def data_of(text: object, size: int | None = None) -> bytes:

@@ -29,7 +29,7 @@ _HEX = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 
 
 class KeystoreError(ValueError):
-    """The file is no keystore, or not one that can be opened; the text says what is wrong with it."""
+    """The file is no keystore, or a broken one; the text says why."""
 
 
 class PassphraseError(KeystoreError):
@@ -38,7 +38,7 @@ class PassphraseError(KeystoreError):
 
 @dataclass(frozen=True, slots=True)
 class Keystore:
-    """What a file says. `address` is in lower case with `0x`, or None when the file leaves it out."""
+    """A keystore file that was read. `address` is in lower case with `0x`; None when the file has none."""
 
     address: str | None
     kdf: Kdf
@@ -49,7 +49,7 @@ class Keystore:
     def open(self, passphrase: bytes) -> bytes:
         """The private key, in 32 bytes. Takes a second and runs beside other threads.
 
-        Raises PassphraseError; KeystoreError when what comes out is not the key of the file's address;
+        Raises PassphraseError; KeystoreError when the key is not that of the file's address;
         CostError when there is too little memory.
         """
         key = self.kdf.key(passphrase)
@@ -147,7 +147,7 @@ def _kdf(crypto: "_Members") -> Kdf:
 
 
 class _Members:
-    """A JSON object of the file, and its place for what is said of its members.
+    """A JSON object of the file, and its place for errors about its members.
 
     Names may have any letter case, as geth reads them.
     """

@@ -1,6 +1,6 @@
-"""How a keystore makes its cipher's key from a passphrase: slowly, which is what makes guessing slow.
+"""Key derivation of keystores: a slow function from a passphrase to the cipher's key, against guessing.
 
-Both functions run beside other threads. What a file may ask for is bounded: it may come from anybody.
+Both functions run beside other threads. Their costs are bounded, because a file may come from anybody.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a wallet signs when it is asked to sign a text."""
+"""The hash that a wallet signs for a message (EIP-191)."""
 
 from bridge_server.ethereum.keccak import keccak256
 

@@ -14,7 +14,7 @@ _ROUNDS = 2048
 
 
 class MnemonicError(ValueError):
-    """The words are no mnemonic; the text says which of them, or what about them, is wrong."""
+    """The words are no mnemonic; the text says why."""
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Signed transactions, read strictly: every field, and whose signature it is.
+"""Signed transactions, read strictly, with the signer's address.
 
-Legacy ones with a chain (EIP-155) and without, and the types 1 to 4: EIP-2930, EIP-1559, EIP-4844 with and
-without its blobs, EIP-7702. What no node would take is refused: numbers with leading zeros or out of range,
-fields too many, addresses of another length, a high s.
+Legacy transactions with a chain (EIP-155) and without, and the types 1 to 4: EIP-2930, EIP-1559, EIP-4844
+with and without its blobs, EIP-7702. Refused, as by every node: numbers with leading zeros or out of range,
+too many fields, addresses of another length, a high s.
 """
 
 from collections.abc import Sequence
@@ -78,9 +78,9 @@ class RawTransaction:
 
 
 def read_raw_transaction(raw: bytes) -> RawTransaction:
-    """Read what eth_sendRawTransaction takes; raises RawTransactionError.
+    """Read the parameter of eth_sendRawTransaction; raises RawTransactionError.
 
-    The hash of a transaction that comes with its blobs is the one that it has without them.
+    Blobs that come with a transaction are not in its hash.
     """
     try:
         if raw[:1] >= bytes([_FIRST_BYTE_OF_A_LIST]):

@@ -1,4 +1,4 @@
-"""Whose signature is it? The signer's address follows from the signature and what was signed."""
+"""The signer's address, recovered from a signature and the hash that was signed."""
 
 from coincurve import PublicKey
 
@@ -16,15 +16,15 @@ _PARITIES = {0: b"\x00", 1: b"\x01", 27: b"\x00", 28: b"\x01"}
 
 
 class SignatureError(ValueError):
-    """The bytes are no signature of anybody; the text says what is wrong with them."""
+    """The bytes are no signature; the text says why."""
 
 
 def recover_address(digest: bytes, signature: bytes) -> str:
     """The checksummed address whose key signed the 32 bytes of `digest`.
 
     The signature is r, s and v: 32, 32 and 1 bytes. Every digest and well-formed signature has some signer,
-    so compare the address with the one that you expect. Raises SignatureError for anything malformed, also
-    for a high s: each signature has such a twin that anybody can compute (EIP-2).
+    so compare the address with the expected one. Raises SignatureError for malformed bytes and for a high s:
+    each signature has such a twin, which anybody can compute (EIP-2).
     """
     if len(digest) != _DIGEST_BYTES:
         raise SignatureError(f"the signed digest must have {_DIGEST_BYTES} bytes, and has {len(digest)}")

@@ -23,7 +23,7 @@ _LIST_HEADS = [bytes([_LIST + length]) for length in range(_SHORT + 1)]
 
 
 class RlpError(ValueError):
-    """The bytes are not RLP, or not the one encoding of what they mean."""
+    """The bytes are not RLP, or not the shortest encoding of their value."""
 
 
 def encode(item: Item) -> bytes:

@@ -21,7 +21,7 @@ _NONCE = re.compile(r"[A-Za-z0-9]{8,128}")
 
 
 class SignInMessageError(ValueError):
-    """The text is not a sign-in message; says which line is wrong, and what it must be."""
+    """The text is not a sign-in message; the error names the wrong line and its rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +47,8 @@ def parse_sign_in_message(text: str) -> SignInMessage:
     """Read the message that was signed; raises SignInMessageError when it breaks EIP-4361's grammar.
 
     Stricter than the grammar: the domain names a host and no user, the address carries its checksum
-    (EIP-55), a chain id has at most 32 digits and a nonce 128. What the fields say is not judged here: whose
-    domain it is, whether the nonce is known, whether the time has come.
+    (EIP-55), a chain id has at most 32 digits and a nonce 128. The caller judges the fields: the domain, the
+    nonce, the times.
     """
     lines = _Lines(text)
     scheme, domain = _origin(lines)
@@ -72,7 +72,7 @@ def parse_sign_in_message(text: str) -> SignInMessage:
 
 
 def write_sign_in_message(message: SignInMessage) -> str:
-    """Spell the message for signing; raises ValueError if it would not be read as the same fields."""
+    """Spell the message for signing; raises ValueError if reading it would give other fields."""
     origin = message.domain if message.scheme is None else f"{message.scheme}://{message.domain}"
     lines = [origin + _SENTENCE, message.address, ""]
     if message.statement is not None:

@@ -14,7 +14,7 @@ class SigningKeyError(ValueError):
 
 
 class SigningKey:
-    """A private key and the account that it controls. Its text tells the account alone."""
+    """A private key and the account that it controls. Its `repr` shows the account alone."""
 
     __slots__ = ("_key", "address")
 

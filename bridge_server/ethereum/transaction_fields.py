@@ -1,4 +1,4 @@
-"""The items of a decoded transaction, read from first to last as what they stand for."""
+"""The items of a decoded transaction, read in order, each by its type."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar

@@ -19,7 +19,7 @@ MAX_WEI = 2**256 - 1
 LEGACY_TYPE, ACCESS_LIST_TYPE, FEE_MARKET_TYPE, BLOB_TYPE, SET_CODE_TYPE = range(5)
 
 LEGACY_V = 35
-"""What EIP-155 adds to twice the chain id and the parity."""
+"""The constant that EIP-155 adds to the parity and twice the chain id."""
 
 STORAGE_KEY_BYTES = 32
 
@@ -61,7 +61,7 @@ class LegacyTransaction:
         check_range("gas_price", self.gas_price, MAX_WEI)
 
     def fields(self) -> list[rlp.Item]:
-        """What is signed, in order, but for the chain id."""
+        """The signed fields in order, without the chain id."""
         number = rlp.number
         return [
             number(self.nonce),
@@ -94,7 +94,7 @@ class AccessListTransaction:
         _check_access_list(self.access_list)
 
     def fields(self) -> list[rlp.Item]:
-        """What is signed, in order."""
+        """The signed fields in order."""
         number = rlp.number
         return [
             number(self.chain_id),
@@ -130,7 +130,7 @@ class FeeMarketTransaction:
         _check_access_list(self.access_list)
 
     def fields(self) -> list[rlp.Item]:
-        """What is signed, in order."""
+        """The signed fields in order."""
         number = rlp.number
         return [
             number(self.chain_id),

@@ -1,8 +1,7 @@
-"""Typed data as wallets sign it (EIP-712), read strictly: what is signed is fully understood.
+"""Typed data as wallets sign it (EIP-712), read strictly: every signed value is understood.
 
-Verifiers treat differently what the proposal leaves open (https://eips.ethereum.org/EIPS/eip-712): short
-bytes, text for bytes, absent members. All of that is refused, with the path of the part at fault.
-Decided here:
+Where the proposal leaves cases open (https://eips.ethereum.org/EIPS/eip-712), verifiers differ: short bytes,
+text for bytes, absent members. All of these are refused, with the path of the faulty part. Decided here:
 
 - Without EIP712Domain in `types` it follows from the domain's members, in the proposal's order, as ethers,
   viem and eth-account have it. (MetaMask would sign an empty domain, which none of them verifies.)
@@ -43,7 +42,7 @@ class TypedDataError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TypedData:
-    """Typed data that was understood, and what is signed of it."""
+    """Typed data that was read, with its preimage and hash."""
 
     primary_type: str
     domain: Mapping[str, Any]
@@ -51,7 +50,7 @@ class TypedData:
     preimage: bytes
     """0x1901, the domain's hash and the message's: 66 bytes, or 34 if the primary type is EIP712Domain."""
     digest: bytes
-    """Keccak-256 of the preimage: what a key signs."""
+    """Keccak-256 of the preimage: the hash to sign."""
 
     @property
     def chain_id(self) -> int | None:
@@ -98,7 +97,7 @@ def _parts(value: object) -> tuple[Any, ...]:
 
 
 def _json_of(name: str, value: object, max_bytes: int) -> bytes:
-    """The value's canonical text, by which what follows from it is cached."""
+    """The value's canonical text: the key of the cache for what is computed from it."""
     try:
         text = orjson.dumps(value)
     except TypeError as error:
@@ -139,7 +138,7 @@ def _message_hash(encode: Encoder, message: object) -> bytes:
 
 
 def _require_bounded(message: object) -> None:
-    """Refuse what would exhaust the stack, or keep others waiting while it is hashed."""
+    """Refuse values so deep that they exhaust the stack, or so many that hashing delays other requests."""
     if _is_small(message):
         return
     depth = count = 0
@@ -155,7 +154,7 @@ def _require_bounded(message: object) -> None:
 
 
 def _is_small(message: object) -> bool:
-    """Whether its text tells, at a glance, that it can have neither too many values nor too many levels."""
+    """Whether brackets and commas in its text are too few for too many values or too many levels."""
     try:
         text = orjson.dumps(message)
     except TypeError:  # of another parser: too deep for orjson, or with a value that an encoder will refuse

@@ -1,7 +1,7 @@
-"""Typed data (EIP-712): what is wrong with it, and where.
+"""Faults in typed data (EIP-712), and their paths.
 
-Whoever finds a fault knows only the value. The containers around it add their steps to the path while the
-error passes them: data in order pays nothing for paths.
+An error is raised where only the value is known. The containers around it add their steps to the path while
+the error passes them, so that data without faults pays nothing for paths.
 """
 
 import re
@@ -23,7 +23,7 @@ class MemberError(ValueError):
         self._path = path
 
     def inside(self, step: Step) -> Self:
-        """The same error, as the container tells it that holds the value at `step`."""
+        """Put the step to the value in front of the path, and return this error."""
         self._path = (step, *self._path)
         return self
 
@@ -33,7 +33,7 @@ class MemberError(ValueError):
 
 
 def shown(value: object) -> str:
-    """A value as an error tells it: short, whatever it is."""
+    """A value as an error shows it: always short."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -14,9 +14,9 @@ from bridge_server.ethereum.typed_data_types import (
 
 
 def signed_part(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Typed data with the same hash and nothing that is not signed. `read_typed_data` has understood it.
+    """A copy without the unsigned parts, and with the same hash. `read_typed_data` has accepted the original.
 
-    It has the type of its domain, and of the other types those that the primary type refers to.
+    Its types are the domain's, and all to which the primary type refers.
     """
     types, primary_type, domain = read_types(document["types"]), document["primaryType"], document["domain"]
     types = {DOMAIN_TYPE: domain_type_of(domain), **types}

@@ -31,7 +31,7 @@ _NAME_WITH_REFERENCES = re.compile(r"[A-Za-z0-9_]+")
 _MEMBER_TYPE = re.compile(rf"({_TYPE_NAME.pattern})((?:\[(?:[1-9][0-9]{{0,5}})?\]){{0,16}})")
 _LENGTH = re.compile(r"\[([0-9]*)\]")
 
-# What only the words of EIP-712 may be called, also those that it does not have, such as bytes33.
+# Names that are reserved for types of EIP-712, also missing ones such as bytes33.
 _RESERVED = re.compile(r"bool|address|string|function|u?int[0-9]*|bytes[0-9]*|u?fixed([0-9]+x[0-9]+)?")
 
 
@@ -52,7 +52,7 @@ StructTypes: TypeAlias = Mapping[str, tuple[Member, ...]]
 def read_types(value: object) -> StructTypes:
     """Read the member `types`. Raises MemberError.
 
-    Types that nothing refers to are allowed: a type is spelled with those alone that it refers to.
+    Unused types are allowed: a type is spelled only with the types to which it refers.
     """
     if type(value) is not dict:
         raise MemberError(
@@ -82,7 +82,7 @@ def references(types: StructTypes) -> dict[str, frozenset[str]]:
 
 
 def encode_type(name: str, referenced: Iterable[str], types: StructTypes) -> str:
-    """Spell a type (EIP-712, `encodeType`): itself, then those that it refers to, in alphabetical order."""
+    """Spell a type (EIP-712, `encodeType`): itself, then the types it refers to in alphabetical order."""
     names = [name, *sorted(other for other in referenced if other != name)]
     return "".join(
         f"{name}({','.join(f'{member.type} {member.name}' for member in types[name])})" for name in names

@@ -1,7 +1,7 @@
 """Typed data (EIP-712): the word of 32 bytes that stands for a value, for all types but structs and arrays.
 
-A value has one spelling per type, or few that mean the same everywhere: verifiers differ on all others. So a
-bool is no number, bytes are never padded, and text is not taken for bytes.
+For each type, only spellings are accepted that all verifiers read alike. So a bool is no number, bytes are
+never padded, and text is not taken for bytes.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The wallet's accounts: whose keys there are, and which of them are open. Keys are in memory while open."""
+"""The wallet's accounts and their keys, which are in memory while they are open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from bridge_server.ethereum.signing_key import SECRET_BYTES, SigningKey, Signing
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet.derivations import Derivations
+from bridge_server.wallet.derivations import Derivations, encoded, open_key_file
 from bridge_server.wallet.errors import (
     AccountExistsError,
     KeyFileError,
@@ -78,7 +78,7 @@ class Accounts:
                 self._open[_address(key)] = _OpenKey(key, None)
 
     def on_unlocked(self, listener: Callable[[], None]) -> None:
-        """Call `listener` whenever a key was opened."""
+        """Call `listener` after each unlock."""
         self._listeners.append(listener)
 
     def addresses(self) -> list[Address]:
@@ -94,7 +94,7 @@ class Accounts:
         return [self._account(address, source) for address, source in sources.items()]
 
     def are_for_development_only(self) -> bool:
-        """Whether there are accounts, and none but those for development; False when nobody can tell."""
+        """Whether all accounts are for development; False without accounts, or with unreadable files."""
         try:
             is_any_else = any(address not in self._lasting for address in self._files.addresses())
         except UnavailableError:
@@ -111,7 +111,7 @@ class Accounts:
         raise LockedError(address)
 
     async def key_with(self, address: Address, passphrase: str) -> SigningKey:
-        """The account's key, which stays as locked as it was; one that is always open needs no passphrase.
+        """The account's key. It stays locked if it was. A key that is always open needs no passphrase.
 
         Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
         """
@@ -119,7 +119,7 @@ class Accounts:
             return self._open[address].key
         content = self._files.read(address)
         try:
-            secret = await self._derivations.run(address, lambda: _opened(address, content, passphrase))
+            secret = await self._derivations.run(address, lambda: open_key_file(address, content, passphrase))
         except PassphraseError as error:
             raise WrongPassphraseError(address) from error
         except KeystoreError as error:
@@ -132,8 +132,8 @@ class Accounts:
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:
         """Open the account's key for some seconds; None means 300, and 0 until the server stops.
 
-        While it is open already a new time counts from now; what was opened without an end stays so.
-        Raises what `key_with` raises, and InvalidInputError for another number of seconds.
+        An account that is open gets a new end, unless it was opened without one. Raises what `key_with`
+        raises, and InvalidInputError for any other number of seconds.
         """
         if seconds is None:
             seconds = DEFAULT_UNLOCK_SECONDS
@@ -153,7 +153,7 @@ class Accounts:
             listener()
 
     def lock(self, address: Address) -> bool:
-        """Forget the account's key. False for one that is always open. Raises UnknownAccountError."""
+        """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
         if address in self._lasting:
             return False
         if self._open.pop(address, None) is None:
@@ -178,7 +178,7 @@ class Accounts:
         make_file = partial(
             make_keystore,
             secret,
-            _encoded(passphrase),
+            encoded(passphrase),
             cost=self._cost,
             salt=self._random_bytes(SALT_BYTES),
             iv=self._random_bytes(IV_BYTES),
@@ -190,13 +190,13 @@ class Accounts:
     async def import_file(self, content: bytes, passphrase: str) -> Address:
         """Store a key file as it is, once the passphrase has opened it; the account is locked.
 
-        Raises InvalidInputError for what is no key file or not opened, AccountExistsError, UnavailableError,
-        LimitError.
+        Raises InvalidInputError when it is no key file or the passphrase is wrong; AccountExistsError,
+        UnavailableError, LimitError.
         """
         try:
             keystore = read_keystore(content)
             secret = await self._derivations.run(
-                keystore.address or "", lambda: keystore.open(_encoded(passphrase))
+                keystore.address or "", lambda: keystore.open(encoded(passphrase))
             )
         except KeystoreError as error:
             raise InvalidInputError(f"The key file cannot be opened: {error}.") from error
@@ -205,7 +205,7 @@ class Accounts:
         return address
 
     async def sweep(self, _: int) -> int:
-        """Forget the keys that are open no longer, or whose files are gone; returns how many."""
+        """Forget keys whose time is over or whose files are gone; returns how many."""
         before = len(self._open)
         self._forget()
         return before - len(self._open)
@@ -215,7 +215,7 @@ class Accounts:
         return WalletAccount(address, source, opened is not None, self._until_ms(opened))
 
     def _until_ms(self, opened: _OpenKey | None) -> int | None:
-        """The end of an unlock as the clock on the wall will show it."""
+        """The end of an unlock in milliseconds since the Unix epoch."""
         if opened is None or opened.until_us is None:
             return None
         return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
@@ -226,14 +226,14 @@ class Accounts:
             del self._open[address]
 
     def _is_good(self, address: Address, opened: _OpenKey) -> bool:
-        """Whether an open key may be used still: in its time, and while its file is there."""
+        """Whether an open key may still be used: its time is not over, and its file exists."""
         if address in self._lasting:
             return True
         if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
             return False
         try:
             return address in self._files.addresses()
-        except UnavailableError:  # then nobody knows what is gone
+        except UnavailableError:  # the files cannot be listed, so none is known to be gone
             return True
 
     def _check_known(self, address: Address) -> None:
@@ -243,17 +243,3 @@ class Accounts:
 
 def _address(key: SigningKey) -> Address:
     return Address(key.address.lower())
-
-
-def _opened(address: Address, content: bytes, passphrase: str) -> bytes:
-    """The secret in a key file. A wrong passphrase is logged here, since the caller may have left by then."""
-    try:
-        return read_keystore(content).open(_encoded(passphrase))
-    except PassphraseError:
-        log.warning("wrong_passphrase", account=address)
-        raise
-
-
-def _encoded(passphrase: str) -> bytes:
-    """As it is; what was no text in UTF-8 on the command line is the bytes that it was."""
-    return passphrase.encode(errors="surrogateescape")

@@ -1,4 +1,4 @@
-"""Requests that wait to be approved, in SQL."""
+"""Requests that a person must approve, in SQL."""
 
 from collections.abc import Sequence
 
@@ -59,12 +59,12 @@ class ApprovalStore:
         return _approval(rows[0]) if rows else None
 
     async def named(self, beginning: str) -> Sequence[ApprovalRequest]:
-        """At most two requests whose ids begin so, whatever became of them."""
+        """At most two requests whose ids begin with this, in any state."""
         rows = await self.database.read(_NAMED, (beginning, beginning + _AFTER_ALL))
         return [_approval(row) for row in rows]
 
     async def pending(self, now_ms: int) -> Sequence[ApprovalRequest]:
-        """Those that wait and whose time is not over, oldest first."""
+        """Pending requests whose time is not over, oldest first."""
         return [_approval(row) for row in await self.database.read(_PENDING, (now_ms,))]
 
     @transaction
@@ -78,12 +78,12 @@ class ApprovalStore:
 
     @transaction
     def expire_all(self, now_ms: int) -> Transaction[int]:
-        """No server runs that anybody waits for; returns how many were pending."""
+        """Expire all pending requests: a server that starts has no waiting clients. Returns how many."""
         return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
 
     @transaction
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
-        """Delete what was asked before then; returns how many."""
+        """Delete requests made up to then; returns how many."""
         return scalar(int, (yield Statement(_SWEEP, (before_ms, limit))))
 
 

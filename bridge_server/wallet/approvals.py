@@ -1,4 +1,4 @@
-"""Requests that somebody must approve before anything is signed."""
+"""Requests that a person must approve before anything is signed."""
 
 import asyncio
 from collections.abc import Iterator
@@ -64,11 +64,11 @@ class Approvals:
     async def approved(
         self, method: str, address: Address, subject: bytes, caller: Caller
     ) -> ApprovalId | None:
-        """Return once the request is approved; at once, with None, when nobody has to.
+        """Return once the request is approved; at once, with None, when approval is off.
 
-        `subject` is the JSON text of what would be signed. Raises RejectedError when it is rejected;
-        UndecidedError when nobody decides in time; UnavailableError when the server stops before; LimitError
-        when too many wait already.
+        `subject` is the JSON text of the data to sign. Raises SignatureRejectedError when it is rejected;
+        UndecidedError without a decision in time; UnavailableError when the server stops before; LimitError
+        when too many requests wait already.
         """
         if not self.is_on:
             return None
@@ -89,25 +89,25 @@ class Approvals:
         return approval.approval_id
 
     async def some_wait(self) -> None:
-        """Return when a request waits for a decision; at once, if one does."""
+        """Return as soon as a request waits for a decision."""
         await self._some_wait.wait()
 
     def look_again(self) -> None:
-        """Another process has written to the database: see whether it was a decision."""
+        """Look for decisions: another process has written to the database."""
         for approval_id in self._waiting:
             self._signals.touch(_key(approval_id))
 
     async def forget_waiting(self) -> None:
-        """The server has just started: whoever waited before does so no longer."""
+        """Expire the requests of a former run of the server: their clients are gone."""
         await self._store.expire_all(self._clock.now_ms())
 
     async def withdrawn(self) -> None:
-        """Wait until what was left undecided is stored as such."""
+        """Wait until the requests that were given up are stored as expired."""
         if self._withdrawals:
             await asyncio.wait(self._withdrawals)
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what was decided long ago; returns how many rows."""
+        """Delete a slice of old requests; returns how many rows."""
         longest_wait_ms = self._timeout_seconds * 1000
         return await self._store.sweep(now_ms - longest_wait_ms - self._kept_ms, _SWEEP_SLICE)
 
@@ -135,7 +135,7 @@ class Approvals:
                 self._some_wait.clear()
 
     async def _state_in_time(self, approval: ApprovalRequest) -> ApprovalState | None:
-        """What has become of it when the wait is over. Nobody can decide it after that."""
+        """The decision; None when the time is over, after which it cannot be decided."""
         approval_id = approval.approval_id
         try:
             await self._store.add(approval)
@@ -143,7 +143,7 @@ class Approvals:
             state = await self._signals.wait_for(
                 _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
             )
-        except BaseException:  # such as a client that left: nobody shall approve it for no one
+        except BaseException:  # such as a client that left: an approval would be for nobody
             self._withdraw(approval_id)
             raise
         if state is not None:
@@ -158,7 +158,7 @@ class Approvals:
         return approval.state
 
     def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[None]:
-        """Nobody waits for the decision any more."""
+        """Expire a request whose client does not wait any more."""
         task = asyncio.create_task(self._expire(approval_id))
         self._withdrawals.add(task)
         task.add_done_callback(self._withdrawals.discard)

@@ -1,4 +1,4 @@
-"""The audit log: what the wallet has signed, a line of JSON each, in a file that is only ever added to."""
+"""The audit log: a line of JSON for each signature, in a file that is only appended to."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class AuditLog:
-    """What was signed, append-only."""
+    """An append-only file of signatures."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,14 +1,17 @@
-"""Keys from passphrases: slow and hungry for memory, so one at a time, and beside the event loop."""
+"""Key derivation from passphrases: slow and hungry for memory, so one at a time, in a thread."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
-from bridge_server.ethereum.keystore import PassphraseError
+import structlog
+
+from bridge_server.ethereum.keystore import PassphraseError, read_keystore
 from bridge_server.ethereum.keystore_kdf import CostError
 from bridge_server.kernel.errors import LimitError, UnavailableError
 from bridge_server.kernel.turns import KeyedLock
+from bridge_server.wallet.models import Address
 
 Pause: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -19,12 +22,14 @@ _PAUSE_SECONDS = 1.0
 
 Result = TypeVar("Result")
 
+log = structlog.get_logger()
+
 
 class Derivations:
-    """Lets one be made after the other, each in a thread.
+    """Runs key derivations one after the other, each in a thread.
 
     After a wrong passphrase the account's next one waits a second, so that guessing is slow with files that
-    are quick to open. Other accounts do not wait for it, and none takes all the places of those that wait.
+    are quick to open. Other accounts do not wait for it, and no account takes all the places in the queue.
     """
 
     def __init__(self, pause: Pause = asyncio.sleep) -> None:
@@ -34,10 +39,10 @@ class Derivations:
         self._waiting: Counter[str] = Counter()
 
     async def run(self, account: str, work: Callable[[], Result]) -> Result:
-        """Do the work for an account when its turn has come, and raise what it raises.
+        """Do the work for an account in its turn, and raise what the work raises.
 
         Raises LimitError when too many wait, UnavailableError when there is too little memory. The work is
-        done to its end, and its pause kept, though the caller be cancelled.
+        done to its end, and its pause kept, even if the caller is cancelled.
         """
         if self._waiting[account] >= _MOST_WAITING_OF_ONE or self._waiting.total() >= _MOST_WAITING:
             raise LimitError(
@@ -67,6 +72,20 @@ class Derivations:
 
 
 def _look_at_failure(task: asyncio.Task[Any]) -> None:
-    """A caller who has left does not; asyncio would tell of it as of a fault of the server."""
+    """Retrieve the exception for callers that left: asyncio logs unretrieved ones as defects."""
     if not task.cancelled():
         task.exception()
+
+
+def open_key_file(address: Address, content: bytes, passphrase: str) -> bytes:
+    """The secret in a key file. A wrong passphrase is logged here, because the caller may be gone by then."""
+    try:
+        return read_keystore(content).open(encoded(passphrase))
+    except PassphraseError:
+        log.warning("wrong_passphrase", account=address)
+        raise
+
+
+def encoded(passphrase: str) -> bytes:
+    """The passphrase's bytes. Bytes of the command line that are no UTF-8 stay as they were."""
+    return passphrase.encode(errors="surrogateescape")

@@ -1,7 +1,4 @@
-"""What can go wrong between a dapp, the wallet and its node.
-
-Which JSON-RPC code each of them has, `rpc_errors` says.
-"""
+"""Failures between a dapp, the wallet and its node. `rpc/rpc_errors` has their JSON-RPC codes."""
 
 from typing import Any
 
@@ -73,14 +70,14 @@ class KeyFileError(ConflictError):
 
 
 class SignatureRejectedError(ForbiddenError):
-    """Who approves requests said no, or nothing in time."""
+    """The request was rejected, or not approved in time."""
 
     code = "rejected"
     title = "The request was rejected"
 
 
 class UndecidedError(SignatureRejectedError):
-    """Who approves requests said nothing in time."""
+    """The request was neither approved nor rejected in time."""
 
 
 class WrongChainError(ConflictError):
@@ -101,7 +98,7 @@ class UnrecognizedChainError(ConflictError):
 
 
 class NoChainError(UnavailableError):
-    """Nobody has said which chain the wallet is on."""
+    """The wallet's chain is unknown: there is no setting and no node."""
 
     code = "no-chain"
     title = "No chain"

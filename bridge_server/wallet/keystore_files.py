@@ -23,7 +23,7 @@ from bridge_server.wallet.models import Address
 # was none of a key, or only half copied.
 _SETTLING_SECONDS = 2.0
 
-# A name that every program passes over; the lock of the directory says whose it is.
+# A name that every program skips; only the holder of the directory's lock writes it.
 _PARTIAL = ".partial"
 
 _NAMED_ADDRESS = re.compile(r".*--(?:0x)?([0-9a-fA-F]{40})(?:\.json)?")
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A file as it was looked at: what tells whether it has changed, and whose key it has, if anyone's."""
+    """A file as it was read last: its version, and the account of its key, if it has one."""
 
     version: tuple[int, int, int]
     address: Address | None
@@ -52,13 +52,13 @@ class KeystoreFiles:
         self._look_again_at = 0.0
 
     def addresses(self) -> Sequence[Address]:
-        """The accounts that there are files of, by the files' names. Raises UnavailableError."""
+        """The accounts with files, in the order of the files' names. Raises UnavailableError."""
         with self._access():
             self._look()
         return list(self._names)
 
     def file(self, address: Address) -> Path:
-        """Where the account's key is. Raises UnknownAccountError, UnavailableError."""
+        """The path of the account's key file. Raises UnknownAccountError, UnavailableError."""
         if address not in self.addresses():
             raise UnknownAccountError(address)
         return self._path / self._names[address]
@@ -88,9 +88,9 @@ class KeystoreFiles:
                     _sync(directory)
 
     def _look(self) -> None:
-        """Bring up to date what is known of the directory, unless nothing in it can have changed since.
+        """Read the directory again, unless nothing in it can have changed since the last time.
 
-        A change may come so soon after another that the directory's time does not tell them apart.
+        Two changes may be so close that the directory's time of change is the same.
         """
         now, changed_ns = monotonic(), _changed_ns(self._path)
         has_changed = changed_ns != self._changed_ns
@@ -126,7 +126,7 @@ def _changed_ns(directory: Path) -> int:
 
 
 def _look_at(directory: Path, before: Mapping[str, _Seen]) -> dict[str, _Seen]:
-    """The files of the directory by their names, in order; those that have not changed are not read again."""
+    """The files of the directory by their names, in order. Unchanged files are not read again."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def _names(seen: Mapping[str, _Seen]) -> dict[Address, str]:
 
 
 def _address(file: Path) -> Address | None:
-    """Whose key the file has, by what it says, or else by its name."""
+    """The account of the key in a file, by its content, or else by its name."""
     try:
         address = read_keystore(_content(file)).address
     except (KeystoreError, OSError) as error:

@@ -31,7 +31,7 @@ class WalletAccount:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: the client's address, and the page that it says it is (Origin), for the audit log."""
+    """The client's address, and the web page that it claims to be (Origin), for the audit log."""
 
     address: str
     origin: str | None = None
@@ -39,10 +39,10 @@ class Caller:
 
 
 class TransactionState(StrEnum):
-    """What has become of a transaction that the wallet was asked to send."""
+    """The state of a transaction that the wallet was asked to send (`transactions/states` has the table)."""
 
     QUEUED = "queued"
-    """Not signed yet: the node could not be asked for what was left open."""
+    """Not signed yet: the node could not be asked for what the request leaves open."""
     SIGNED = "signed"
     """Signed and stored; the node is not known to have it."""
     SENT = "sent"
@@ -59,7 +59,7 @@ class TransactionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """A transaction that was asked for: `params` is the JSON text of the parameter, an object or raw DATA."""
+    """A request to send: `params` is the JSON text of the parameter, an object or signed DATA."""
 
     transaction_id: TransactionId
     sender: Address
@@ -80,7 +80,7 @@ class SignedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class StoredTransaction:
-    """What has become of a transaction that was asked for; `signed` is None while it is queued."""
+    """A request and its state; `signed` is None while it is queued."""
 
     request: SendRequest
     chain_id: int | None
@@ -93,7 +93,7 @@ class StoredTransaction:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What was signed: the hash that was signed, by which method, with whose key, asked by whom.
+    """A signature: of which hash, by which method, with the key of which account, for which client.
 
     A transaction has a hash of its own, by which nodes know it.
     """
@@ -108,18 +108,18 @@ class AuditEntry:
 
 
 class ApprovalState(StrEnum):
-    """What has become of a request that somebody must approve."""
+    """The state of a request that a person must approve."""
 
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
     EXPIRED = "expired"
-    """Nobody decided in time, or the caller left, or the server stopped."""
+    """There was no decision in time, or the client left, or the server stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A request that waits for a decision. `subject` is the JSON text of what would be signed, whole."""
+    """A request that waits for a decision. `subject` is the whole JSON text of the data to sign."""
 
     approval_id: ApprovalId
     method: str

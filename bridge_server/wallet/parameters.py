@@ -1,6 +1,6 @@
 """Parameters by position (protocol, section D): their number, and values of the usual kinds.
 
-What is wrong is refused with its place, such as `params[1]`.
+A wrong value is refused with its place, such as `params[1]`.
 """
 
 from typing import Any, TypeAlias
@@ -13,7 +13,7 @@ Params: TypeAlias = list[Any] | dict[str, Any] | None
 
 
 def arguments(method: str, params: Params, least: int, *names: str) -> list[Any]:
-    """One value for each name; of those after the `least`, None for what was left out."""
+    """One value for each name. After the `least`, a value may be left out: None."""
     if type(params) is list and len(params) == len(names):
         return params
     if isinstance(params, dict):

@@ -1,4 +1,4 @@
-"""Private keys that are in no key file: those of the settings, and those of development accounts."""
+"""Private keys without a key file: of the settings, and of development accounts."""
 
 import re
 
@@ -51,6 +51,6 @@ def development_keys(mnemonic: str, count: int) -> list[SigningKey]:
 
 
 def development_secrets(mnemonic: str, count: int) -> list[bytes]:
-    """The same keys as 32 bytes each. Raises MnemonicError."""
+    """The first `count` keys of a mnemonic as 32 bytes each. Raises MnemonicError."""
     parent = master_key(mnemonic_seed(mnemonic)).descendant(ACCOUNTS_PATH)
     return [parent.child(index).secret for index in range(count)]

@@ -1,4 +1,4 @@
-"""The fields of a transaction object, each read strictly; what is wrong with them has its place."""
+"""The fields of a transaction object, each read strictly. A fault names its place."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 PLACE = "params[0]"
 
-# Were these ignored, it would be another transaction that is signed than the one that was asked for.
+# Were these fields ignored, the wallet would sign another transaction than the requested one.
 _NOT_SIGNED = {
     **dict.fromkeys(
         ("blobVersionedHashes", "maxFeePerBlobGas", "blobs", "commitments", "proofs", "sidecars"),
@@ -48,7 +48,7 @@ class RequestFields:
         return next(filter(self.has, names), None)
 
     def read(self, name: str, read: Callable[[Any], Value]) -> Value | None:
-        """What `read` makes of the field; None when it is not there, or it is faulty, which is kept."""
+        """The field as `read` returns it; None when it is missing, or faulty: the fault is kept."""
         if not self.has(name):
             return None
         try:

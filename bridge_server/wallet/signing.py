@@ -1,4 +1,4 @@
-"""Signing messages and typed data: the key must be open, whoever approves asked, and the log written."""
+"""Signing messages and typed data: with an open key, after approval, and with a line in the audit log."""
 
 import json
 from enum import StrEnum
@@ -15,12 +15,12 @@ from bridge_server.wallet.models import Address, AuditEntry, Caller
 
 
 class TypedDataScheme(StrEnum):
-    """What is signed of typed data."""
+    """The scheme by which typed data is signed."""
 
     EIP712 = "eip712"
-    """The hash of its 66 bytes, as every verifier expects."""
+    """The hash of the 66-byte preimage, as every verifier expects."""
     EIP191 = "eip191"
-    """Those 66 bytes as a message, behind the prefix of messages (the protocol's rule for messages)."""
+    """The 66-byte preimage as a message, behind the prefix of messages (the protocol's rule for messages)."""
 
 
 class Signing:
@@ -55,15 +55,15 @@ class Signing:
     ) -> bytes:
         """Sign a message (EIP-191, 0x45).
 
-        Raises UnknownAccountError, LockedError, WrongPassphraseError, RejectedError; UnavailableError when
-        the log cannot be written.
+        Raises UnknownAccountError, LockedError, WrongPassphraseError, SignatureRejectedError;
+        UnavailableError when the log cannot be written.
         """
         return await self._sign(method, address, personal_message_hash(message), message, caller, passphrase)
 
     async def sign_typed_data(
         self, method: str, address: Address, typed_data: TypedData, document: Any, caller: Caller
     ) -> bytes:
-        """Sign typed data (EIP-712), which is shown as the JSON `document` that it was read from.
+        """Sign typed data (EIP-712). An approval shows the JSON `document` that it was read from.
 
         Raises what `sign_message` raises.
         """
@@ -97,6 +97,6 @@ class Signing:
 
 
 def _json_of(subject: Any) -> bytes:
-    """What would be signed, for whoever approves. Its integers may have any size."""
+    """The data to sign as JSON text, for an approval. Its integers may have any size."""
     shown = hex_of(subject) if isinstance(subject, bytes) else subject
     return json.dumps(shown, ensure_ascii=False).encode()

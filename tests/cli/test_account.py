@@ -205,8 +205,23 @@ def test_the_accounts_of_the_server_that_runs_are_listed(account: AccountCommand
         accounts = account.json("list")["accounts"]
 
     assert accounts == [
-        {"address": DEVELOPMENT, "source": "server", "file": None},
+        {"address": DEVELOPMENT, "source": "development", "file": None},
         {"address": made["address"], "source": "keystore", "file": made["file"]},
+    ]
+
+
+def test_accounts_of_a_server_that_these_settings_lack_are_listed_as_the_servers(
+    account: AccountCommands,
+) -> None:
+    raw = SigningKey((2).to_bytes(32)).address
+    keys = ("--set", f"private_keys={2:064x}")
+
+    with server_process(account.data_dir, "--dev-accounts", "--set", "dev_account_count=1", *keys):
+        accounts = account.json("list")["accounts"]
+
+    assert [(each["address"], each["source"]) for each in accounts] == [
+        (DEVELOPMENT, "development"),
+        (raw, "server"),
     ]
 
 

@@ -72,7 +72,7 @@ def with_items(raw: bytes, change: Callable[[list[Any]], Sequence[rlp.Item]]) ->
 
 
 def refused(raw: bytes, reason: str) -> None:
-    """Nobody would take this, for that reason."""
+    """Assert that the transaction is refused for this reason."""
     with pytest.raises(RawTransactionError, match=reason):
         read_raw_transaction(raw)
 

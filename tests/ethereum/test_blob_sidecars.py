@@ -1,4 +1,4 @@
-"""What travels beside a transaction with blobs, in both forms; the hash is that of the transaction alone."""
+"""Blob sidecars in both forms; they are not in the transaction's hash."""
 
 from typing import Any
 

@@ -66,7 +66,7 @@ def test_hardened_steps_are_written_with_an_apostrophe_or_a_letter() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 2 * HARDENED, 2**64])
-def test_an_index_that_is_none_is_told(index: int) -> None:
+def test_a_malformed_index_is_refused(index: int) -> None:
     with pytest.raises(DerivationError, match=f"from 0 to 4294967295, and this one is {index}"):
         master_key(bytes(16)).child(index)
 
@@ -93,7 +93,7 @@ def test_a_seed_of_another_size_is_refused(size: int) -> None:
         master_key(bytes(size))
 
 
-def test_the_text_of_a_key_tells_no_secret() -> None:
+def test_the_repr_of_a_key_has_no_secret() -> None:
     key = master_key(bytes(16))
 
     assert repr(key) == "ExtendedKey()"

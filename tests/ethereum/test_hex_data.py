@@ -1,4 +1,4 @@
-"""DATA, QUANTITY and addresses: every spelling that is one, and those that are refused."""
+"""DATA, QUANTITY and addresses: accepted and refused spellings."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_data_of_a_size_has_that_many_bytes(size: int) -> None:
         data_of("0x" + "ab" * (size + 1), size)
 
 
-def test_what_is_no_data_hears_how_many_digits_it_needs() -> None:
+def test_an_error_of_data_says_how_many_digits_are_needed() -> None:
     with pytest.raises(HexError, match="0x and 40 hexadecimal digits"):
         data_of("0x123", 20)
 

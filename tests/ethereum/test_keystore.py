@@ -83,7 +83,7 @@ def test_any_key_comes_back_whatever_the_passphrase(number: int, passphrase: byt
 
 
 @pytest.mark.parametrize("passphrase", [b"", b"open sesame ", b"Open sesame", bytes(1000)])
-def test_another_passphrase_does_not_open_it(passphrase: bytes) -> None:
+def test_another_passphrase_does_not_open_a_file(passphrase: bytes) -> None:
     with pytest.raises(PassphraseError, match="the passphrase is wrong, or the file is damaged"):
         read_keystore(made()).open(passphrase)
 
@@ -106,7 +106,7 @@ def test_an_address_may_be_spelled_as_any_program_spells_it(spelled: str) -> Non
 
 
 @pytest.mark.parametrize("content", [without("address"), changed("address", to=None), without("id")])
-def test_a_file_may_leave_out_what_is_not_needed(content: bytes) -> None:
+def test_a_file_may_leave_out_optional_members(content: bytes) -> None:
     assert read_keystore(content).open(PASSPHRASE) == SECRET
 
 
@@ -172,7 +172,7 @@ def test_a_file_that_holds_no_private_key_is_refused() -> None:
         (changed("crypto", "kdfparams", "p", to=0), "^crypto.kdfparams: n must be a power of two"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(content: bytes, message: str) -> None:
+def test_a_malformed_file_is_refused_with_its_fault(content: bytes, message: str) -> None:
     with pytest.raises(KeystoreError, match=message):
         read_keystore(content)
 
@@ -209,7 +209,7 @@ def test_a_file_cannot_ask_for_more_memory_or_time_than_there_is(n: int, r: int,
         ScryptCost(n, r, p)
 
 
-def test_what_programs_write_is_within_the_bounds() -> None:
+def test_files_of_other_programs_are_within_the_bounds() -> None:
     assert (STANDARD_COST.n, LIGHT_COST.n) == (262_144, 4_096)
     assert ScryptCost(n=2**20, r=8, p=1).n == 2**20  # a whole GiB
     assert Pbkdf2(10_000_000, b"salt").rounds == 10_000_000
@@ -220,7 +220,7 @@ LEAVES = st.none() | st.floats() | st.integers(-(2**63), 2**64 - 1) | st.text()
 
 @settings(max_examples=50)
 @given(st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5))
-def test_no_value_does_anything_but_be_refused(value: Any) -> None:
+def test_any_malformed_value_is_refused(value: Any) -> None:
     for path in (("version",), ("crypto",), ("crypto", "kdfparams"), ("crypto", "kdfparams", "n")):
         with pytest.raises(KeystoreError):
             read_keystore(changed(*path, to=value))

@@ -1,4 +1,4 @@
-"""BIP-39: the standard's list and vectors, and what is said of words that are none."""
+"""BIP-39: the standard's list and vectors, and errors of malformed mnemonics."""
 
 import hashlib
 from importlib import resources
@@ -69,19 +69,19 @@ def test_a_passphrase_changes_the_seed_however_it_is_composed() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 11, 13, 25])
-def test_another_number_of_words_is_told(count: int) -> None:
+def test_a_wrong_number_of_words_is_refused(count: int) -> None:
     with pytest.raises(MnemonicError, match=f"and this one {count}$"):
         checked_mnemonic(" ".join(["test"] * count))
 
 
-def test_a_word_that_is_not_in_the_list_is_named_with_those_like_it() -> None:
+def test_an_unknown_word_is_named_with_similar_words() -> None:
     with pytest.raises(
         MnemonicError, match=r"word 3, 'tset', is not in the list .*: did you mean .*\btest\b.*\?$"
     ):
         checked_mnemonic(DEVELOPMENT.replace("test test test", "test test tset", 1))
 
 
-def test_a_word_like_none_in_the_list_is_named_alone() -> None:
+def test_an_unknown_word_without_similar_words_is_named_alone() -> None:
     with pytest.raises(MnemonicError, match=r"word 12, 'qqqqqqqq', is not in the list of BIP-39$"):
         checked_mnemonic(DEVELOPMENT.replace("junk", "qqqqqqqq"))
 

@@ -32,7 +32,7 @@ def test_published_transactions_are_read(vector: dict[str, Any]) -> None:
     ]
 
 
-def test_what_blobs_and_authorizations_say_is_read() -> None:
+def test_fields_of_blobs_and_authorizations_are_read() -> None:
     by_name = {vector["name"]: vector for vector in vectors("published_transactions.json")}
 
     blobs = read_raw_transaction(published_raw(by_name["blobs"]["transaction"]))
@@ -46,7 +46,7 @@ def test_what_blobs_and_authorizations_say_is_read() -> None:
 
 
 @pytest.mark.parametrize("vector", vectors("transactions.json"), ids=lambda vector: vector["name"])
-def test_what_another_implementation_signed_leads_back_to_its_key(vector: dict[str, Any]) -> None:
+def test_transactions_of_another_implementation_have_their_signers(vector: dict[str, Any]) -> None:
     read = read_raw_transaction(raw_bytes(vector["raw"]))
 
     assert read.sender == key_of(vector).address.lower()

@@ -81,7 +81,7 @@ def test_the_prefix_counts_the_bytes_of_the_message_in_decimal(length: int) -> N
 
 
 @given(st.integers(1, ORDER - 1), st.binary(min_size=32, max_size=32))
-def test_whoever_signs_is_recovered_in_both_spellings_of_v(secret: int, digest: bytes) -> None:
+def test_the_signer_is_recovered_with_both_spellings_of_v(secret: int, digest: bytes) -> None:
     key = PrivateKey.from_int(secret)
     r, s, v = taken_apart(signed(digest, key))
 
@@ -93,7 +93,7 @@ def test_another_text_has_another_signer() -> None:
     assert recover_address(personal_message_hash(b"Some dato"), signed(DIGEST)) != address_of(KEY)
 
 
-def test_no_other_v_is_taken() -> None:
+def test_another_v_is_refused() -> None:
     r, s, _ = taken_apart(signed(DIGEST))
 
     for v in sorted(set(range(256)) - {0, 1, 27, 28}):

@@ -16,12 +16,12 @@ LISTS = {"access_list", "blob_versioned_hashes", "authorization_list"}
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x00", b"\x05\xc0", b"\x7f\xc0", b"\x80", b"\xb8\x38" + bytes(56)])
-def test_an_unknown_type(raw: bytes) -> None:
+def test_an_unknown_type_is_refused(raw: bytes) -> None:
     refused(raw, "begins with its type")
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_fields_too_many_or_too_few(kind: int) -> None:
+def test_too_many_or_too_few_fields_are_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
     refused(with_items(raw, lambda items: [*items, b""]), "must have .* items, and has")
@@ -30,22 +30,22 @@ def test_fields_too_many_or_too_few(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_something_after_the_end(kind: int) -> None:
+def test_bytes_after_the_end_are_refused(kind: int) -> None:
     refused(signed(kind, FIELDS[kind]) + b"\x00", "one item must be encoded, and there are 2")
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_a_string_where_the_list_must_be(kind: int) -> None:
+def test_a_string_in_place_of_the_list_is_refused(kind: int) -> None:
     refused(bytes([kind]) + b"\x83dog", "must be a list")
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_a_type_without_anything(kind: int) -> None:
+def test_a_type_byte_alone_is_refused(kind: int) -> None:
     refused(bytes([kind]), "there are 0")
 
 
 @pytest.mark.parametrize(("kind", "name"), EVERY_FIELD)
-def test_a_list_where_a_string_must_be_and_the_other_way(kind: int, name: str) -> None:
+def test_a_list_in_place_of_a_string_and_the_reverse_are_refused(kind: int, name: str) -> None:
     is_taken_for_blobs = (kind, name) == (3, "chain_id")
     reason = "must have 14 items" if is_taken_for_blobs else f"{name} must be"
 
@@ -53,36 +53,36 @@ def test_a_list_where_a_string_must_be_and_the_other_way(kind: int, name: str) -
 
 
 @pytest.mark.parametrize(("kind", "name"), NUMBERS)
-def test_leading_zeros_and_numbers_out_of_range(kind: int, name: str) -> None:
+def test_leading_zeros_and_numbers_out_of_range_are_refused(kind: int, name: str) -> None:
     refused(changed(kind, name, b"\x00\x01"), f"{name} must be a number without leading zero")
     refused(changed(kind, name, b"\x00"), f"{name} must be a number without leading zero")
     refused(changed(kind, name, b"\x01" + bytes(32)), f"{name} must lie between")
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_a_nonce_that_no_account_has(kind: int) -> None:
+def test_a_nonce_beyond_the_limit_is_refused(kind: int) -> None:
     assert read_raw_transaction(changed(kind, "nonce", rlp.number(2**64 - 2))).nonce == 2**64 - 2
     refused(changed(kind, "nonce", rlp.number(2**64 - 1)), "nonce must lie between")
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_no_chain(kind: int) -> None:
+def test_a_typed_transaction_without_a_chain_is_refused(kind: int) -> None:
     refused(changed(kind, "chain_id", b""), "chain_id must lie between 1")
 
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("length", [1, 19, 21, 32])
-def test_an_address_of_another_length(kind: int, length: int) -> None:
+def test_an_address_of_another_length_is_refused(kind: int, length: int) -> None:
     refused(changed(kind, "to", b"\1" * length), f"to must have 20 bytes, and has {length}")
 
 
 @pytest.mark.parametrize("kind", [3, 4])
-def test_a_contract_creation_with_blobs_or_authorizations(kind: int) -> None:
+def test_a_contract_creation_with_blobs_or_authorizations_is_refused(kind: int) -> None:
     refused(changed(kind, "to", b""), "to must have 20 bytes, and has 0")
 
 
 @pytest.mark.parametrize("kind", [2, 3, 4])
-def test_a_tip_above_the_maximum(kind: int) -> None:
+def test_a_tip_above_the_maximum_is_refused(kind: int) -> None:
     refused(changed(kind, "max_priority_fee_per_gas", b"\x05"), "must not be greater")
 
 
@@ -98,7 +98,7 @@ def test_a_tip_above_the_maximum(kind: int) -> None:
         ([[TO, [bytes(32), b"\1"]]], r"access_list\[0\].storage_keys\[1\] must have 32 bytes"),
     ],
 )
-def test_an_access_list_of_another_shape(kind: int, access_list: Any, reason: str) -> None:
+def test_a_malformed_access_list_is_refused(kind: int, access_list: Any, reason: str) -> None:
     refused(changed(kind, "access_list", access_list), reason)
 
 
@@ -110,7 +110,7 @@ def test_an_access_list_of_another_shape(kind: int, access_list: Any, reason: st
         ([b"\x01" * 31], r"blob_versioned_hashes\[0\] must have 32 bytes"),
     ],
 )
-def test_blob_hashes_of_another_kind(hashes: Any, reason: str) -> None:
+def test_malformed_blob_hashes_are_refused(hashes: Any, reason: str) -> None:
     refused(changed(3, "blob_versioned_hashes", hashes), reason)
 
 
@@ -126,19 +126,19 @@ def test_blob_hashes_of_another_kind(hashes: Any, reason: str) -> None:
         ([[b"", TO, b"", b"", b"", b"\0"]], r"authorization_list\[0\].s must be a number without"),
     ],
 )
-def test_authorizations_of_another_shape(authorizations: Any, reason: str) -> None:
+def test_malformed_authorizations_are_refused(authorizations: Any, reason: str) -> None:
     refused(changed(4, "authorization_list", authorizations), reason)
 
 
 @pytest.mark.parametrize("v", [0, 1, 26, 29, 34, 35, 36, 2**64])
-def test_a_legacy_v_that_names_no_chain(v: int) -> None:
+def test_a_legacy_v_without_a_chain_is_refused(v: int) -> None:
     raw = signed(0, FIELDS[0])
 
     refused(with_items(raw, lambda items: [*items[:-3], rlp.number(v), *items[-2:]]), "v must")
 
 
 @pytest.mark.parametrize("kind", [1, 2, 3, 4])
-def test_a_parity_that_is_none(kind: int) -> None:
+def test_a_parity_above_one_is_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
     refused(with_items(raw, lambda items: [*items[:-3], b"\x02", *items[-2:]]), "y_parity must lie")
@@ -146,7 +146,7 @@ def test_a_parity_that_is_none(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_a_signature_with_leading_zeros_or_out_of_range(kind: int) -> None:
+def test_a_signature_with_leading_zeros_or_out_of_range_is_refused(kind: int) -> None:
     raw = signed(kind, FIELDS[kind])
 
     refused(with_items(raw, lambda items: [*items[:-2], b"\0" + items[-2], items[-1]]), "r must be a number")
@@ -156,7 +156,7 @@ def test_a_signature_with_leading_zeros_or_out_of_range(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", FIELDS)
-def test_the_twin_with_the_high_s(kind: int) -> None:
+def test_a_signature_with_a_high_s_is_refused(kind: int) -> None:
     def twin(items: list[Any]) -> list[rlp.Item]:
         v, s = int.from_bytes(items[-3]), ORDER - int.from_bytes(items[-1])
         other = v + 1 if v % 2 == (0 if kind else 1) else v - 1

@@ -1,4 +1,4 @@
-"""What is a URI, and what an authority: the examples of RFC 3986 and their near misses."""
+"""URIs and authorities: the examples of RFC 3986 and their near misses."""
 
 from time import perf_counter
 
@@ -40,7 +40,7 @@ from bridge_server.kernel.rfc3986 import is_host_and_port, is_scheme, is_segment
         "http://[v1f.abc:def]/",
     ],
 )
-def test_a_uri(text: str) -> None:
+def test_uris_of_the_standard_are_accepted(text: str) -> None:
     assert is_uri(text)
 
 
@@ -87,7 +87,7 @@ def test_a_uri(text: str) -> None:
         "https://example.org/\x00",
     ],
 )
-def test_no_uri(text: str) -> None:
+def test_near_misses_of_uris_are_refused(text: str) -> None:
     assert not is_uri(text)
 
 
@@ -95,7 +95,7 @@ def test_no_uri(text: str) -> None:
     "text",
     ["example.org", "example.org:443", "example.org:", "localhost", "a_b", "127.0.0.1", "[::1]:80", "%41"],
 )
-def test_a_host_perhaps_with_a_port(text: str) -> None:
+def test_a_host_is_accepted_with_or_without_a_port(text: str) -> None:
     assert is_host_and_port(text)
 
 
@@ -117,11 +117,11 @@ def test_a_host_perhaps_with_a_port(text: str) -> None:
         "ä",
     ],
 )
-def test_no_host_and_port(text: str) -> None:
+def test_malformed_hosts_and_ports_are_refused(text: str) -> None:
     assert not is_host_and_port(text)
 
 
-def test_schemes_and_segments() -> None:
+def test_schemes_and_segments_are_judged() -> None:
     assert all(map(is_scheme, ["https", "a", "A1+-."]))
     assert not any(map(is_scheme, ["", "1a", "a:", "a/", "ä"]))
     assert all(map(is_segment, ["", "a", "a:b@c", "%2F", "-._~!$&'()*+,;="]))

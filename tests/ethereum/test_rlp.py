@@ -116,7 +116,7 @@ def test_an_encoding_that_ends_too_soon_is_refused(item: rlp.Item) -> None:
         ("c000", "and there are 2"),
     ],
 )
-def test_what_is_not_canonical_is_refused(encoded: str, reason: str) -> None:
+def test_an_encoding_that_is_not_canonical_is_refused(encoded: str, reason: str) -> None:
     with pytest.raises(rlp.RlpError, match=reason):
         rlp.decode(bytes.fromhex(encoded))
 

@@ -223,7 +223,7 @@ def test_each_optional_line_may_be_absent(number: int) -> None:
         (15, "- urn:a\r", "must be “- ” and a URI"),
     ],
 )
-def test_a_wrong_line_is_named_with_what_it_must_be(number: int, line: str, complaint: str) -> None:
+def test_an_error_names_the_wrong_line_and_its_rule(number: int, line: str, complaint: str) -> None:
     reason = refusal(with_line(number, line))
 
     assert reason.startswith(f"line {number}: ")
@@ -245,7 +245,7 @@ def test_no_mandatory_line_may_be_missing(number: int) -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 10))
-def test_a_message_that_ends_too_soon_is_told_so(count: int) -> None:
+def test_a_message_that_ends_too_soon_is_refused(count: int) -> None:
     assert refusal("\n".join(LINES[:count])) == f"line {count + 1}: is missing: the message ends too soon"
 
 
@@ -279,7 +279,7 @@ def test_a_missing_empty_line_is_explained() -> None:
         replace(EXAMPLE_FIELDS, issued_at_ms=10**18),
     ],
 )
-def test_what_would_be_read_differently_is_not_written(wrong: SignInMessage) -> None:
+def test_fields_that_would_be_read_differently_are_not_written(wrong: SignInMessage) -> None:
     with pytest.raises(ValueError, match=r"line|field|years"):
         write_sign_in_message(wrong)
 
@@ -344,7 +344,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         EVERYTHING + "\n- urn:a" * 10_000 + "\n",
     ],
 )
-def test_long_texts_are_refused_in_no_time(text: str) -> None:
+def test_long_texts_are_refused_quickly(text: str) -> None:
     started = perf_counter()
 
     refusal(text)

@@ -86,7 +86,7 @@ def test_a_signature_has_a_low_s_and_leads_back_to_the_account(secret: bytes, di
 
 
 @given(secrets, digests)
-def test_both_forms_of_a_signature_say_the_same(secret: bytes, digest: bytes) -> None:
+def test_both_forms_of_a_signature_are_equal(secret: bytes, digest: bytes) -> None:
     key = SigningKey(secret)
 
     r, s, parity = key.sign_parity(digest)
@@ -118,7 +118,7 @@ def test_only_a_digest_is_signed(length: int) -> None:
 
 
 @pytest.mark.parametrize("secret", [b"\x5a" * 32, b"\xff" * 32])
-def test_no_text_tells_the_secret(secret: bytes) -> None:
+def test_no_repr_has_the_secret(secret: bytes) -> None:
     try:
         texts = [repr(SigningKey(secret)), str(SigningKey(secret))]
     except SigningKeyError as error:

@@ -1,4 +1,4 @@
-"""Transactions: published ones, those of another implementation, and every field out of its range."""
+"""Transactions: published vectors, another implementation's, and every field out of its range."""
 
 from dataclasses import replace
 from typing import Any
@@ -68,7 +68,7 @@ transactions = st.one_of(
 
 
 def changed(transaction: Transaction, field: str, value: Any) -> Transaction:
-    """The same with another value in that field."""
+    """The transaction with another value in the field."""
     fields: dict[str, Any] = {field: value}
     return replace(transaction, **fields)
 
@@ -110,7 +110,7 @@ def test_transactions_are_signed_as_another_implementation_signs_them(vector: di
 
 
 @given(transactions)
-def test_a_signed_transaction_is_read_as_what_it_was(transaction: Transaction) -> None:
+def test_a_signed_transaction_is_read_with_the_same_fields(transaction: Transaction) -> None:
     raw, transaction_hash, _ = sign_transaction(transaction, KEY)
 
     read = read_raw_transaction(raw)

@@ -1,4 +1,4 @@
-"""Typed data: the published examples, an independent implementation's, and what is decided beside them."""
+"""Typed data: the published examples, an independent implementation's, and our decisions in open cases."""
 
 from copy import deepcopy
 from typing import Any
@@ -83,7 +83,7 @@ def test_the_example_is_hashed_and_signed_as_published() -> None:
     assert recover_address(typed_data.digest, signature) == COW
 
 
-def test_what_was_read_is_kept_beside_its_hash() -> None:
+def test_typed_data_is_kept_beside_its_hash() -> None:
     typed_data = read_typed_data(mail())
 
     assert typed_data.primary_type == "Mail"
@@ -119,7 +119,7 @@ def test_the_example_with_a_circle_of_types_is_hashed_and_signed_as_published() 
 
 
 @pytest.mark.parametrize("rest", [{}, {"message": {}}, {"message": {"amount": 1}}, {"message": None}])
-def test_of_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
+def test_with_the_primary_type_eip712domain_only_the_domain_is_signed(rest: dict[str, Any]) -> None:
     types: dict[str, Any] = {"EIP712Domain": []}
 
     typed_data = read_typed_data({"types": types, "primaryType": "EIP712Domain", "domain": {}, **rest})
@@ -146,7 +146,7 @@ def test_an_independent_implementation_signs_the_same() -> None:
         ("name", "version", "chainId", "verifyingContract", "salt"),
     ],
 )
-def test_a_domain_has_the_members_that_its_type_says(names: tuple[str, ...]) -> None:
+def test_a_domain_has_the_members_of_its_type(names: tuple[str, ...]) -> None:
     salted = domain() | {"salt": f"0x{'5a' * 32}"}
     kinds = [*DOMAIN_TYPE, {"name": "salt", "type": "bytes32"}]
     values = {name: salted[name] for name in names}
@@ -171,19 +171,19 @@ def test_the_domain_type_may_have_its_members_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("chain_id", [1, "1", "0x1", "0x0001"])
-def test_the_chain_of_a_domain_is_told_however_it_is_spelled(chain_id: object) -> None:
+def test_the_chain_of_a_domain_is_read_in_every_spelling(chain_id: object) -> None:
     typed_data = read_typed_data(mail() | {"domain": domain() | {"chainId": chain_id}})
 
     assert typed_data.chain_id == 1
     assert typed_data.digest == read_typed_data(mail()).digest
 
 
-def test_a_domain_without_a_chain_tells_none() -> None:
+def test_a_domain_without_a_chain_has_none() -> None:
     assert read_typed_data(with_domain(None, {"name": "Ether Mail"})).chain_id is None
 
 
 @pytest.mark.parametrize("way", [(), ("message",), ("message", "to"), ("domain",), ("types", "Person", 0)])
-def test_members_that_no_type_names_change_nothing(way: tuple[str | int, ...]) -> None:
+def test_members_outside_of_the_types_change_nothing(way: tuple[str | int, ...]) -> None:
     more: Any = mail()
     place = more
     for step in way:
@@ -195,7 +195,7 @@ def test_members_that_no_type_names_change_nothing(way: tuple[str | int, ...]) -
 
 
 @pytest.mark.parametrize("chain_id", [5, "no number", None])
-def test_a_chain_that_the_domains_type_does_not_name_is_not_the_datas(chain_id: Any) -> None:
+def test_a_chain_outside_of_the_domains_type_is_ignored(chain_id: Any) -> None:
     kinds = [member for member in DOMAIN_TYPE if member["name"] != "chainId"]
     without = {name: value for name, value in domain().items() if name != "chainId"}
 
@@ -206,12 +206,12 @@ def test_a_chain_that_the_domains_type_does_not_name_is_not_the_datas(chain_id: 
     assert typed_data.digest == read_typed_data(with_domain(kinds, without)).digest
 
 
-def test_of_the_types_only_those_are_signed_that_the_primary_type_refers_to() -> None:
+def test_only_types_that_the_primary_type_refers_to_are_signed() -> None:
     assert list(signed_part(group_mail())["types"]) == ["EIP712Domain", "Person", "Mail"]
     assert list(signed_part(group_mail() | {"primaryType": "EIP712Domain"})["types"]) == ["EIP712Domain"]
 
 
-def test_a_domain_whose_type_follows_from_its_members_has_it_in_what_is_signed() -> None:
+def test_the_signed_part_has_a_domain_type_that_follows_from_the_members() -> None:
     given = with_domain(None, {"chainId": 1, "name": "Ether Mail", "more": 1})
 
     signed = signed_part(given)
@@ -221,7 +221,7 @@ def test_a_domain_whose_type_follows_from_its_members_has_it_in_what_is_signed()
     assert same(signed, given)
 
 
-def test_types_that_nothing_uses_change_nothing() -> None:
+def test_unused_types_change_nothing() -> None:
     more = mail()
     more["types"]["Unused"] = members("Mail mail, Unused[] more")
 
@@ -336,7 +336,7 @@ def test_a_name_with_colons_may_have_no_references() -> None:
     assert read_typed_data(given).preimage[34:] == expected
 
 
-def test_structs_may_begin_like_types_that_are_none() -> None:
+def test_names_of_structs_may_begin_like_names_of_types() -> None:
     types = {"boolean": members("bool ok"), "uint8Range": members("uint8 low"), "integer": members("int8 i")}
 
     assert word_of("boolean", {"ok": True}, **types)
@@ -352,7 +352,7 @@ def test_the_same_types_with_other_values_are_other_data() -> None:
     assert len({read_typed_data(given).digest for given in (first, second, third, mail())}) == 3
 
 
-def test_types_that_all_refer_to_each_other_are_spelled_in_no_time() -> None:
+def test_types_that_all_refer_to_each_other_are_spelled_quickly() -> None:
     names = [f"T{number}" for number in range(30)]
     types = {name: members(", ".join(f"{other}[] m{other}" for other in names)) for name in names}
     empty: dict[str, list[Any]] = {f"m{name}": [] for name in names}

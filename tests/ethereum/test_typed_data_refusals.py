@@ -1,4 +1,4 @@
-"""Typed data that is refused: each rule, with the path of the part at fault and what to do about it."""
+"""Refused typed data: each rule, with the path of the faulty part and the cure."""
 
 from typing import Any
 
@@ -95,7 +95,7 @@ def test_the_primary_type_is_one_of_the_types(value: object) -> None:
         ("types.Unused", [{"name": "a", "type": "Nobody"}], "types.Unused[0].type must be a type of EIP-712"),
     ],
 )
-def test_types_are_in_order(path: str, value: object, expected: str) -> None:
+def test_malformed_types_are_refused(path: str, value: object, expected: str) -> None:
     given = mail()
     given["types"]["Person"] = members("string name, address wallet")
 
@@ -361,7 +361,7 @@ def test_types_are_at_most_so_long() -> None:
     assert refusal(given).startswith("types must be shorter: it takes")
 
 
-def test_what_is_no_json_is_refused() -> None:
+def test_values_that_are_no_json_are_refused() -> None:
     assert refusal(changed(mail(), "types.Person", [{"name": "a", "type": "\ud800"}])).startswith(
         "types must be JSON"
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 COW = "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"
 DRAGON = "0x065a687103C9F6467380beE800ecD70B17f6b72F"
-"""Who signed the examples: their private keys are Keccak-256 of `cow` and of `dragon`."""
+"""The signers of the examples: their private keys are Keccak-256 of `cow` and of `dragon`."""
 
 BOB = "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"
 CONTRACT = "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"

@@ -24,7 +24,7 @@ def vectors(name: str) -> list[dict[str, Any]]:
 
 
 def raw_bytes(text: str) -> bytes:
-    """What `0x` and hexadecimal digits stand for."""
+    """The bytes of a string of `0x` and hexadecimal digits."""
     return bytes.fromhex(text.removeprefix("0x"))
 
 

@@ -1,4 +1,4 @@
-"""Transactions that were asked for: nonces are reserved once, and what is settled stays so."""
+"""The store of transactions: nonces are reserved once, and settled transactions stay settled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,6 +19,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
+from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 
 ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
@@ -85,10 +86,10 @@ async def stored_as(store: TransactionStore, *names: str) -> list[StoredTransact
 async def send(store: TransactionStore, *names: str, sender: Address = ALICE) -> None:
     for name in names:
         await reserve(store, name, sender=sender)
-        await store.settle_sent(TransactionId(name), 1)
+        await store.accept(TransactionId(name), 1)
 
 
-async def test_what_is_stored_is_read_as_it_was(store: TransactionStore) -> None:
+async def test_a_stored_transaction_is_read_unchanged(store: TransactionStore) -> None:
     returned = await reserve(store, "one", due_at_ms=7)
 
     assert returned == await store.get(TransactionId("one"))
@@ -129,7 +130,7 @@ async def test_accounts_and_chains_have_nonces_of_their_own(store: TransactionSt
     assert [await nonce_of(store, name) for name in ("one", "two", "three")] == [0, 0, 0]
 
 
-async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore) -> None:
+async def test_a_failure_to_sign_leaves_nothing_behind(store: TransactionStore) -> None:
     def fail(_: int) -> SignedTransaction:
         raise UnavailableError("the log is full")
 
@@ -140,7 +141,7 @@ async def test_what_signing_raises_leaves_nothing_behind(store: TransactionStore
     assert await store.next_nonce(CHAIN, ALICE, 0) == 0
 
 
-async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> None:
+async def test_a_queued_transaction_becomes_signed(store: TransactionStore) -> None:
     queued = await store.keep(request("one"), None, None, 5)
     assert queued == await store.get(TransactionId("one"))
     assert (queued.state, queued.chain_id, queued.signed) == (TransactionState.QUEUED, None, None)
@@ -154,7 +155,7 @@ async def test_a_queued_one_becomes_the_signed_one(store: TransactionStore) -> N
     assert (now.attempts, now.next_attempt_at_ms, now.error) == (1, 20, None)
 
 
-async def test_what_is_signed_is_not_signed_again(store: TransactionStore) -> None:
+async def test_a_signed_transaction_is_not_signed_again(store: TransactionStore) -> None:
     await reserve(store, "one")
 
     with pytest.raises(ConflictError):
@@ -165,10 +166,10 @@ async def test_what_is_signed_is_not_signed_again(store: TransactionStore) -> No
 
 async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionStore) -> None:
     await reserve(store, "one")
-    await store.settle_refused(TransactionId("one"), "no funds", 10)
+    await store.refuse(TransactionId("one"), "no funds", 10)
 
     await reserve(store, "two")
-    await store.settle_sent(TransactionId("one"), 11)
+    await store.accept(TransactionId("one"), 11)
 
     assert await nonce_of(store, "two") == 0
     one = await store.get(TransactionId("one"))
@@ -176,14 +177,14 @@ async def test_a_refused_nonce_is_free_and_the_refusal_stays(store: TransactionS
     assert (one.state, one.error) == (TransactionState.REFUSED, "no funds")
 
 
-async def test_what_the_node_takes_replaces_what_had_its_nonce(store: TransactionStore) -> None:
+async def test_an_accepted_transaction_replaces_others_with_its_nonce(store: TransactionStore) -> None:
     await reserve(store, "first")
-    await store.settle_sent(TransactionId("first"), 1)
+    await store.accept(TransactionId("first"), 1)
     await reserve(store, "second", 0)
     await reserve(store, "bystander", 1)
     await reserve(store, "stranger", 0, sender=BOB)
 
-    await store.settle_sent(TransactionId("second"), 2)
+    await store.accept(TransactionId("second"), 2)
 
     assert [await state_of(store, name) for name in ("first", "second", "bystander", "stranger")] == [
         TransactionState.REPLACED,
@@ -196,20 +197,20 @@ async def test_what_the_node_takes_replaces_what_had_its_nonce(store: Transactio
 async def test_a_transaction_does_not_replace_itself(store: TransactionStore) -> None:
     for name in ("first", "again"):
         await store.keep(request(name), CHAIN, signed("same", 0), 0)
-        await store.settle_sent(TransactionId(name), 1)
+        await store.accept(TransactionId(name), 1)
 
     assert [await state_of(store, name) for name in ("first", "again")] == [TransactionState.SENT] * 2
 
 
-async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
+async def test_transactions_are_moved_unless_their_state_has_changed(
     store: TransactionStore,
 ) -> None:
     await send(store, "one", "two", "three")
     read = await stored_as(store, "one", "two", "three")
-    await store.change(read[:1], TransactionState.REPLACED, "another", 3)
+    await store.move(read[:1], TransactionEvent.LOSE_NONCE, "another", 3)
 
-    await store.change(read[:2], TransactionState.MINED, None, 5)
-    await store.change(read[2:], TransactionState.FORGOTTEN, "set back", 6)
+    await store.move(read[:2], TransactionEvent.MINE, None, 5)
+    await store.move(read[2:], TransactionEvent.SET_BACK, "set back", 6)
 
     assert [(each.state, each.error) for each in await stored_as(store, "one", "two", "three")] == [
         (TransactionState.REPLACED, "another"),
@@ -219,26 +220,26 @@ async def test_what_has_become_of_several_is_stored_unless_they_have_moved_on(
 
 
 @pytest.mark.parametrize(
-    ("state", "is_free"),
+    ("event", "is_free"),
     [
-        (TransactionState.SIGNED, False),
-        (TransactionState.SENT, False),
-        (TransactionState.MINED, True),
-        (TransactionState.REPLACED, True),
-        (TransactionState.FORGOTTEN, True),
+        (TransactionEvent.DROP, False),
+        (TransactionEvent.UNMINE, False),
+        (TransactionEvent.MINE, True),
+        (TransactionEvent.LOSE_NONCE, True),
+        (TransactionEvent.SET_BACK, True),
     ],
 )
 async def test_a_nonce_is_taken_while_its_transaction_lives(
-    store: TransactionStore, state: TransactionState, is_free: bool
+    store: TransactionStore, event: TransactionEvent, is_free: bool
 ) -> None:
     await send(store, "one")
 
-    await store.change(await stored_as(store, "one"), state, None, 5)
+    await store.move(await stored_as(store, "one"), event, None, 5)
 
     assert await store.next_nonce(CHAIN, ALICE, 0) == (0 if is_free else 1)
 
 
-async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: TransactionStore) -> None:
+async def test_the_queue_is_ordered_by_nonce_and_then_by_request(store: TransactionStore) -> None:
     await store.keep(request("queued-1"), CHAIN, None, 0)
     await store.keep(request("queued-2"), CHAIN, None, 0)
     await reserve(store, "late", 5)
@@ -247,14 +248,14 @@ async def test_what_is_owed_comes_by_nonce_and_then_as_asked_for(store: Transact
     await reserve(store, "stranger", sender=BOB)
     await store.postpone({TransactionId("early"): FOREVER_MS}, "no connection")
 
-    assert await store.owed(ALICE) == {"early": 1, "late": 0, "queued-1": 0, "queued-2": 0}
-    assert list(await store.owed(ALICE)) == ["early", "late", "queued-1", "queued-2"]
+    assert await store.queue(ALICE) == {"early": 1, "late": 0, "queued-1": 0, "queued-2": 0}
+    assert list(await store.queue(ALICE)) == ["early", "late", "queued-1", "queued-2"]
     waiting = [each.request.transaction_id for each in await store.waiting(ALICE, 100)]
     assert waiting == ["queued-1", "queued-2", "late", "early"]
     assert len(await store.waiting(None, 100)) == 5
 
 
-async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
+async def test_a_postponed_transaction_is_due_at_the_given_time(store: TransactionStore) -> None:
     await reserve(store, "one", due_at_ms=10)
     await reserve(store, "two", due_at_ms=20, sender=BOB)
     assert await store.next_due() == 10
@@ -262,35 +263,39 @@ async def test_what_is_postponed_is_due_then(store: TransactionStore) -> None:
     await store.postpone({TransactionId("one"): 30}, "no connection")
     await store.postpone({TransactionId("two"): 40}, "waits", is_attempt=False)
 
-    assert [set(await store.owing(moment)) for moment in (29, 30, 40)] == [set(), {ALICE}, {ALICE, BOB}]
+    assert [set(await store.senders_with_due(moment)) for moment in (29, 30, 40)] == [
+        set(),
+        {ALICE},
+        {ALICE, BOB},
+    ]
     assert await store.next_due() == 30
     stored = [await store.get(TransactionId(name)) for name in ("one", "two")]
     assert [each and (each.attempts, each.error) for each in stored] == [(1, "no connection"), (0, "waits")]
 
 
-async def test_nothing_is_due_when_nothing_is_owed(store: TransactionStore) -> None:
+async def test_nothing_is_due_when_nothing_waits(store: TransactionStore) -> None:
     await reserve(store, "one")
-    await store.settle_sent(TransactionId("one"), 1)
+    await store.accept(TransactionId("one"), 1)
 
     assert await store.next_due() is None
 
 
-async def test_what_was_dropped_is_owed_again_with_the_same_bytes(store: TransactionStore) -> None:
+async def test_a_dropped_transaction_waits_again_with_the_same_bytes(store: TransactionStore) -> None:
     await send(store, "one")
 
-    await store.change(await stored_as(store, "one"), TransactionState.SIGNED, "dropped", 50)
+    await store.move(await stored_as(store, "one"), TransactionEvent.DROP, "dropped", 50)
 
-    assert [await store.owing(moment) for moment in (49, 50)] == [[], [ALICE]]
+    assert [await store.senders_with_due(moment) for moment in (49, 50)] == [[], [ALICE]]
     (one,) = await stored_as(store, "one")
     assert (one.signed, one.error) == (signed("one", 0), "dropped")
 
 
-async def test_what_may_be_on_the_chain_is_followed(store: TransactionStore) -> None:
+async def test_transactions_that_may_be_on_the_chain_are_followed(store: TransactionStore) -> None:
     await send(store, "mined", "sent-1", "sent-2", "refused")
     await reserve(store, "signed")
     await store.keep(request("queued"), CHAIN, None, 0)
-    await store.change(await stored_as(store, "mined"), TransactionState.MINED, None, 5)
-    await store.change(await stored_as(store, "refused"), TransactionState.FORGOTTEN, None, 5)
+    await store.move(await stored_as(store, "mined"), TransactionEvent.MINE, None, 5)
+    await store.move(await stored_as(store, "refused"), TransactionEvent.SET_BACK, None, 5)
     await reserve(store, "stranger", sender=BOB)
     await reserve(store, "elsewhere", chain_id=OTHER_CHAIN)
 
@@ -328,14 +333,14 @@ async def test_the_newest_that_matches_is_found(store: TransactionStore) -> None
     ]
 
 
-async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
+async def test_transactions_settled_long_ago_are_swept(store: TransactionStore) -> None:
     for name in ("mined", "refused", "sent", "signed", "later"):
         await reserve(store, name)
-    await store.settle_sent(TransactionId("mined"), 1)
-    await store.change(await stored_as(store, "mined"), TransactionState.MINED, None, 100)
-    await store.settle_refused(TransactionId("refused"), "no", 101)
-    await store.settle_sent(TransactionId("sent"), 1)
-    await store.settle_refused(TransactionId("later"), "no", 200)
+    await store.accept(TransactionId("mined"), 1)
+    await store.move(await stored_as(store, "mined"), TransactionEvent.MINE, None, 100)
+    await store.refuse(TransactionId("refused"), "no", 101)
+    await store.accept(TransactionId("sent"), 1)
+    await store.refuse(TransactionId("later"), "no", 200)
 
     assert await store.sweep(200, 1) == 1
     assert await store.get(TransactionId("mined")) is None
@@ -346,12 +351,44 @@ async def test_what_was_done_long_ago_is_swept(store: TransactionStore) -> None:
     assert left == ["sent", "signed", "later"]
 
 
-async def test_what_is_owed_is_announced_with_its_time(store: TransactionStore, heard: list[Key]) -> None:
+async def test_a_waiting_transaction_is_announced_with_its_time(
+    store: TransactionStore, heard: list[Key]
+) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
-    await store.settle_sent(TransactionId("two"), 1)
-    await store.change(await stored_as(store, "two"), TransactionState.SIGNED, None, 9)
-    await store.settle_sent(TransactionId("two"), 10)
-    await store.change(await stored_as(store, "two"), TransactionState.MINED, None, 11)
+    await store.accept(TransactionId("two"), 1)
+    await store.move(await stored_as(store, "two"), TransactionEvent.DROP, None, 9)
+    await store.accept(TransactionId("two"), 10)
+    await store.move(await stored_as(store, "two"), TransactionEvent.MINE, None, 11)
 
     assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]
+
+
+async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
+    store: TransactionStore, heard: list[Key]
+) -> None:
+    await send(store, "one", "two")
+    dropped = await stored_as(store, "one", "two")
+    heard.clear()
+    pauses_ms = {TransactionId("one"): 30, TransactionId("two"): 20}
+
+    await store.move(dropped, TransactionEvent.DROP, "dropped", 50, pauses_ms=pauses_ms)
+
+    assert heard == [("postponed", "70")]
+    assert [each.next_attempt_at_ms for each in await stored_as(store, "one", "two")] == [80, 70]
+
+
+async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(
+    store: TransactionStore, heard: list[Key]
+) -> None:
+    await send(store, "one")
+    await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)
+    before = await stored_as(store, "one")
+    heard.clear()
+
+    await store.move(before, TransactionEvent.MINE, "again", 9)
+    await store.move(before, TransactionEvent.DROP, "dropped", 9)
+
+    assert await stored_as(store, "one") == before
+    assert await store.sweep(6, 10) == 1
+    assert heard == []

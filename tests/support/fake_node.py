@@ -1,4 +1,4 @@
-"""A node on a real port that answers JSON-RPC as a test tells it to, and keeps what it was asked."""
+"""A node on a real port that answers JSON-RPC as a test says, and keeps the requests."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 
 @dataclass(frozen=True, slots=True)
 class NodeRequest:
-    """What came in: the calls of one HTTP request, on which connection, with which headers."""
+    """An HTTP request: its calls, its connection and its headers."""
 
     connection: object
     calls: list[dict[str, Any]]
@@ -44,11 +44,11 @@ class RpcFailure:
 
 @dataclass(slots=True)
 class FakeNode:
-    """Answers each method with what `results` holds: a value, an RpcFailure, or a function of the params.
-    Unless they say something else, it takes what is sent, and knows it by its hash.
+    """Answers each method from `results`: a value, an RpcFailure, or a function of the params. By default it
+    takes every transaction, and knows it by its hash.
 
-    The answers in `script` come first, each once, whatever is asked but the chain; `scripts` are those for
-    requests in which a method is named. With `closes_connections` each connection gets one answer.
+    The answers in `script` come first, each once, for any request but eth_chainId; the answers in `scripts`
+    for requests with a certain method. With `closes_connections` each connection gets one answer.
     """
 
     port: int = 0

@@ -13,7 +13,7 @@ from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_
 
 @dataclass(frozen=True, slots=True)
 class Wallet:
-    """One key. Wallets of one number are the same."""
+    """A wallet with one key, which follows from the number."""
 
     number: int
 
@@ -34,7 +34,7 @@ class Wallet:
         return f"0x{signature[:64].hex()}{27 + signature[64]:02x}"
 
     def message(self, **fields: Any) -> str:
-        """A sign-in message of this wallet with these fields (those of `SignInMessage`)."""
+        """A sign-in message of this wallet with these fields (of `SignInMessage`)."""
         return write_sign_in_message(SignInMessage(**{"address": self.address, "chain_id": 1, **fields}))
 
     @property

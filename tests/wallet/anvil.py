@@ -56,7 +56,7 @@ class Anvil:
         self._end(subprocess.Popen.terminate)
 
     def kill(self) -> None:
-        """End it with SIGKILL: what it has not written is lost."""
+        """End it with SIGKILL: unwritten state is lost."""
         self._end(subprocess.Popen.kill)
 
     async def call(self, method: str, *params: Any) -> Any:
@@ -104,7 +104,7 @@ class Anvil:
 
 @asynccontextmanager
 async def open_anvil(directory: Path, *arguments: str) -> AsyncIterator[Anvil]:
-    """A node that runs until the block is left, if nobody ends it before."""
+    """A node that runs until the block is left, unless the test ends it before."""
     anvil = Anvil(directory / "anvil.json")
     try:
         await anvil.start(*arguments)

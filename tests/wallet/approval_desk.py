@@ -1,4 +1,4 @@
-"""Whoever approves requests, on a connection of its own as the commands are, and the clients that wait."""
+"""The person who approves, on a connection of its own as the commands are, and the waiting clients."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +50,7 @@ class Desk:
         return approval
 
     async def state(self, approval: ApprovalRequest) -> ApprovalState | None:
-        """What has become of a request; None when it is forgotten."""
+        """The state of a request; None when it was deleted."""
         found = await self.opened.approvals.get(approval.approval_id)
         return None if found is None else found.state
 
@@ -64,7 +64,7 @@ class Desk:
 
     @property
     def audit_log(self) -> bytes:
-        """What was signed."""
+        """The result of the signature."""
         return self.server.settings.audit_file.read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""What the wallet's tests start from."""
+"""Fixtures of the wallet's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

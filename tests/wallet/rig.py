@@ -34,7 +34,7 @@ CALLER = Caller("127.0.0.1", None, "request-1")
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """The wallet, and what a test moves."""
+    """The wallet, its clock and its stop."""
 
     wallet: AssembledWallet
     approval_store: ApprovalStore
@@ -44,22 +44,22 @@ class Rig:
 
     async def send(self, **fields: Any) -> str:
         """Send from Alice to Bob, unless the fields say something else."""
-        return await self.wallet.sending.send([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.send([transaction(**fields)], CALLER)
 
     async def send_raw(self, raw: str) -> str:
-        """Send what is signed."""
-        return await self.wallet.sending.send_raw([raw], CALLER)
+        """Send a signed transaction."""
+        return await self.wallet.transaction_methods.send_raw([raw], CALLER)
 
     async def sign(self, **fields: Any) -> str:
         """Sign only; the fields as above."""
-        return await self.wallet.sending.sign([transaction(**fields)], CALLER)
+        return await self.wallet.transaction_methods.sign([transaction(**fields)], CALLER)
 
     async def queued(self, *which: Any) -> Any:
-        """What became of the newest that matches, as a client reads it."""
+        """The newest transaction that matches, as a client reads it."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.newest(list(which), CALLER)))
 
     async def waiting(self, *which: Any) -> Any:
-        """What the node does not have yet, or what matches."""
+        """All transactions that match, as a client reads them."""
         return orjson.loads(orjson.dumps(await self.wallet.queued.waiting(list(which), CALLER)))
 
     async def until(self, state: str, *which: Any) -> Any:
@@ -87,6 +87,10 @@ class Rig:
         await eventually(holds)
         assert stored is not None
         return stored
+
+    async def sweep(self) -> int:
+        """Delete old rows; returns how many."""
+        return sum([await sweep(self.clock.now_ms()) for sweep in self.wallet.sweeps])
 
     def audited(self) -> list[dict[str, Any]]:
         """The lines of the audit log."""
@@ -126,7 +130,7 @@ async def open_rig(
         for opened in (foundation.database.opened(), wallet.audit.opened(), wallet.node):
             await stack.enter_async_context(opened)
         if broadcasts:
-            await stack.enter_async_context(running(wallet.broadcaster.run_forever()))
+            await stack.enter_async_context(running(wallet.worker.run_forever()))
         try:
             yield Rig(wallet, ApprovalStore(foundation.database), clock, stopping, chosen)
         finally:

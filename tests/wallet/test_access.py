@@ -1,4 +1,4 @@
-"""Who may call the wallet: with the token or from this machine, by a name that is its own, from no page."""
+"""Access to the wallet: by token or from this machine, under a known host name, not from web pages."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ async def call(server: RunningServer, **headers: str) -> Answer:
     )
 
 
-async def test_from_this_machine_no_token_is_asked_for(rpc: RpcClient) -> None:
+async def test_a_client_on_this_machine_needs_no_token(rpc: RpcClient) -> None:
     assert (await call(rpc.server)).status == 200
 
 
@@ -45,9 +45,7 @@ async def test_from_this_machine_no_token_is_asked_for(rpc: RpcClient) -> None:
         {"True-Client-IP": "127.0.0.1"},
     ],
 )
-async def test_what_a_proxy_forwards_is_not_from_this_machine(
-    rpc: RpcClient, headers: dict[str, str]
-) -> None:
+async def test_a_forwarded_request_is_not_from_this_machine(rpc: RpcClient, headers: dict[str, str]) -> None:
     answer = await ask(rpc.server, "POST", "/rpc", BODY, headers)
 
     assert "rpc_token" in answer.problem(403)["detail"]
@@ -74,7 +72,7 @@ async def test_what_a_proxy_forwards_is_not_from_this_machine(
         ({"Via": "1.1 proxy.example"}, 403),
     ],
 )
-async def test_a_trusted_proxy_tells_who_is_on_this_machine(
+async def test_a_trusted_proxy_may_forward_for_clients_on_this_machine(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
     async with running_server(tmp_path / "data", trusted_proxies=["127.0.0.0/8", "10.0.0.0/8"]) as server:
@@ -83,7 +81,7 @@ async def test_a_trusted_proxy_tells_who_is_on_this_machine(
     assert answer.status == status
 
 
-async def test_with_the_token_a_proxy_may_forward(tmp_path: Path) -> None:
+async def test_a_forwarded_request_with_the_token_is_answered(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
         answer = await call(server, X_Forwarded_For="198.51.100.7", **AUTHORIZED)
 
@@ -93,7 +91,7 @@ async def test_with_the_token_a_proxy_may_forward(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "authorization", [None, "", "Bearer", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", TOKEN]
 )
-async def test_where_there_is_a_token_nobody_passes_without_it(
+async def test_a_request_without_the_configured_token_is_refused(
     tmp_path: Path, authorization: str | None
 ) -> None:
     headers = {} if authorization is None else {"Authorization": authorization}
@@ -117,7 +115,7 @@ async def test_where_there_is_a_token_nobody_passes_without_it(
         "[::1]:80",
     ],
 )
-async def test_a_name_of_this_machine_is_answered(rpc: RpcClient, host: str) -> None:
+async def test_a_request_to_a_name_of_this_machine_is_answered(rpc: RpcClient, host: str) -> None:
     assert (await call(rpc.server, Host=host)).status == 200
 
 
@@ -129,7 +127,7 @@ async def test_a_name_of_this_machine_is_answered(rpc: RpcClient, host: str) -> 
         *("a b", "", "localhost,evil"),
     ],
 )
-async def test_any_other_name_is_refused(rpc: RpcClient, host: str) -> None:
+async def test_a_request_to_any_other_host_name_is_refused(rpc: RpcClient, host: str) -> None:
     answer = await call(rpc.server, Host=host)
 
     assert "rpc_hosts" in answer.problem(403)["detail"]
@@ -141,7 +139,7 @@ async def test_a_request_without_a_host_is_refused(rpc: RpcClient) -> None:
     (await ask_raw(rpc.server, body)).problem(403)
 
 
-async def test_the_token_is_no_answer_to_a_wrong_name(tmp_path: Path) -> None:
+async def test_a_token_does_not_excuse_a_wrong_host_name(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", rpc_token=TOKEN) as server:
         answer = await call(server, Host="evil.example", **AUTHORIZED)
 
@@ -149,7 +147,7 @@ async def test_the_token_is_no_answer_to_a_wrong_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["wallet.example", "Wallet.Example:8080", "bridge.example", "192.0.2.7"])
-async def test_names_from_the_settings_are_answered(tmp_path: Path, host: str) -> None:
+async def test_host_names_from_the_settings_are_answered(tmp_path: Path, host: str) -> None:
     async with running_server(
         tmp_path / "data",
         rpc_hosts=["wallet.example", "192.0.2.7"],
@@ -211,7 +209,9 @@ async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_k
         {"public_url": "https://bridge.example", "dev_accounts_public": True},
     ],
 )
-async def test_they_may_call_no_other_wallet(tmp_path: Path, settings: dict[str, Any]) -> None:
+async def test_pages_of_this_machine_may_not_call_a_wallet_with_other_keys(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
     chosen: dict[str, Any] = {"dev_accounts": True, **settings}
     async with running_server(tmp_path / "data", **chosen) as server:
         answer = await call(server, Origin=LOOPBACK[0])
@@ -219,7 +219,7 @@ async def test_they_may_call_no_other_wallet(tmp_path: Path, settings: dict[str,
     assert "rpc_origins" in answer.problem(403)["detail"]
 
 
-async def test_they_may_call_no_more_once_there_is_a_key_file(rpc: RpcClient) -> None:
+async def test_pages_of_this_machine_lose_access_when_a_key_file_is_added(rpc: RpcClient) -> None:
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 200
 
     await rpc.call("personal_newAccount", "a passphrase")
@@ -227,13 +227,13 @@ async def test_they_may_call_no_more_once_there_is_a_key_file(rpc: RpcClient) ->
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
 
 
-async def test_they_may_call_no_more_when_nobody_can_tell_what_keys_there_are(rpc: RpcClient) -> None:
+async def test_pages_of_this_machine_lose_access_when_the_key_files_cannot_be_read(rpc: RpcClient) -> None:
     rpc.server.settings.keystore.write_text("no directory")
 
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
 
 
-async def test_a_token_is_asked_for_from_them_as_well(tmp_path: Path) -> None:
+async def test_pages_of_this_machine_need_the_token_too(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True, rpc_token=TOKEN) as server:
         without = await call(server, Origin=LOOPBACK[0])
         with_token = await call(server, Origin=LOOPBACK[0], **AUTHORIZED)
@@ -243,7 +243,7 @@ async def test_a_token_is_asked_for_from_them_as_well(tmp_path: Path) -> None:
 
 
 def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
-    """What was written about refused requests: the reason, how many, and how many others."""
+    """The log lines of refused requests: reason, count, and count of others."""
     lines = [line for line in logs if line["event"] == "rpc_refused"]
     assert all((line["client"], line["log_level"]) == ("127.0.0.1", "warning") for line in lines)
     return [(line["reason"], line["times"], line.get("others", 0)) for line in lines]
@@ -263,7 +263,7 @@ def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
         ),
     ],
 )
-async def test_each_refusal_is_a_line_of_the_log_that_tells_the_cure(
+async def test_each_refusal_is_a_log_line_with_its_cure(
     tmp_path: Path, settings: dict[str, Any], headers: dict[str, str], cure: str
 ) -> None:
     async with running_server(tmp_path / "data", **settings) as server:
@@ -277,9 +277,7 @@ async def test_each_refusal_is_a_line_of_the_log_that_tells_the_cure(
 
 
 @pytest.mark.parametrize("settings", [{}, {"rpc_origins": [PAGE]}, {"dev_accounts": True}])
-async def test_what_a_browser_asks_beforehand_in_vain_is_a_line_too(
-    tmp_path: Path, settings: dict[str, Any]
-) -> None:
+async def test_a_refused_preflight_is_a_log_line_too(tmp_path: Path, settings: dict[str, Any]) -> None:
     asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
     async with running_server(tmp_path / "data", **settings) as server:
         with structlog.testing.capture_logs() as logs:
@@ -290,7 +288,7 @@ async def test_what_a_browser_asks_beforehand_in_vain_is_a_line_too(
     assert reason.startswith("Web pages of 'https://other.example' may not call the wallet: rpc_origins must")
 
 
-async def test_who_is_let_in_leaves_no_such_line(rpc: RpcClient) -> None:
+async def test_an_answered_request_leaves_no_refusal_in_the_log(rpc: RpcClient) -> None:
     with structlog.testing.capture_logs() as logs:
         await call(rpc.server, Origin=LOOPBACK[0])
         await ask(rpc.server, "OPTIONS", "/rpc", headers={"Origin": LOOPBACK[0]})
@@ -298,7 +296,7 @@ async def test_who_is_let_in_leaves_no_such_line(rpc: RpcClient) -> None:
     assert refusals(logs) == []
 
 
-async def test_a_refusal_that_repeats_is_counted_and_told_once_a_minute(rpc: RpcClient) -> None:
+async def test_a_repeated_refusal_is_one_log_line_a_minute_with_a_count(rpc: RpcClient) -> None:
     with structlog.testing.capture_logs() as logs:
         for seconds in (0, 30, 29.9, 0.1, 60):
             rpc.server.clock.advance(seconds)
@@ -329,7 +327,7 @@ async def test_pages_from_the_settings_may_call(tmp_path: Path) -> None:
     assert other.status == 403
 
 
-async def test_their_browsers_ask_beforehand(tmp_path: Path) -> None:
+async def test_a_preflight_from_an_allowed_page_is_answered(tmp_path: Path) -> None:
     asked = {
         "Origin": PAGE,
         "Access-Control-Request-Method": "POST",
@@ -354,7 +352,7 @@ async def test_a_refusal_may_be_read_by_an_allowed_page(tmp_path: Path) -> None:
     assert answer.headers["Access-Control-Allow-Origin"] == PAGE
 
 
-async def test_who_may_not_call_is_told_before_the_body_is_read(rpc: RpcClient) -> None:
+async def test_a_refusal_comes_before_the_body_is_read(rpc: RpcClient) -> None:
     head = spell("POST", "/rpc", b"", b"Content-Length: 1000", b"Content-Type: application/json")
 
     (await ask_raw(rpc.server, head)).problem(403)

@@ -15,7 +15,7 @@ from bridge_server.ethereum.keystore_kdf import Scrypt, ScryptCost
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.errors import InvalidInputError, LimitError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.wallet import accounts
+from bridge_server.wallet import accounts, derivations
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS, Accounts
 from bridge_server.wallet.derivations import Derivations
 from bridge_server.wallet.errors import (
@@ -112,7 +112,7 @@ def wallet() -> Wallet:
 
 
 class SlowFunction:
-    """Key derivations that wait to be let go on; knows how many ran at the same time."""
+    """A key derivation that waits until the test releases it, and counts how many run at once."""
 
     def __init__(self) -> None:
         self.go_on = Event()
@@ -198,7 +198,7 @@ def test_a_key_file_begins_locked(wallet: Wallet) -> None:
         wallet.accounts.key(address(4))
 
 
-async def test_an_account_that_there_is_not_is_unknown(wallet: Wallet) -> None:
+async def test_an_address_without_a_key_is_an_unknown_account(wallet: Wallet) -> None:
     with pytest.raises(UnknownAccountError, match=address(9)):
         wallet.accounts.key(address(9))
     with pytest.raises(UnknownAccountError):
@@ -222,7 +222,7 @@ async def test_an_account_is_unlocked_for_a_time(wallet: Wallet, seconds: int | 
 
 
 @pytest.mark.parametrize("seconds", [-86_400, 86_400])
-async def test_a_clock_that_is_set_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
+async def test_setting_the_clock_changes_no_unlock(wallet: Wallet, seconds: int) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 60)
 
     wallet.clock.set_by(seconds)
@@ -243,7 +243,7 @@ async def test_zero_seconds_last_until_the_server_stops(wallet: Wallet) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, LONGEST_UNLOCK_SECONDS + 1, 10**30])
-async def test_another_number_of_seconds_is_refused_before_anything_is_tried(
+async def test_a_wrong_number_of_seconds_is_refused_before_the_passphrase_is_tried(
     wallet: Wallet, seconds: int
 ) -> None:
     with pytest.raises(InvalidInputError, match="for 1 to 1000000000 seconds, or for 0"):
@@ -260,7 +260,7 @@ async def test_unlocking_again_sets_a_new_time(wallet: Wallet) -> None:
     assert not wallet.is_open(4)
 
 
-async def test_what_was_unlocked_without_an_end_stays_so(wallet: Wallet) -> None:
+async def test_an_unlock_without_an_end_stays_without_one(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
 
@@ -268,7 +268,7 @@ async def test_what_was_unlocked_without_an_end_stays_so(wallet: Wallet) -> None
     assert wallet.is_open(4)
 
 
-async def test_a_locked_account_is_locked_at_once(wallet: Wallet) -> None:
+async def test_locking_takes_effect_at_once(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 0)
 
     assert wallet.accounts.lock(address(4)) is True
@@ -283,7 +283,7 @@ async def test_a_passphrase_for_one_signature_leaves_the_account_locked(wallet: 
     assert not wallet.is_open(4)
 
 
-async def test_a_passphrase_is_asked_for_though_the_account_is_open(wallet: Wallet) -> None:
+async def test_a_passphrase_is_checked_though_the_account_is_open(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE)
 
     with pytest.raises(WrongPassphraseError):
@@ -294,6 +294,7 @@ async def test_a_passphrase_is_asked_for_though_the_account_is_open(wallet: Wall
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     captured = CapturingLogger()
     monkeypatch.setattr(accounts, "log", captured)
+    monkeypatch.setattr(derivations, "log", captured)
     return captured
 
 
@@ -320,7 +321,9 @@ async def test_a_right_passphrase_is_not_slowed_down_and_not_logged(
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", key_file(5)])
-async def test_a_file_that_cannot_be_opened_is_told(wallet: Wallet, content: bytes) -> None:
+async def test_a_key_file_that_cannot_be_opened_is_an_error_of_its_own(
+    wallet: Wallet, content: bytes
+) -> None:
     wallet.files.contents[address(4)] = content
 
     with pytest.raises(KeyFileError, match=f"The key file of {address(4)} cannot be opened"):
@@ -331,7 +334,7 @@ async def test_a_file_that_cannot_be_opened_is_told(wallet: Wallet, content: byt
 
 @pytest.fixture
 def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the library says when it gets none."""
+    """A key derivation that gets no memory."""
 
     def scrypt(*arguments: object, **options: object) -> bytes:
         raise ValueError("[digital envelope routines] malloc failure")
@@ -339,7 +342,7 @@ def no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hashlib, "scrypt", scrypt)
 
 
-async def test_too_little_memory_is_told(wallet: Wallet, no_memory: None) -> None:
+async def test_too_little_memory_makes_unlocking_unavailable(wallet: Wallet, no_memory: None) -> None:
     with pytest.raises(UnavailableError, match="cannot be tried: there are not 0 MiB of memory"):
         await wallet.accounts.unlock(address(4), PASSPHRASE)
     with pytest.raises(UnavailableError):
@@ -373,9 +376,7 @@ async def test_keys_are_derived_one_at_a_time(wallet: Wallet, slow: SlowFunction
     assert wallet.is_open(5)
 
 
-async def test_only_so_many_wait_for_one_account_and_others_have_their_place(
-    wallet: Wallet, slow: SlowFunction
-) -> None:
+async def test_derivations_of_one_account_do_not_take_all_places(wallet: Wallet, slow: SlowFunction) -> None:
     waiting = [asyncio.create_task(wallet.accounts.unlock(address(4), PASSPHRASE)) for _ in range(8)]
     await eventually(slow.has_begun)
 
@@ -389,7 +390,7 @@ async def test_only_so_many_wait_for_one_account_and_others_have_their_place(
     await wallet.accounts.unlock(address(4), PASSPHRASE)
 
 
-async def test_only_so_many_wait_in_all(wallet: Wallet, slow: SlowFunction) -> None:
+async def test_derivations_have_a_limited_number_of_places(wallet: Wallet, slow: SlowFunction) -> None:
     waiting = [
         asyncio.create_task(wallet.accounts.import_key(secret(number), PASSPHRASE))
         for number in range(10, 74)
@@ -430,7 +431,7 @@ async def test_a_wrong_passphrase_holds_back_its_own_account_alone(
     assert accounts.key(address(4))
 
 
-async def test_what_a_caller_who_left_guessed_wrong_is_logged_once_and_is_no_fault_of_the_server(
+async def test_a_wrong_passphrase_of_a_caller_that_left_is_logged_once_and_is_no_defect(
     wallet: Wallet, slow: SlowFunction, log: CapturingLogger
 ) -> None:
     unhandled: list[dict[str, object]] = []
@@ -450,9 +451,7 @@ async def test_what_a_caller_who_left_guessed_wrong_is_logged_once_and_is_no_fau
     assert [call.args for call in log.calls] == [("wrong_passphrase",)] * 2
 
 
-async def test_a_caller_who_leaves_does_not_let_the_next_one_in_early(
-    wallet: Wallet, slow: SlowFunction
-) -> None:
+async def test_a_caller_that_leaves_does_not_shorten_the_pause(wallet: Wallet, slow: SlowFunction) -> None:
     leaving = asyncio.create_task(wallet.accounts.unlock(address(4), WRONG))
     await eventually(slow.has_begun)
     leaving.cancel()
@@ -573,7 +572,7 @@ async def test_an_open_key_whose_file_is_gone_can_be_locked(wallet: Wallet) -> N
     assert not wallet.is_open(4)
 
 
-async def test_the_sweep_keeps_what_is_open_while_the_files_cannot_be_read(wallet: Wallet) -> None:
+async def test_the_sweep_keeps_open_keys_while_the_files_cannot_be_read(wallet: Wallet) -> None:
     await wallet.accounts.unlock(address(4), PASSPHRASE, 10)
     await wallet.accounts.unlock(address(5), PASSPHRASE, 20)
     wallet.files.is_broken = True

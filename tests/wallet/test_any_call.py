@@ -75,7 +75,7 @@ async def ask(rpc: RpcClient, method: str, params: Any) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_wrong_parameters_at_every_place_are_told(rpc: RpcClient, method: str) -> None:
+async def test_wrong_parameters_at_every_place_get_a_clear_error(rpc: RpcClient, method: str) -> None:
     for wrong in WRONG:
         for params in ([wrong], [DEVELOPMENT_ADDRESS, wrong], [wrong, DEVELOPMENT_ADDRESS], [wrong] * 4):
             await ask(rpc, method, params)
@@ -91,13 +91,15 @@ _value = st.one_of(inputs.values, st.sampled_from(WRONG))
 @many
 @given(method=st.sampled_from(_QUICK), params=st.lists(_value, max_size=4))
 @example(method="eth_sendTransaction", params=[{"from": DEVELOPMENT_ADDRESS, "data": "0x", "nonce": "0x0"}])
-async def test_any_parameters_are_answered_well(rpc: RpcClient, method: str, params: list[Any]) -> None:
+async def test_any_parameters_get_a_result_or_a_clear_error(
+    rpc: RpcClient, method: str, params: list[Any]
+) -> None:
     await ask(rpc, method, params)
 
 
 @many
 @given(body=inputs.bodies)
-async def test_any_body_is_answered_well(rpc: RpcClient, body: bytes) -> None:
+async def test_any_body_gets_a_response_or_a_clear_error(rpc: RpcClient, body: bytes) -> None:
     answer = await rpc.post(body)
 
     if answer.status == 204:

@@ -1,4 +1,4 @@
-"""Requests that wait to be approved: what becomes of them, whatever happens meanwhile."""
+"""Approvals: decisions, timeouts, clients that leave, servers that stop."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ async def test_a_signature_is_made_when_it_is_approved_and_not_before(
     assert orjson.loads(desk.audit_log)["approval"] == approval.approval_id
 
 
-async def test_typed_data_is_shown_without_the_wallets_chain_when_nobody_knows_it(tmp_path: Path) -> None:
+async def test_typed_data_is_shown_without_the_wallets_chain_when_it_is_unknown(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"dev_accounts": True, "node_url": "http://127.0.0.1:1"}
     async with open_desk(tmp_path / "data", **settings) as desk:
         asking = desk.asks("eth_signTypedData", ADDRESS, mail())
@@ -90,7 +90,7 @@ async def test_typed_data_is_shown_without_the_wallets_chain_when_nobody_knows_i
     assert orjson.loads(approval.subject) == mail()
 
 
-async def test_what_is_rejected_is_not_signed(desk: Desk) -> None:
+async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
     asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
 
     await desk.decide_next(REJECTED)
@@ -100,7 +100,7 @@ async def test_what_is_rejected_is_not_signed(desk: Desk) -> None:
     assert desk.audit_log == b""
 
 
-async def test_what_nobody_approves_in_time_is_not_signed_then_nor_later(
+async def test_a_request_that_is_not_approved_in_time_is_never_signed(
     tmp_path: Path,
 ) -> None:
     async with open_desk(tmp_path / "data", approval_timeout=1) as desk:
@@ -115,7 +115,7 @@ async def test_what_nobody_approves_in_time_is_not_signed_then_nor_later(
         assert desk.audit_log == b""
 
 
-async def test_a_decision_is_too_late_when_its_time_is_over_though_the_client_waits(desk: Desk) -> None:
+async def test_a_decision_after_the_timeout_is_too_late_though_the_client_waits(desk: Desk) -> None:
     asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
     [approval] = await desk.pending()
 
@@ -126,7 +126,7 @@ async def test_a_decision_is_too_late_when_its_time_is_over_though_the_client_wa
     asking.cancel()
 
 
-async def test_a_client_that_leaves_takes_its_request_along(desk: Desk) -> None:
+async def test_a_request_expires_when_its_client_leaves(desk: Desk) -> None:
     leaving = desk.asks("personal_sign", MESSAGE, ADDRESS)
     [left] = await desk.pending()
     staying = desk.asks("eth_sign", ADDRESS, MESSAGE)
@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_takes_its_request_along(desk: Desk) -> None:
     assert len(await staying) == 132
 
 
-async def test_whenever_a_client_leaves_nothing_is_left_to_be_approved(tmp_path: Path) -> None:
+async def test_no_request_stays_pending_whenever_its_client_leaves(tmp_path: Path) -> None:
     async with open_rig(tmp_path, None, approve="queue", broadcasts=False) as rig:
         for steps in range(20):
             asking = asyncio.create_task(
@@ -156,7 +156,7 @@ async def test_whenever_a_client_leaves_nothing_is_left_to_be_approved(tmp_path:
             assert rig.wallet.approvals.waiting == 0
 
 
-async def test_a_batch_whose_client_leaves_is_withdrawn_whole(desk: Desk) -> None:
+async def test_all_requests_of_a_batch_expire_when_its_client_leaves(desk: Desk) -> None:
     leaving = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 3))
     await desk.pending(3)
 
@@ -165,7 +165,7 @@ async def test_a_batch_whose_client_leaves_is_withdrawn_whole(desk: Desk) -> Non
     await desk.pending(0)
 
 
-async def test_a_server_that_stops_answers_at_once_and_asks_nobody_any_more(tmp_path: Path) -> None:
+async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as outliving:
         async with open_desk(tmp_path / "data") as desk:
             body = orjson.dumps(desk.rpc.request("personal_sign", MESSAGE, ADDRESS))
@@ -182,7 +182,7 @@ async def test_a_server_that_stops_answers_at_once_and_asks_nobody_any_more(tmp_
     assert found.state is EXPIRED
 
 
-async def test_nobody_waits_any_more_after_a_server_was_killed(tmp_path: Path) -> None:
+async def test_pending_requests_expire_when_the_server_starts_after_a_kill(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data")
     (tmp_path / "data").mkdir()
     async with operations(settings) as opened:
@@ -242,7 +242,7 @@ async def test_decisions_in_any_order_are_answered_in_the_order_of_the_batch(des
     assert len(result_of(accounts)) == 10
 
 
-async def test_so_many_wait_and_no_more(desk: Desk) -> None:
+async def test_the_number_of_pending_requests_is_limited(desk: Desk) -> None:
     asking = asyncio.create_task(desk.rpc.batch([("eth_sign", ADDRESS, MESSAGE)] * 64))
     waiting = await desk.pending(64)
 
@@ -257,7 +257,7 @@ async def test_so_many_wait_and_no_more(desk: Desk) -> None:
     assert len(await later) == 132
 
 
-async def test_whoever_watches_the_log_sees_that_a_request_waits(desk: Desk) -> None:
+async def test_a_pending_request_is_a_log_line(desk: Desk) -> None:
     with structlog.testing.capture_logs() as logs:
         asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
         approval = await desk.decide_next(APPROVED)
@@ -274,7 +274,7 @@ async def test_whoever_watches_the_log_sees_that_a_request_waits(desk: Desk) -> 
     ]
 
 
-async def test_nobody_is_asked_about_what_would_fail_anyway(desk: Desk) -> None:
+async def test_a_request_that_would_fail_anyway_needs_no_approval(desk: Desk) -> None:
     for params, code in [
         ((MESSAGE, "0x00000000000000000000000000000000000000aa"), 4100),
         (("hello", ADDRESS), -32602),
@@ -302,7 +302,7 @@ async def test_an_account_that_was_locked_meanwhile_signs_nothing(desk: Desk) ->
     assert desk.audit_log == b""
 
 
-async def test_a_passphrase_that_came_along_is_good_until_the_decision(desk: Desk) -> None:
+async def test_the_passphrase_of_a_request_is_good_until_the_decision(desk: Desk) -> None:
     await desk.rpc.call("personal_importRawKey", KEY, PASSPHRASE)
 
     asking = desk.asks("personal_sign", MESSAGE, LOCKABLE, PASSPHRASE)
@@ -311,9 +311,7 @@ async def test_a_passphrase_that_came_along_is_good_until_the_decision(desk: Des
     assert await desk.rpc.call("personal_ecRecover", MESSAGE, await asking) == LOCKABLE
 
 
-async def test_a_transaction_is_shown_with_everything_that_was_left_open(
-    tmp_path: Path, node: FakeNode
-) -> None:
+async def test_a_transaction_is_shown_with_its_open_fields_filled_in(tmp_path: Path, node: FakeNode) -> None:
     async with open_desk(tmp_path / "data", node_url=node.url) as desk:
         asking = desk.asks("eth_signTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
 
@@ -326,7 +324,7 @@ async def test_a_transaction_is_shown_with_everything_that_was_left_open(
         assert (await asking).startswith("0xf8")
 
 
-async def test_others_of_the_account_are_sent_while_one_waits(tmp_path: Path, node: FakeNode) -> None:
+async def test_a_pending_transaction_delays_no_other_of_its_account(tmp_path: Path, node: FakeNode) -> None:
     async with open_desk(tmp_path / "data", node_url=node.url) as desk:
         waiting = desk.asks("eth_sendTransaction", {"from": ADDRESS, "to": OTHER, "value": "0x1"})
         [first] = await desk.pending()
@@ -356,13 +354,13 @@ async def test_a_transaction_that_is_rejected_is_neither_stored_nor_sent(
         assert node.sent() == []
 
 
-async def test_what_signs_nothing_waits_for_nobody(desk: Desk) -> None:
+async def test_a_method_that_signs_nothing_needs_no_approval(desk: Desk) -> None:
     assert await desk.rpc.call("eth_chainId") == "0x7a69"
     assert len(await desk.rpc.call("eth_accounts")) == 10
     assert (await desk.rpc.error("eth_signFoo")).code == -32601
 
 
-async def test_nothing_waits_where_nobody_has_to_approve(tmp_path: Path) -> None:
+async def test_without_approval_a_request_does_not_wait(tmp_path: Path) -> None:
     async with open_desk(tmp_path / "data", approve="auto") as desk:
         assert len(await desk.rpc.call("personal_sign", MESSAGE, ADDRESS)) == 132
 

@@ -46,7 +46,7 @@ NAMES = ["message", "passphrase", "eth_sign", "typed-data", "v3", "v4", "signed"
 
 @pytest.fixture
 def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done within a second is done at once."""
+    """Let the work of each second be done at once."""
     monkeypatch.setattr(audit_file, "_SYNC_SECONDS", 0.005)
 
 
@@ -74,7 +74,7 @@ async def rpc(server: RunningServer) -> RpcClient:
 
 
 def lines_of(content: bytes) -> list[dict[str, Any]]:
-    """What the lines say, each of which is whole."""
+    """The lines of the log, each of them whole."""
     assert content == b"" or content.endswith(b"\n")
     return [orjson.loads(line) for line in content.splitlines()]
 
@@ -113,17 +113,17 @@ async def test_each_signature_has_a_line_with_the_hash_that_was_signed(
     assert line["transaction_hash"] == transaction_hash
 
 
-async def test_neither_secrets_nor_messages_nor_signatures_are_in_it(rpc: RpcClient, node: FakeNode) -> None:
+async def test_the_log_has_no_secrets_messages_or_signatures(rpc: RpcClient, node: FakeNode) -> None:
     answered = [await rpc.call(method, *params) for method, params in SIGNING]
 
     content = rpc.server.settings.audit_file.read_text()
-    signed = (*answered[:-1], *node.sent())  # the last answer is a hash, which is told
+    signed = (*answered[:-1], *node.sent())  # the last answer is a hash, which is no secret
     secrets = (KEY[2:], PASSPHRASE, MESSAGE[2:], "nobody else shall read", "Hello, Bob!", *signed)
     assert content.count("\n") == len(SIGNING)
     assert [secret for secret in secrets if secret in content] == []
 
 
-async def test_what_cannot_be_written_down_is_not_signed(tmp_path: Path, node: FakeNode) -> None:
+async def test_nothing_is_signed_while_the_log_cannot_be_written(tmp_path: Path, node: FakeNode) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "audit.log").symlink_to("/dev/full")
     settings: dict[str, Any] = {"dev_accounts": True, "light_kdf": True, "node_url": node.url}
@@ -157,7 +157,7 @@ async def test_signing_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
         assert len(audited(server)) == 1
 
 
-async def test_what_is_refused_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
+async def test_a_refused_request_leaves_no_line(rpc: RpcClient, node: FakeNode) -> None:
     for method, params, code in [
         ("eth_sign", (LOCKED, MESSAGE), 4100),
         ("personal_sign", ("hello", ADDRESS), -32602),
@@ -169,7 +169,7 @@ async def test_what_is_refused_leaves_no_line(rpc: RpcClient, node: FakeNode) ->
     assert audited(rpc.server) == []
 
 
-async def test_a_line_says_who_asked(tmp_path: Path) -> None:
+async def test_a_line_names_the_client(tmp_path: Path) -> None:
     page = "https://app.example.org"
     async with running_server(tmp_path / "data", dev_accounts=True, rpc_origins=[page]) as server:
         rpc = RpcClient(server, {"Origin": page})
@@ -183,7 +183,7 @@ async def test_a_line_says_who_asked(tmp_path: Path) -> None:
     assert [line["request_id"] for line in lines] == [request_id, request_id, "mine-1"]
 
 
-async def test_it_is_its_owners_alone_and_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_the_file_is_private_and_is_appended_to_after_a_restart(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_server(tmp_path / "data", dev_accounts=True) as server:
             await RpcClient(server).call("eth_sign", ADDRESS, MESSAGE)
@@ -192,7 +192,7 @@ async def test_it_is_its_owners_alone_and_goes_on_after_a_restart(tmp_path: Path
     assert server.settings.audit_file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_line_that_was_broken_off_spoils_no_other(tmp_path: Path) -> None:
+async def test_a_truncated_line_spoils_no_other(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "audit.log").write_bytes(b'{"at":"2026-01-31T12:00:00.000Z","meth')
 
@@ -206,7 +206,7 @@ async def test_a_line_that_was_broken_off_spoils_no_other(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("prompt")
-async def test_whoever_rotates_it_renames_it(tmp_path: Path) -> None:
+async def test_renaming_the_file_rotates_it(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True) as server:
         rpc, path = RpcClient(server), server.settings.audit_file
         await rpc.call("eth_sign", ADDRESS, MESSAGE)
@@ -221,7 +221,7 @@ async def test_whoever_rotates_it_renames_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("prompt")
-async def test_no_line_is_lost_or_broken_while_it_is_rotated(tmp_path: Path) -> None:
+async def test_rotation_loses_and_breaks_no_line(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     audit = AuditLog(path)
     entry = AuditEntry(0, "eth_sign", Address(ADDRESS), "0x00", Caller("127.0.0.1"))

@@ -11,7 +11,8 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
-from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry, TransactionState
+from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry
+from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
@@ -46,7 +47,9 @@ async def anvil(tmp_path: Path) -> AsyncIterator[Anvil]:
 
 
 @needs_anvil
-async def test_a_node_that_is_down_from_the_start_gets_it_later(anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_node_that_is_down_from_the_start_gets_the_transaction_later(
+    anvil: Anvil, tmp_path: Path
+) -> None:
     anvil.kill()
     clock = ManualClock()
     async with open_rig(tmp_path, anvil.url, clock) as rig:
@@ -64,7 +67,7 @@ async def test_a_node_that_is_down_from_the_start_gets_it_later(anvil: Anvil, tm
 
 
 @needs_anvil
-async def test_what_is_queued_is_sent_in_its_order(anvil: Anvil, tmp_path: Path) -> None:
+async def test_queued_transactions_are_sent_in_their_order(anvil: Anvil, tmp_path: Path) -> None:
     anvil.kill()
     clock = ManualClock()
     async with open_rig(tmp_path, anvil.url, clock) as rig:
@@ -101,7 +104,7 @@ async def test_a_node_that_was_killed_and_is_back_gets_the_same_bytes(anvil: Anv
 
 
 @needs_anvil
-async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
+async def test_a_transaction_that_the_node_took_before_its_death_is_not_sent_twice(
     anvil: Anvil, tmp_path: Path
 ) -> None:
     """The answer is lost on its way: the node has it, and the wallet does not know."""
@@ -110,7 +113,7 @@ async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
         stored = await rig.queued()
         sent = await rig.wallet.transactions.newest()
         assert sent is not None
-        await rig.wallet.transactions.change([sent], TransactionState.SIGNED, None, rig.clock.now_ms())
+        await rig.wallet.transactions.move([sent], TransactionEvent.DROP, None, rig.clock.now_ms())
     await anvil.receipt(stored["hash"])
     anvil.stop()
     await anvil.start()
@@ -122,7 +125,7 @@ async def test_a_node_that_took_it_before_it_was_killed_is_not_sent_another(
 
 
 @needs_anvil
-async def test_a_node_that_came_back_with_nothing_gets_it_again(anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_node_that_lost_its_state_gets_the_transactions_again(anvil: Anvil, tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_rig(tmp_path, anvil.url, clock) as rig:
         await anvil.call("evm_setAutomine", False)
@@ -141,7 +144,7 @@ async def test_a_node_that_came_back_with_nothing_gets_it_again(anvil: Anvil, tm
 
 
 @needs_anvil
-async def test_of_a_hundred_sends_around_the_death_of_the_node_each_arrives_once(
+async def test_each_of_a_hundred_sends_around_the_death_of_the_node_arrives_once(
     anvil: Anvil, tmp_path: Path
 ) -> None:
     async with open_rig(tmp_path, anvil.url) as rig:
@@ -165,7 +168,7 @@ async def test_of_a_hundred_sends_around_the_death_of_the_node_each_arrives_once
 
 
 @needs_anvil
-async def test_what_is_on_the_chain_is_done(anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_mined_transaction_is_settled_and_swept(anvil: Anvil, tmp_path: Path) -> None:
     async with open_rig(tmp_path, anvil.url) as rig:
         sent = await rig.send()
         await anvil.receipt(sent)
@@ -173,13 +176,13 @@ async def test_what_is_on_the_chain_is_done(anvil: Anvil, tmp_path: Path) -> Non
         rig.clock.advance(61)
         await rig.until("mined", sent)
 
-        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 0
+        assert await rig.sweep() == 0
         rig.clock.advance(rig.settings.settled_request_ttl + 1)
-        assert await rig.wallet.queued.sweep(rig.clock.now_ms()) == 1
+        assert await rig.sweep() == 1
         assert await rig.queued(sent) is None
 
 
-async def test_the_hash_is_told_once_the_node_has_it(rig: Rig, fake: FakeNode) -> None:
+async def test_the_answer_is_the_hash_once_the_node_has_the_transaction(rig: Rig, fake: FakeNode) -> None:
     fake.at("eth_sendRawTransaction", hang)
     sending = asyncio.create_task(rig.send())
     await fake.asked("eth_sendRawTransaction")
@@ -206,7 +209,7 @@ ALREADY_KNOWN = [
 
 
 @pytest.mark.parametrize(("code", "message"), ALREADY_KNOWN)
-async def test_that_the_node_has_it_already_is_success(
+async def test_an_already_known_transaction_counts_as_sent(
     rig: Rig, fake: FakeNode, code: int, message: str
 ) -> None:
     fake.results["eth_sendRawTransaction"] = RpcFailure(code, message)
@@ -239,7 +242,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("code", "message"), REFUSALS)
-async def test_a_refusal_is_told_with_the_nodes_words_and_frees_the_nonce(
+async def test_a_refusal_has_the_nodes_words_and_frees_the_nonce(
     rig: Rig, fake: FakeNode, code: int, message: str
 ) -> None:
     fake.at("eth_sendRawTransaction", says(code, message, {"reason": "x"}))
@@ -253,7 +256,7 @@ async def test_a_refusal_is_told_with_the_nodes_words_and_frees_the_nonce(
     assert (sent["state"], sent["nonce"]) == ("sent", "0x0")
 
 
-async def test_what_the_node_refuses_and_has_is_sent(rig: Rig, fake: FakeNode) -> None:
+async def test_a_transaction_that_the_node_refuses_and_has_is_sent(rig: Rig, fake: FakeNode) -> None:
     fake.results["eth_sendRawTransaction"] = RpcFailure(-32000, "nonce too low")
     fake.results["eth_getTransactionByHash"] = {"hash": "0x1"}
 
@@ -277,7 +280,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("answer", PASSING, ids=range(len(PASSING)))
-async def test_what_passes_is_no_refusal_and_the_same_bytes_come_again(
+async def test_after_a_passing_failure_the_same_bytes_are_broadcast_again(
     idle_rig: Rig, fake: FakeNode, answer: Any
 ) -> None:
     rig = idle_rig
@@ -288,14 +291,16 @@ async def test_what_passes_is_no_refusal_and_the_same_bytes_come_again(
     assert (signed["state"], signed["attempts"]) == ("signed", 1)
     assert signed["error"]
 
-    async with running(rig.wallet.broadcaster.run_forever()):
+    async with running(rig.wallet.worker.run_forever()):
         sent = await rig.until("arrived", signed["id"])
     assert sent["hash"] == signed["hash"]
     assert len(set(fake.sent())) == 1
     assert sent["error"] is None
 
 
-async def test_a_node_that_does_not_say_whether_it_has_it_is_asked_again(rig: Rig, fake: FakeNode) -> None:
+async def test_a_node_that_does_not_say_whether_it_has_the_transaction_is_asked_again(
+    rig: Rig, fake: FakeNode
+) -> None:
     fake.at("eth_sendRawTransaction", says(-32000, "nonce too low"))
     fake.at("eth_getTransactionByHash", says(-32603, "busy"))
 
@@ -310,7 +315,7 @@ async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode)
     fake.results["eth_sendRawTransaction"] = RpcFailure(-32603, "no")
     await rig.send()
 
-    async with running(rig.wallet.broadcaster.run_forever()):
+    async with running(rig.wallet.worker.run_forever()):
         # The connection that was just opened is a reason to try again at once.
         for attempts, seconds in enumerate([2, 4, 8, 16, 32, 60, 60], 2):
             stored = await rig.until_attempt(attempts)
@@ -318,7 +323,7 @@ async def test_attempts_come_at_growing_distances(idle_rig: Rig, fake: FakeNode)
             rig.clock.advance(seconds)
 
 
-async def test_a_queued_one_that_the_node_refuses_is_refused(tmp_path: Path) -> None:
+async def test_a_queued_transaction_that_the_node_refuses_is_refused(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url) as rig:
@@ -334,7 +339,7 @@ async def test_a_queued_one_that_the_node_refuses_is_refused(tmp_path: Path) -> 
             assert "the wallet is on chain 0x7a69" in other["error"]
 
 
-async def test_a_queued_one_that_cannot_be_priced_holds_up_no_other(tmp_path: Path) -> None:
+async def test_a_queued_transaction_without_a_price_delays_no_other(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url) as rig:
@@ -350,7 +355,7 @@ async def test_a_queued_one_that_cannot_be_priced_holds_up_no_other(tmp_path: Pa
             assert (held_up["state"], held_up["error"]) == ("queued", "no such method")
 
 
-async def test_a_queued_one_waits_until_its_account_is_unlocked(tmp_path: Path) -> None:
+async def test_a_queued_transaction_waits_until_its_account_is_unlocked(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url, light_kdf=True) as rig:
@@ -370,7 +375,7 @@ async def test_a_queued_one_waits_until_its_account_is_unlocked(tmp_path: Path) 
             await rig.until("arrived", address)
 
 
-async def test_those_behind_a_dead_node_do_not_each_wait_for_it(fake: FakeNode, tmp_path: Path) -> None:
+async def test_sends_behind_a_dead_node_fail_together(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=0.3) as rig:
         fake.at("eth_chainId", *[hang] * 50)
 
@@ -395,7 +400,7 @@ async def test_a_node_on_another_chain_is_sent_nothing(fake: FakeNode, tmp_path:
         assert await rig.waiting() == []
 
 
-async def test_what_was_asked_for_on_one_chain_does_not_go_to_another(tmp_path: Path) -> None:
+async def test_a_request_for_one_chain_does_not_go_to_another(tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_fake_node() as fake, open_rig(tmp_path, fake.url, clock, broadcasts=False) as rig:
         await rig.wallet.node.chain_id()
@@ -417,7 +422,7 @@ async def test_what_was_asked_for_on_one_chain_does_not_go_to_another(tmp_path: 
             assert other.sent() == []
 
 
-async def test_a_caller_that_leaves_takes_nothing_along(rig: Rig, fake: FakeNode) -> None:
+async def test_a_transaction_outlives_its_client(rig: Rig, fake: FakeNode) -> None:
     fake.at("eth_sendRawTransaction", hang)
     sending = asyncio.create_task(rig.send())
     await fake.asked("eth_sendRawTransaction")
@@ -468,7 +473,7 @@ async def test_when_the_server_stops_no_send_waits_for_the_node_after_another(
         assert len(await rig.waiting()) == 21
 
 
-async def test_what_waits_for_the_node_is_woken_when_it_is_back(tmp_path: Path) -> None:
+async def test_waiting_transactions_are_broadcast_when_the_node_is_back(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url) as rig:
@@ -485,7 +490,7 @@ async def test_what_waits_for_the_node_is_woken_when_it_is_back(tmp_path: Path) 
             await rig.until("arrived")
 
 
-async def test_what_cannot_be_audited_is_neither_signed_nor_stored(
+async def test_nothing_is_signed_or_stored_while_the_audit_log_cannot_be_written(
     rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: AuditLog, __: AuditEntry) -> None:
@@ -502,12 +507,12 @@ async def test_what_cannot_be_audited_is_neither_signed_nor_stored(
     assert (await rig.queued(await rig.send()))["nonce"] == "0x0"
 
 
-@pytest.mark.parametrize("settling", ["settle_sent", "settle_refused", "postpone"])
-async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
+@pytest.mark.parametrize("settling", ["accept", "refuse", "postpone"])
+async def test_the_nodes_answer_reaches_the_client_though_it_cannot_be_stored(
     rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, settling: str
 ) -> None:
-    if settling != "settle_sent":
-        code = -32000 if settling == "settle_refused" else -32603
+    if settling != "accept":
+        code = -32000 if settling == "refuse" else -32603
         fake.at("eth_sendRawTransaction", says(code, "sorry"))
 
     async def fail(*_: object, **__: object) -> None:
@@ -515,7 +520,7 @@ async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
 
     with monkeypatch.context() as patch:
         patch.setattr(TransactionStore, settling, fail)
-        if settling == "settle_refused":
+        if settling == "refuse":
             with pytest.raises(TransactionRefusedError):
                 await rig.send()
         else:
@@ -526,7 +531,7 @@ async def test_what_the_node_said_is_told_though_it_cannot_be_stored(
     assert len(set(fake.sent())) == 1
 
 
-async def test_what_is_signed_elsewhere_waits_for_a_node_too(tmp_path: Path) -> None:
+async def test_a_transaction_that_was_signed_elsewhere_waits_for_the_node_too(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url) as rig:
@@ -547,7 +552,7 @@ async def test_what_is_signed_elsewhere_waits_for_a_node_too(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("error", [UnavailableError("the disk is full"), RuntimeError("a defect")])
-async def test_the_broadcaster_outlives_whatever_fails(
+async def test_the_worker_outlives_every_failure(
     idle_rig: Rig, fake: FakeNode, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     rig = idle_rig
@@ -564,8 +569,8 @@ async def test_the_broadcaster_outlives_whatever_fails(
         return failures > 1
 
     with monkeypatch.context() as patch:
-        patch.setattr(TransactionStore, "owing", fail)
-        working = asyncio.create_task(rig.wallet.broadcaster.run_forever())
+        patch.setattr(TransactionStore, "senders_with_due", fail)
+        working = asyncio.create_task(rig.wallet.worker.run_forever())
         await eventually(failed_twice)
 
     rig.clock.advance(61)
@@ -609,13 +614,13 @@ async def decide(rig: Rig, approval: ApprovalRequest, state: ApprovalState) -> N
 
 
 async def approve(rig: Rig, state: ApprovalState) -> bytes:
-    """Decide on the only request that waits; returns what it would sign."""
+    """Decide on the only pending request; returns the data to sign."""
     (approval,) = await pending(rig, 1)
     await decide(rig, approval, state)
     return approval.subject
 
 
-async def test_what_is_queued_is_approved_when_it_is_filled_in(tmp_path: Path) -> None:
+async def test_a_queued_transaction_is_approved_after_it_is_filled_in(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url, approve="queue") as rig:
@@ -630,7 +635,7 @@ async def test_what_is_queued_is_approved_when_it_is_filled_in(tmp_path: Path) -
             assert rig.audited()[0]["approval"]
 
 
-async def test_what_is_queued_and_rejected_is_refused(tmp_path: Path) -> None:
+async def test_a_queued_transaction_that_is_rejected_is_refused(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url, approve="queue") as rig:
@@ -644,7 +649,7 @@ async def test_what_is_queued_and_rejected_is_refused(tmp_path: Path) -> None:
             assert fake.sent() == []
 
 
-async def test_nobody_is_asked_to_approve_for_another_chain_what_was_asked_for_on_one(tmp_path: Path) -> None:
+async def test_no_approval_is_asked_for_a_request_for_another_chain(tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_fake_node() as fake:
         pass
@@ -665,41 +670,41 @@ async def test_nobody_is_asked_to_approve_for_another_chain_what_was_asked_for_o
             assert other.sent() == []
 
 
-async def test_the_node_is_not_asked_all_the_time_while_somebody_is(fake: FakeNode, tmp_path: Path) -> None:
+async def test_the_node_is_left_alone_while_an_approval_is_pending(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
         fake.script.append(body("away", 503))
         assert await rig.send() == ZERO_HASH
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         assert (await rig.queued())["error"] == "It waits to be approved."
         rig.clock.advance(61)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         asked = len(fake.requests)
 
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert len(fake.requests) == asked
 
 
-async def test_what_was_approved_when_the_node_was_away_is_soon_asked_for_again(
+async def test_an_approval_given_while_the_node_was_away_is_soon_asked_for_again(
     fake: FakeNode, tmp_path: Path
 ) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False, approve="queue") as rig:
         fake.script.append(body("away", 503))
         await rig.send()
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await pending(rig, 1)
         fake.at("eth_getTransactionCount", body("away", 503))
         await approve(rig, ApprovalState.APPROVED)
         await rig.until_attempt(1)
 
         rig.clock.advance(1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await approve(rig, ApprovalState.APPROVED)
 
         await rig.until("arrived")
 
 
-async def test_what_is_queued_leaves_places_to_those_who_wait_for_an_answer(tmp_path: Path) -> None:
+async def test_queued_transactions_leave_approval_places_to_waiting_clients(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url, approve="queue") as rig:
@@ -718,7 +723,7 @@ async def test_what_is_queued_leaves_places_to_those_who_wait_for_an_answer(tmp_
             assert asked[0] not in await pending(rig, 32)
 
 
-async def test_what_is_queued_and_not_decided_in_time_is_asked_for_again(tmp_path: Path) -> None:
+async def test_an_undecided_queued_transaction_is_asked_for_again(tmp_path: Path) -> None:
     async with open_fake_node() as fake:
         pass
     async with open_rig(tmp_path, fake.url, approve="queue", approval_timeout=1) as rig:
@@ -735,7 +740,7 @@ async def test_what_is_queued_and_not_decided_in_time_is_asked_for_again(tmp_pat
             await rig.until("arrived")
 
 
-async def test_what_waits_to_be_approved_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
+async def test_a_pending_approval_is_asked_for_again_after_a_restart(tmp_path: Path) -> None:
     clock = ManualClock()
     async with open_fake_node() as fake:
         pass
@@ -757,7 +762,7 @@ async def test_what_waits_to_be_approved_is_asked_for_again_after_a_restart(tmp_
         await rig.until("arrived")
 
 
-async def test_a_human_who_takes_his_time_keeps_nobody_else_waiting(fake: FakeNode, tmp_path: Path) -> None:
+async def test_a_slow_approval_delays_no_other_request(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, approve="queue") as rig:
         first = asyncio.create_task(rig.send(value="0x1"))
 

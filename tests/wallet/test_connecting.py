@@ -1,4 +1,4 @@
-"""What dapps ask when they connect: for the wallet's chain, and to see its accounts."""
+"""Calls of dapps when they connect: the wallet's chain, and the permission to see its accounts."""
 
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,14 @@ async def test_the_wallet_is_on_its_own_chain_already(rpc: RpcClient, method: st
 
 
 @pytest.mark.parametrize("method", GOING_TO_A_CHAIN)
-async def test_it_goes_to_no_other_chain(rpc: RpcClient, method: str) -> None:
+async def test_a_switch_to_another_chain_is_refused(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method, {"chainId": "0x1"})
 
     assert error.code == 4902
     assert error.message == "The wallet is on chain 31337 and on no other: it cannot go to chain 1."
 
 
-async def test_without_a_chain_there_is_none_to_be_on(tmp_path: Path) -> None:
+async def test_a_wallet_without_a_chain_cannot_switch(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data") as server:
         error = await RpcClient(server).error("wallet_switchEthereumChain", {"chainId": "0x1"})
 
@@ -40,14 +40,14 @@ async def test_without_a_chain_there_is_none_to_be_on(tmp_path: Path) -> None:
     "params",
     [(), ("0x1",), ({},), ({"chainId": 1},), ({"chainId": "0x0"},), ({"chainId": "0x01"},), ({}, {})],
 )
-async def test_what_names_no_chain_is_refused(rpc: RpcClient, params: tuple[Any, ...]) -> None:
+async def test_a_parameter_without_a_chain_is_refused(rpc: RpcClient, params: tuple[Any, ...]) -> None:
     error = await rpc.error("wallet_switchEthereumChain", *params)
 
     assert error.code == -32602
     assert error.message.startswith("params")
 
 
-async def test_who_may_call_may_see_the_accounts(tmp_path: Path) -> None:
+async def test_every_caller_has_the_permission_to_see_the_accounts(tmp_path: Path) -> None:
     async with running_server(
         tmp_path / "data", dev_accounts=True, dev_account_count=1, rpc_origins=[PAGE]
     ) as server:
@@ -69,14 +69,14 @@ async def test_who_may_call_may_see_the_accounts(tmp_path: Path) -> None:
     "params",
     [(), ({},), ("eth_accounts",), ({"eth_sign": {}},), ({"eth_accounts": {}, "eth_sign": {}},), ([],)],
 )
-async def test_there_is_no_other_permission(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
+async def test_any_other_permission_is_refused(rpc: RpcClient, method: str, params: tuple[Any, ...]) -> None:
     error = await rpc.error(method, *params)
 
     assert error.code == -32602
     assert "eth_accounts" in error.message
 
 
-async def test_one_value_is_not_called_values(rpc: RpcClient) -> None:
+async def test_the_count_of_parameters_is_spelled_in_singular_and_plural(rpc: RpcClient) -> None:
     one = await rpc.error("wallet_getPermissions", 1)
     two = await rpc.error("wallet_getPermissions", 1, 2)
 

@@ -1,4 +1,4 @@
-"""The contract's table of methods (section 4, D), with what clients need around it."""
+"""The contract's table of methods (section 4, D), and methods that clients need beside it."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ async def test_the_chain_is_the_one_for_development(rpc: RpcClient) -> None:
     assert await rpc.call("net_version") == "31337"
 
 
-async def test_the_version_is_the_servers(rpc: RpcClient) -> None:
+async def test_the_client_version_is_the_servers(rpc: RpcClient) -> None:
     assert await rpc.call("web3_clientVersion") == f"Bridge-Server/{VERSION}"
 
 
@@ -84,7 +84,7 @@ async def test_a_signer_is_recovered(rpc: RpcClient) -> None:
 @pytest.mark.parametrize(
     "method", ["eth_getTransactionReceipt", "eth_call", "net_listening", "web3_sha3", "x"]
 )
-async def test_other_methods_are_the_nodes(rpc: RpcClient, method: str) -> None:
+async def test_other_methods_go_to_the_node(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)
 
     assert error.code == 4900
@@ -94,7 +94,7 @@ async def test_other_methods_are_the_nodes(rpc: RpcClient, method: str) -> None:
 @pytest.mark.parametrize(
     "method", ["personal_ecrecover", "personal_", "wallet_watchAsset", "eth_signTypedData_v1"]
 )
-async def test_what_sounds_like_the_wallets_never_reaches_a_node(rpc: RpcClient, method: str) -> None:
+async def test_a_method_in_the_wallets_namespaces_never_reaches_the_node(rpc: RpcClient, method: str) -> None:
     error = await rpc.error(method)
 
     assert error.code == -32601

@@ -1,4 +1,4 @@
-"""What would be signed, in words: everything of it, what it means, and nothing that hides."""
+"""The data to sign, in words: all of it, its meaning, and nothing hidden."""
 
 import json
 from typing import Any
@@ -67,7 +67,7 @@ def message(content: str | bytes) -> str:
 
 
 class TestTransactions:
-    """What they do, and the most that they can cost."""
+    """Transactions: their effects and their greatest costs."""
 
     def test_a_transfer_of_ether(self) -> None:
         assert explained("eth_sendTransaction", TRANSFER) == [
@@ -127,12 +127,12 @@ class TestTransactions:
         assert texts(lines, "does") == ["call a function that is not known here: 0xdeadbeef"]
         assert texts(lines, name) == ["4 bytes: 0xdeadbeef"]
 
-    def test_of_long_data_the_beginning_is_shown_and_how_much_there_is(self) -> None:
+    def test_long_data_are_shown_by_their_beginning_and_their_length(self) -> None:
         lines = explained("eth_sendTransaction", {**TRANSFER, "data": "0x" + "ab" * 5_000})
 
         assert texts(lines, "data") == ["5000 bytes, of which the first 1024: 0x" + "ab" * 1024]
 
-    def test_members_that_nobody_knows_are_shown(self) -> None:
+    def test_unknown_members_are_shown(self) -> None:
         lines = explained("eth_sendTransaction", {**TRANSFER, "surprise\u202e": {"a": "\x1b"}})
 
         assert texts(lines, "also") == ['surprise<U+202E>: {"a": "\\u001b"}']
@@ -256,7 +256,7 @@ class TestTokens:
         assert [text[:10] for text in texts(lines, "WARNING")] == ["UNLIMITED:"]
 
     @pytest.mark.parametrize("amount", [1, 2**96 - 2, 2**96, 2**128 - 1])
-    def test_an_allowance_with_an_end_is_not(self, amount: int) -> None:
+    def test_an_allowance_with_an_end_is_not_called_unlimited(self, amount: int) -> None:
         lines = explained("eth_sendTransaction", call("approve(address,uint256)", SPENDER, amount))
 
         assert texts(lines, "WARNING") == [
@@ -306,7 +306,7 @@ class TestTokens:
             ("decreaseAllowance(address,uint256)", (SPENDER, 7), "ERC-20"),
         ],
     )
-    def test_the_other_calls_of_tokens(
+    def test_other_calls_of_tokens_are_explained(
         self, signature: str, words: tuple[int | str, ...], standard: str
     ) -> None:
         lines = explained("eth_sendTransaction", call(signature, *words))
@@ -330,7 +330,7 @@ class TestTokens:
         assert warning.startswith("the call cannot be read:")
         assert fault in warning
 
-    def test_bytes_after_the_arguments_are_told(self) -> None:
+    def test_bytes_after_the_arguments_are_mentioned(self) -> None:
         transaction = call("transfer(address,uint256)", SPENDER, 1, 5)
 
         lines = explained("eth_sendTransaction", transaction)
@@ -339,7 +339,7 @@ class TestTokens:
 
 
 class TestTypedData:
-    """A tree of every member, and what permits allow."""
+    """Typed data: a tree of every member, and the allowances of permits."""
 
     def test_the_standards_mail(self) -> None:
         vector = TYPED_DATA["the standard's Mail"]
@@ -456,7 +456,7 @@ class TestTypedData:
         ]
 
     @pytest.mark.parametrize(("allowed", "text"), [(True, "UNLIMITED of"), (False, "no more of")])
-    def test_a_permit_that_is_a_yes_or_a_no(self, allowed: bool, text: str) -> None:
+    def test_a_permit_that_allows_all_or_nothing(self, allowed: bool, text: str) -> None:
         members = [{"name": "spender", "type": "address"}, {"name": "allowed", "type": "bool"}]
         typed_data = {
             "types": {
@@ -481,19 +481,19 @@ class TestTypedData:
             (1, ("WARNING", "it is for chain 1, and which chain the wallet is on was not known")),
         ],
     )
-    def test_whether_the_chain_is_the_wallets_is_told(self, wallets: Any, line: tuple[str, str]) -> None:
+    def test_the_chain_is_compared_with_the_wallets(self, wallets: Any, line: tuple[str, str]) -> None:
         typed_data = {**TYPED_DATA["the standard's Mail"]["typed_data"], "walletChainId": wallets}
 
         assert explained("eth_signTypedData_v4", typed_data)[1] == line
 
-    def test_what_is_for_every_chain_names_none(self) -> None:
+    def test_typed_data_for_every_chain_names_no_chain(self) -> None:
         typed_data = {**TYPED_DATA["domain of a name"]["typed_data"], "walletChainId": "0x1"}
 
         assert [label for label, _ in explained("eth_signTypedData_v4", typed_data)] == [
             *("does", "domain", "message", "EIP-712")
         ]
 
-    def test_what_is_not_signed_is_not_shown_nor_does_it_hide_what_is(self) -> None:
+    def test_unsigned_members_are_not_shown_and_hide_no_signed_ones(self) -> None:
         vector = TYPED_DATA["members that no type names"]
         mail = TYPED_DATA["the standard's Mail"]
 
@@ -502,7 +502,7 @@ class TestTypedData:
         assert lines == explained("eth_signTypedData_v4", mail["typed_data"])
 
     @pytest.mark.parametrize("more", [{"amount": "0"}, {"allowed": False}, {"details": []}, {"token": TOKEN}])
-    def test_a_permit_is_what_is_signed_of_it(self, more: dict[str, Any]) -> None:
+    def test_a_permit_is_explained_by_its_signed_members(self, more: dict[str, Any]) -> None:
         typed_data = TYPED_DATA["EIP-2612 permit, unlimited"]["typed_data"]
         message = {**more, **typed_data["message"]}
 
@@ -525,7 +525,7 @@ class TestTypedData:
             'contents (string): "x\\"\\nwallet (address): <U+202E>0xbad\\u001b[1A"',
         )
 
-    def test_what_is_not_understood_is_shown_as_it_came(self) -> None:
+    def test_a_subject_that_is_not_understood_is_shown_as_it_came(self) -> None:
         lines = explained("eth_signTypedData_v4", {"types": {}, "evil": "\u202e"})
 
         assert texts(lines, "WARNING")[0].startswith("this is not understood: primaryType is missing")
@@ -545,7 +545,7 @@ class TestTypedData:
         assert lines[-1] == ("WARNING", "3004 more lines are not shown here: --json has everything")
 
     @pytest.mark.parametrize("vector", TYPED_DATA.values(), ids=TYPED_DATA.keys())
-    def test_all_typed_data_that_can_be_signed_is_explained(self, vector: dict[str, Any]) -> None:
+    def test_all_typed_data_that_can_be_signed_can_be_explained(self, vector: dict[str, Any]) -> None:
         lines = explained("eth_signTypedData_v4", vector["typed_data"])
 
         assert lines[0] == ("does", f"sign {vector['typed_data']['primaryType']}")
@@ -556,7 +556,7 @@ class TestMessages:
     """As text when they are text, always as bytes."""
 
     @pytest.mark.parametrize("subject", [message("Hello, ♥"), {"message": message("Hello, ♥")}])
-    def test_a_text(self, subject: Any) -> None:
+    def test_a_text_is_shown_with_its_bytes_and_hash(self, subject: Any) -> None:
         assert explained("personal_sign", subject) == [
             ("text", "Hello, ♥"),
             ("bytes", "10 bytes: 0x48656c6c6f2c20e299a5"),
@@ -574,7 +574,7 @@ class TestMessages:
 
         assert lines[:3] == [("text", "one"), ("", "WARNING  all is well<U+001B>[2A"), ("", "")]
 
-    def test_nothing(self) -> None:
+    def test_an_empty_message_is_called_empty(self) -> None:
         assert explained("personal_sign", "0x")[:2] == [("text", "(empty)"), ("bytes", "none")]
 
     def test_bytes_that_are_no_text(self) -> None:
@@ -585,7 +585,7 @@ class TestMessages:
             ("bytes", "2 bytes: 0xfffe"),
         ]
 
-    def test_what_may_be_a_hash_is_a_warning(self) -> None:
+    def test_a_message_that_may_be_a_hash_is_a_warning(self) -> None:
         lines = explained("personal_sign", message(b"\xff" * 32))
 
         assert "may be the hash of something" in lines[0][1]
@@ -620,7 +620,7 @@ class TestMessages:
             (SPENDER.lower(), [f"it signs in {ALICE}, which is not the account that would sign"]),
         ],
     )
-    def test_signing_in_somebody_else_is_a_warning(self, account: str | None, warnings: list[str]) -> None:
+    def test_signing_in_another_account_is_a_warning(self, account: str | None, warnings: list[str]) -> None:
         text = (
             f"example.org wants you to sign in with your Ethereum account:\n{ALICE}\n\n\n"
             "URI: https://example.org/login\nVersion: 1\nChain ID: 1\nNonce: 32891756\n"
@@ -632,7 +632,7 @@ class TestMessages:
 
             assert texts(lines, "WARNING") == warnings
 
-    def test_what_only_looks_like_a_sign_in_message_is_a_warning(self) -> None:
+    def test_a_text_that_only_looks_like_a_sign_in_message_is_a_warning(self) -> None:
         text = f"example.org wants you to sign in with your Ethereum account:\n{ALICE}\nHello"
 
         [warning] = texts(explained("personal_sign", message(text)), "WARNING")

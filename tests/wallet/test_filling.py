@@ -1,4 +1,4 @@
-"""What a transaction leaves open is filled in from the node; what it says stays."""
+"""Open fields of a transaction are filled in from the node; given fields stay."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -35,7 +35,7 @@ async def signed(rig: Rig, **fields: Any) -> RawTransaction:
     return read_raw_transaction(data_of(await rig.sign(**fields)))
 
 
-async def test_a_legacy_transaction_costs_what_the_node_says(rig: Rig, fake: FakeNode) -> None:
+async def test_a_legacy_transaction_has_the_nodes_gas_price(rig: Rig, fake: FakeNode) -> None:
     transaction = await signed(rig)
 
     assert (transaction.gas, transaction.max_fee_per_gas, transaction.nonce) == (90_000, 100, 9)
@@ -61,7 +61,7 @@ async def test_the_fees_of_a_fee_market_transaction(
     assert (transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas) == (tip, most)
 
 
-async def test_what_is_given_is_not_asked_for(rig: Rig, fake: FakeNode) -> None:
+async def test_a_given_field_is_not_asked_of_the_node(rig: Rig, fake: FakeNode) -> None:
     await signed(rig, gasPrice="0x1", nonce="0x2", gas="0x3")
     await signed(rig, maxFeePerGas="0x1", maxPriorityFeePerGas="0x1", nonce="0x2")
 
@@ -96,14 +96,14 @@ async def test_the_nodes_error_is_passed_on(
 
 
 @pytest.mark.parametrize("answer", ["100", 100, None, "0x", {"a": 1}])
-async def test_a_price_that_is_none_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
+async def test_a_malformed_price_is_not_signed(rig: Rig, fake: FakeNode, answer: Any) -> None:
     fake.results["eth_gasPrice"] = answer
 
     with pytest.raises(NoNodeError, match="eth_gasPrice must be a QUANTITY"):
         await rig.sign()
 
 
-async def test_a_count_that_no_account_reaches_is_none(rig: Rig, fake: FakeNode) -> None:
+async def test_an_impossible_transaction_count_is_refused(rig: Rig, fake: FakeNode) -> None:
     fake.results["eth_getTransactionCount"] = "0xffffffffffffffff"
 
     with pytest.raises(NoNodeError, match="eth_getTransactionCount must be at most 0x7fffffffffffffff"):
@@ -120,9 +120,7 @@ async def test_without_a_node_and_a_chain_the_request_names_it(tmp_path: Path) -
         assert transaction.chain_id == 5
 
 
-async def test_signing_alone_reserves_no_nonce_and_passes_those_that_are_taken(
-    rig: Rig, fake: FakeNode
-) -> None:
+async def test_signing_alone_skips_taken_nonces_and_reserves_none(rig: Rig, fake: FakeNode) -> None:
     await rig.send()
 
     assert [(await signed(rig)).nonce for _ in range(2)] == [10, 10]

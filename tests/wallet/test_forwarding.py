@@ -1,4 +1,4 @@
-"""Calls that are not the wallet's: the node answers them, those of a batch in one request."""
+"""Calls that are not the wallet's: the node answers them, the calls of a batch in one request."""
 
 import json
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def forwarded(node: FakeNode) -> list[list[str]]:
     return [request.methods for request in node.requests if "eth_chainId" not in request.methods]
 
 
-async def test_a_call_is_passed_on_alone(rpc: RpcClient, node: FakeNode) -> None:
+async def test_a_single_call_is_forwarded_alone(rpc: RpcClient, node: FakeNode) -> None:
     balance = await rpc.call("eth_getBalance", DEVELOPMENT_ADDRESS, "latest")
 
     assert balance == "0x20"
@@ -62,13 +62,13 @@ async def test_the_nodes_calls_of_a_batch_go_in_one_request_and_come_back_in_the
     assert answers[3]["error"]["code"] == -32601
 
 
-async def test_the_ids_are_the_clients(rpc: RpcClient) -> None:
+async def test_ids_of_forwarded_calls_are_the_clients(rpc: RpcClient) -> None:
     calls = [{**rpc.request("eth_blockNumber"), "id": number} for number in ("a", None, 7, "a")]
 
     assert [answer["id"] for answer in await rpc.send(calls)] == ["a", None, 7, "a"]
 
 
-async def test_an_error_of_the_nodes_stays_as_it_is(rpc: RpcClient, node: FakeNode) -> None:
+async def test_an_error_of_the_node_is_passed_on_unchanged(rpc: RpcClient, node: FakeNode) -> None:
     node.results["eth_call"] = RpcFailure(3, "execution reverted", {"deep": ["0x08c379a0"]})
 
     alone = await rpc.error("eth_call", {})
@@ -97,7 +97,7 @@ async def test_integers_of_any_size_are_passed_on(rpc: RpcClient) -> None:
     assert result_of((await rpc.post(body)).json) == "0x20"
 
 
-async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, node: FakeNode) -> None:
+async def test_notifications_are_forwarded_and_not_answered(rpc: RpcClient, node: FakeNode) -> None:
     notification = rpc.request("eth_blockNumber")
     del notification["id"]
 
@@ -114,9 +114,14 @@ async def test_notifications_are_passed_on_and_nothing_is_said(rpc: RpcClient, n
         *("eth_sendBundle", "eth_signX", "eth_resend", "eth_SendTransaction", " eth_sendTransaction"),
         *("personal_sendTransaction", "account_signTransaction", "wallet_watchAsset", "signer_list"),
         *("eea_sendTransaction", "klay_signTransaction", "parity_postTransaction"),
+        *("eth_submitTransaction", "klay_submitRawTransaction", "eth_signAndSendTransaction"),
+        *("eth_distributePrivateTransaction", "priv_distributeRawTransaction", "quorumPermission_addOrg"),
+        *("eth_decrypt", "eth_getEncryptionPublicKey", "clef_signData", "secretstore_signRawHash"),
+        *("parity_postSign", "parity_signMessage", "parity_decryptMessage", "parity_newAccountFromSecret"),
+        *("parity_composeTransaction", "parity_exportAccount", "parity_setEngineSigner", "shh_newKeyPair"),
     ],
 )
-async def test_what_signs_sends_or_handles_keys_never_reaches_the_node(
+async def test_a_method_that_signs_sends_or_handles_keys_never_reaches_the_node(
     rpc: RpcClient, node: FakeNode, method: str
 ) -> None:
     node.results[method] = "0x" + "11" * 32
@@ -132,9 +137,14 @@ async def test_what_signs_sends_or_handles_keys_never_reaches_the_node(
 
 
 @pytest.mark.parametrize(
-    "method", ["eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"]
+    "method",
+    [
+        *("eth_getTransactionReceipt", "clique_getSigners", "txpool_content", "evm_snapshot"),
+        *("eth_submitWork", "eth_submitHashrate", "eth_fillTransaction", "miner_setEtherbase"),
+        *("parity_listAccounts", "parity_pendingTransactions", "eth_newFilter", "eth_pendingTransactions"),
+    ],
 )
-async def test_what_only_sounds_a_little_like_that_is_passed_on(
+async def test_a_harmless_method_with_a_similar_name_is_forwarded(
     rpc: RpcClient, node: FakeNode, method: str
 ) -> None:
     node.results[method] = "0x1"
@@ -142,7 +152,7 @@ async def test_what_only_sounds_a_little_like_that_is_passed_on(
     assert await rpc.call(method) == "0x1"
 
 
-async def test_by_a_setting_typed_data_for_another_chain_than_the_nodes_is_refused(
+async def test_typed_data_chain_own_refuses_another_chain_than_the_nodes(
     node: FakeNode, tmp_path: Path
 ) -> None:
     document = {

@@ -47,19 +47,21 @@ async def test_an_id_is_echoed(rpc: RpcClient, number: str) -> None:
         ({**ACCOUNTS, "id": 1, "method": ""}, 1, 4900),
     ],
 )
-async def test_what_is_wrong_has_its_code(rpc: RpcClient, document: Any, number: Any, code: int) -> None:
+async def test_each_malformed_request_has_its_code(
+    rpc: RpcClient, document: Any, number: Any, code: int
+) -> None:
     assert error_of(await rpc.send(document)) == (number, code)
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"[" * 50, b'{"a":NaN}'])
-async def test_what_is_no_json_is_a_parse_error(rpc: RpcClient, body: bytes) -> None:
+async def test_a_body_that_is_no_json_is_a_parse_error(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32700)
 
 
 @pytest.mark.parametrize(
     "body", [b'{"id":1,"id":1}', b"[" * 1_000 + b"]" * 1_000, b"[1%b]" % (b",1" * 70_000)]
 )
-async def test_json_that_is_not_read_is_no_parse_error(rpc: RpcClient, body: bytes) -> None:
+async def test_json_that_breaks_a_limit_is_an_invalid_request(rpc: RpcClient, body: bytes) -> None:
     assert error_of((await rpc.post(body)).json) == (None, -32600)
 
 
@@ -73,7 +75,7 @@ async def test_json_that_is_not_read_is_no_parse_error(rpc: RpcClient, body: byt
         {**ACCOUNTS, "params": {"wrong": 1}},
     ],
 )
-async def test_to_notifications_nothing_is_said(rpc: RpcClient, document: Any) -> None:
+async def test_notifications_are_not_answered(rpc: RpcClient, document: Any) -> None:
     answer = await rpc.post(orjson.dumps(document))
 
     assert (answer.status, answer.body) == (204, b"")
@@ -128,7 +130,7 @@ async def test_only_post_is_answered(rpc: RpcClient) -> None:
     assert answer.headers["Allow"] == "OPTIONS, POST"  # pages of this machine may call development accounts
 
 
-async def test_nothing_that_was_sent_breaks_the_next_request(rpc: RpcClient) -> None:
+async def test_a_malformed_request_does_not_break_the_next(rpc: RpcClient) -> None:
     async with rpc.server.client.post(
         f"{rpc.server.url}/rpc", data=b"[" * 1000, headers={"Content-Type": "application/json"}
     ) as response:
@@ -137,7 +139,7 @@ async def test_nothing_that_was_sent_breaks_the_next_request(rpc: RpcClient) -> 
     assert DEVELOPMENT_ADDRESS in await rpc.call("eth_accounts")
 
 
-async def test_clients_at_once_get_their_own_answers(rpc: RpcClient) -> None:
+async def test_concurrent_clients_get_their_own_answers(rpc: RpcClient) -> None:
     others = [RpcClient(rpc.server) for _ in range(4)]
     messages = [f"0x{number:04x}" for number in range(40)]
 

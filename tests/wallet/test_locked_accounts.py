@@ -41,7 +41,7 @@ async def test_a_locked_account_signs_nothing(
     assert "personal_unlockAccount" in error.message
 
 
-async def test_unlocking_opens_it_for_a_time(locked: RpcClient) -> None:
+async def test_unlocking_opens_an_account_for_a_time(locked: RpcClient) -> None:
     assert await locked.call("personal_unlockAccount", ADDRESS, PASSPHRASE, 60) is True
     signature = await locked.call("eth_sign", ADDRESS, MESSAGE)
     locked.server.clock.advance(60)
@@ -51,14 +51,14 @@ async def test_unlocking_opens_it_for_a_time(locked: RpcClient) -> None:
     assert error.code == 4100
 
 
-async def test_locking_closes_it_at_once(locked: RpcClient) -> None:
+async def test_locking_closes_an_account_at_once(locked: RpcClient) -> None:
     await locked.call("personal_unlockAccount", ADDRESS, PASSPHRASE)
 
     assert await locked.call("personal_lockAccount", ADDRESS) is True
     assert (await locked.error("eth_sign", ADDRESS, MESSAGE)).code == 4100
 
 
-async def test_personal_sign_may_bring_the_passphrase(locked: RpcClient) -> None:
+async def test_personal_sign_takes_the_passphrase_as_its_third_parameter(locked: RpcClient) -> None:
     signature = await locked.call("personal_sign", MESSAGE, ADDRESS, PASSPHRASE)
 
     assert await locked.call("personal_ecRecover", MESSAGE, signature) == ADDRESS
@@ -105,7 +105,9 @@ async def test_a_key_is_imported_with_or_without_its_prefix(rpc: RpcClient, spel
 
 
 @pytest.mark.parametrize("key", ["", "0x", "0x12", f"{KEY}00", "zz" * 32, "00" * 32, "ff" * 32, 1, None])
-async def test_what_is_no_key_is_not_imported_and_not_repeated(rpc: RpcClient, key: Any) -> None:
+async def test_a_malformed_key_is_not_imported_and_not_repeated_in_the_error(
+    rpc: RpcClient, key: Any
+) -> None:
     error = await rpc.error("personal_importRawKey", key, PASSPHRASE)
 
     assert error.code == -32602

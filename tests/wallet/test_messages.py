@@ -1,4 +1,4 @@
-"""personal_sign and eth_sign: what every verifier accepts, and parameters that are refused."""
+"""personal_sign and eth_sign: signatures that verifiers accept, and refused parameters."""
 
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,7 @@ async def test_an_account_may_have_capitals(rpc: RpcClient, spelled: str) -> Non
         (MESSAGE, CHECKSUMMED.replace("F", "f", 1), "params[1] has a wrong checksum"),
     ],
 )
-async def test_a_wrong_parameter_is_told_its_place(
+async def test_an_error_names_the_place_of_the_wrong_parameter(
     rpc: RpcClient, message: Any, account: Any, place: str
 ) -> None:
     error = await rpc.error("personal_sign", message, account)
@@ -85,7 +85,7 @@ async def test_a_wrong_parameter_is_told_its_place(
         ("eth_signTypedData", ({"types": {}}, DEVELOPMENT_ADDRESS)),
     ],
 )
-async def test_parameters_the_wrong_way_round_are_told_the_order(
+async def test_swapped_parameters_get_an_error_with_their_order(
     rpc: RpcClient, method: str, params: tuple[Any, ...]
 ) -> None:
     error = await rpc.error(method, *params)
@@ -101,7 +101,7 @@ async def test_a_message_of_twenty_bytes_is_no_account(rpc: RpcClient) -> None:
 
 
 @pytest.mark.parametrize("params", [(), (MESSAGE,), (MESSAGE, DEVELOPMENT_ADDRESS, None, None)])
-async def test_a_wrong_number_of_parameters_is_told_which_there_are(
+async def test_a_wrong_number_of_parameters_gets_an_error_that_lists_them(
     rpc: RpcClient, params: tuple[Any, ...]
 ) -> None:
     error = await rpc.error("personal_sign", *params)
@@ -118,7 +118,7 @@ async def test_parameters_by_name_are_refused(rpc: RpcClient) -> None:
     assert "must be an array" in answer["error"]["message"]
 
 
-async def test_for_an_account_that_is_not_there_nothing_is_signed(rpc: RpcClient) -> None:
+async def test_an_unknown_account_signs_nothing(rpc: RpcClient) -> None:
     error = await rpc.error("personal_sign", MESSAGE, UNKNOWN)
 
     assert error.code == 4100
@@ -126,7 +126,7 @@ async def test_for_an_account_that_is_not_there_nothing_is_signed(rpc: RpcClient
 
 
 @pytest.mark.parametrize("signature", ["0x", "0x" + "00" * 64, "0x" + "00" * 65, "0x" + "11" * 64 + "25", 7])
-async def test_of_what_is_no_signature_no_signer_is_told(rpc: RpcClient, signature: Any) -> None:
+async def test_a_malformed_signature_has_no_signer(rpc: RpcClient, signature: Any) -> None:
     error = await rpc.error("personal_ecRecover", MESSAGE, signature)
 
     assert error.code == -32602

@@ -1,4 +1,4 @@
-"""The node's client: what is asked, on which connection, and what is made of every answer."""
+"""The node's client: its calls, its connections, and its reading of answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from aiohttp import web
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node import line as node_line
+from bridge_server.wallet.node import connections
 from bridge_server.wallet.node.node import Node
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.fake_node import (
@@ -52,7 +52,7 @@ async def node(fake: FakeNode) -> AsyncIterator[Node]:
 
 
 def answered(fake: FakeNode) -> list[NodeRequest]:
-    """What came in but for the question for the chain."""
+    """The requests without those that ask for the chain alone."""
     return [request for request in fake.requests if request.methods != ["eth_chainId"]]
 
 
@@ -65,7 +65,7 @@ async def test_the_chain_is_the_nodes_and_stays(node: Node, fake: FakeNode) -> N
     assert node.known_chain_id == 31_337
 
 
-async def test_a_chain_that_is_set_is_not_asked_for(fake: FakeNode) -> None:
+async def test_a_chain_from_the_settings_is_not_asked_for(fake: FakeNode) -> None:
     async with node_at(fake.url, chain_id=5) as node:
         assert await node.chain_id() == 5
 
@@ -119,9 +119,7 @@ async def test_before_a_connection_that_reads_is_opened_the_chain_is_asked_for(
     assert fake.methods[4:] == ["eth_gasPrice", "eth_chainId", "eth_gasPrice"]
 
 
-async def test_after_a_connection_was_closed_the_next_is_asked_for_its_chain(
-    node: Node, fake: FakeNode
-) -> None:
+async def test_the_connection_after_a_closed_one_is_asked_for_its_chain(node: Node, fake: FakeNode) -> None:
     await node.ask([SEND])
     fake.at("eth_sendRawTransaction", drop)
 
@@ -189,7 +187,7 @@ async def test_listeners_hear_that_the_node_is_set_back(node: Node, fake: FakeNo
     assert heard == [method]
 
 
-async def test_listeners_hear_what_was_told_of_a_block(node: Node, fake: FakeNode) -> None:
+async def test_listeners_hear_of_a_block_that_an_answer_names(node: Node, fake: FakeNode) -> None:
     heard: list[str] = []
     node.on_mined(heard.append)
     fake.results["eth_getTransactionByHash"] = lambda sent: {"hash": sent, "blockNumber": "0x1"}
@@ -201,7 +199,7 @@ async def test_listeners_hear_what_was_told_of_a_block(node: Node, fake: FakeNod
     assert heard == ["0xbb"]
 
 
-async def test_nobody_hears_of_what_never_reached_a_node() -> None:
+async def test_listeners_hear_nothing_of_a_call_that_never_reached_the_node() -> None:
     heard: list[str] = []
 
     async def listen() -> None:
@@ -235,7 +233,7 @@ async def test_a_node_that_has_changed_its_chain_is_found_out_on_its_next_connec
 
 
 @pytest.mark.parametrize("untold", [body("wait", 503), body("wait"), says(-32603, "not yet")])
-async def test_a_connection_that_did_not_tell_its_chain_is_not_sent_on(
+async def test_a_connection_without_an_answer_on_its_chain_is_not_used(
     node: Node, fake: FakeNode, untold: Answer
 ) -> None:
     fake.at("eth_chainId", untold)
@@ -248,7 +246,7 @@ async def test_a_connection_that_did_not_tell_its_chain_is_not_sent_on(
     assert fake.methods == ["eth_chainId", "eth_chainId", SEND.method]
 
 
-async def test_a_connection_on_which_the_chain_has_changed_is_not_sent_on(node: Node, fake: FakeNode) -> None:
+async def test_a_connection_on_which_the_chain_has_changed_is_not_used(node: Node, fake: FakeNode) -> None:
     await node.ask([SEND])
     fake.results["eth_chainId"] = "0x1"
     with pytest.raises(WrongChainError):
@@ -266,7 +264,7 @@ def asked(fake: FakeNode) -> list[list[str]]:
 
 
 ANEW = [["eth_chainId"], ["eth_chainId", SEND.method]]
-"""What a node that closes every connection is asked to have something sent."""
+"""The calls of a send to a node that closes every connection."""
 
 
 async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
@@ -282,7 +280,9 @@ async def test_a_node_that_closes_every_connection_is_sent_to_with_its_chain(
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
-async def test_so_is_one_behind_a_proxy_that_closes_every_connection(fake: FakeNode, is_silent: bool) -> None:
+async def test_a_node_behind_a_proxy_that_closes_every_connection_is_sent_to_with_its_chain(
+    fake: FakeNode, is_silent: bool
+) -> None:
     async with open_closing_proxy(fake.url, is_silent=is_silent) as url, node_at(url) as node:
         for _ in range(3):
             assert len(await node.ask([SEND])) == 1
@@ -291,7 +291,9 @@ async def test_so_is_one_behind_a_proxy_that_closes_every_connection(fake: FakeN
     assert len(fake.sent()) >= 3
 
 
-async def test_such_a_node_on_another_chain_is_sent_nothing(node: Node, fake: FakeNode) -> None:
+async def test_a_node_that_closes_every_connection_on_another_chain_is_sent_nothing(
+    node: Node, fake: FakeNode
+) -> None:
     fake.closes_connections = True
     await node.ask([PRICE])
     fake.results["eth_chainId"] = "0x1"
@@ -302,7 +304,7 @@ async def test_such_a_node_on_another_chain_is_sent_nothing(node: Node, fake: Fa
     assert fake.sent() == []
 
 
-async def test_such_a_node_that_changes_its_chain_meanwhile_may_have_taken_it(
+async def test_a_node_that_closes_every_connection_and_changes_its_chain_may_have_taken_the_calls(
     node: Node, fake: FakeNode
 ) -> None:
     fake.closes_connections = True
@@ -316,7 +318,7 @@ async def test_such_a_node_that_changes_its_chain_meanwhile_may_have_taken_it(
 
 
 @pytest.mark.parametrize("refusal", [says(-32600, "no batches"), body("no batches", 400), body("what?")])
-async def test_such_a_node_that_refuses_batches_is_sent_to_at_once(
+async def test_a_node_that_closes_every_connection_and_refuses_batches_is_sent_to_at_once(
     node: Node, fake: FakeNode, refusal: Answer
 ) -> None:
     fake.closes_connections = True
@@ -333,7 +335,9 @@ async def test_such_a_node_that_refuses_batches_is_sent_to_at_once(
     assert asked(fake) == [*ANEW, [SEND.method]]
 
 
-async def test_of_the_connections_to_such_a_node_only_the_first_is_news(node: Node, fake: FakeNode) -> None:
+async def test_only_the_first_connection_to_a_node_that_closes_every_one_is_announced(
+    node: Node, fake: FakeNode
+) -> None:
     fake.closes_connections = True
     heard: list[None] = []
     node.on_connected(lambda: heard.append(None))
@@ -421,7 +425,7 @@ async def test_an_error_without_data_has_none_and_null_is_data(node: Node, fake:
     assert (without.has_data, with_null.has_data) == (False, True)
 
 
-async def test_an_error_that_is_none_is_made_one(node: Node, fake: FakeNode) -> None:
+async def test_a_malformed_error_becomes_an_internal_error(node: Node, fake: FakeNode) -> None:
     fake.script.append(body('{"jsonrpc":"2.0","id":1,"error":{"code":"x","message":5}}'))
 
     (error,) = await node.forward([PRICE])
@@ -430,7 +434,7 @@ async def test_an_error_that_is_none_is_made_one(node: Node, fake: FakeNode) -> 
     assert (error.rpc_code, error.detail) == (-32603, "The node gave no reason.")
 
 
-async def test_a_batch_is_put_into_order_and_what_is_left_out_is_an_error(node: Node, fake: FakeNode) -> None:
+async def test_answers_of_a_batch_are_ordered_and_missing_ones_are_errors(node: Node, fake: FakeNode) -> None:
     fake.script.append(
         body(
             '[{"jsonrpc":"2.0","id":3,"result":"c"}, {"jsonrpc":"2.0","id":9,"result":"?"},'
@@ -478,7 +482,7 @@ GARBAGE = [
 
 @pytest.mark.parametrize("answer", GARBAGE, ids=range(len(GARBAGE)))
 @pytest.mark.parametrize("calls", [[PRICE], [PRICE, PRICE]], ids=["alone", "batch"])
-async def test_what_is_no_json_rpc_is_said_to_be_none(
+async def test_an_answer_that_is_no_json_rpc_is_called_so(
     node: Node, fake: FakeNode, answer: bytes, calls: list[RpcCall]
 ) -> None:
     fake.script.append(body(answer))
@@ -493,7 +497,7 @@ async def test_what_is_no_json_rpc_is_said_to_be_none(
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 429, 500, 502, 503])
-async def test_another_status_is_told(node: Node, fake: FakeNode, status: int) -> None:
+async def test_an_http_status_other_than_200_is_in_the_error(node: Node, fake: FakeNode, status: int) -> None:
     fake.script.append(body("sorry", status))
     with pytest.raises(NoNodeError, match=f"HTTP status {status}"):
         await node.forward([PRICE])
@@ -512,7 +516,7 @@ async def test_an_error_of_the_node_is_passed_on_whatever_the_status(node: Node,
     assert error.rpc_code == -32005
 
 
-async def test_a_node_that_says_nothing_is_waited_for_only_so_long(fake: FakeNode) -> None:
+async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode) -> None:
     async with node_at(fake.url, timeout_seconds=0.05) as node:
         fake.script.append(hang)
         with pytest.raises(NoNodeError, match="no answer in time"):
@@ -521,20 +525,20 @@ async def test_a_node_that_says_nothing_is_waited_for_only_so_long(fake: FakeNod
         assert await node.ask([PRICE]) == ["0x3b9aca00"]
 
 
-async def test_those_who_wait_behind_a_failure_fail_at_once(fake: FakeNode) -> None:
+async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode) -> None:
     async with node_at(fake.url, timeout_seconds=0.05) as node:
-        asked_at = node.now()
+        attempt = node.attempt()
         fake.script.append(hang)
         with pytest.raises(NoNodeError):
             await node.ask([PRICE])
         requests = len(fake.requests)
 
         with pytest.raises(NoNodeError, match="no answer in time"):
-            await node.ask([PRICE], since=asked_at)
+            await node.ask([PRICE], attempt)
 
         assert len(fake.requests) == requests
         assert await node.ask([PRICE]) == ["0x3b9aca00"]
-        assert await node.ask([PRICE], since=asked_at) == ["0x3b9aca00"]
+        assert await node.ask([PRICE], attempt) == ["0x3b9aca00"]
 
 
 async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode) -> None:
@@ -557,7 +561,7 @@ async def test_a_broken_connection_is_tried_once_more(node: Node, fake: FakeNode
         "eth_unheardOf",
     ],
 )
-async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode, method: str) -> None:
+async def test_a_call_with_effects_is_not_asked_twice(node: Node, fake: FakeNode, method: str) -> None:
     fake.script.append(drop)
 
     with pytest.raises(NoNodeError, match="closed before an answer"):
@@ -566,7 +570,7 @@ async def test_what_may_not_be_asked_twice_is_not(node: Node, fake: FakeNode, me
     assert len(answered(fake)) == 1
 
 
-async def test_a_node_that_is_not_there_is_said_to_be_away(fake: FakeNode) -> None:
+async def test_an_unreachable_node_is_a_no_node_error(fake: FakeNode) -> None:
     async with open_fake_node() as gone:
         url = gone.url
     async with node_at(url) as node:
@@ -578,7 +582,7 @@ async def test_a_node_that_is_not_there_is_said_to_be_away(fake: FakeNode) -> No
 async def test_too_large_an_answer_is_not_read(
     node: Node, fake: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node_line, "ANSWER_LIMIT_BYTES", 1_000)
+    monkeypatch.setattr(connections, "ANSWER_LIMIT_BYTES", 1_000)
     fake.results["eth_gasPrice"] = "0x" + "0" * 1_000
 
     with pytest.raises(NodeError, match="larger than 64 MiB"):
@@ -589,7 +593,7 @@ async def test_too_large_an_answer_is_not_read(
     assert await node.chain_id() == 31_337
 
 
-async def test_credentials_are_sent_and_never_told(fake: FakeNode) -> None:
+async def test_credentials_are_sent_to_the_node_and_are_in_no_error(fake: FakeNode) -> None:
     url = f"http://someone:hunter2@127.0.0.1:{fake.port}/key/abc?token=xyz"
     with structlog.testing.capture_logs() as logs:
         async with node_at(url) as node:
@@ -618,7 +622,7 @@ async def test_credentials_are_sent_and_never_told(fake: FakeNode) -> None:
         ),
     ],
 )
-async def test_a_node_that_does_not_tell_its_chain_is_none(
+async def test_an_endpoint_that_does_not_answer_its_chain_is_no_node(
     node: Node, fake: FakeNode, answer: Answer
 ) -> None:
     fake.at("eth_chainId", answer)
@@ -638,7 +642,7 @@ async def test_errors_of_single_calls_come_among_the_answers(node: Node, fake: F
     assert chain_id == "0x7a69"
 
 
-async def test_when_the_server_stops_nobody_waits_for_the_node(fake: FakeNode) -> None:
+async def test_calls_to_the_node_end_when_the_server_stops(fake: FakeNode) -> None:
     stopping = Stopping(0)
     async with Node(fake.url, 60, "tests", stopping) as node:
         fake.script.append(hang)

@@ -62,7 +62,9 @@ async def test_a_created_contract_is_found_by_its_receipt(dapp: RpcClient, anvil
 
 
 @needs_anvil
-async def test_what_is_signed_first_is_sent_later(dapp: RpcClient, anvil: Anvil) -> None:
+async def test_a_signed_transaction_is_sent_with_eth_send_raw_transaction(
+    dapp: RpcClient, anvil: Anvil
+) -> None:
     raw = await dapp.call("eth_signTransaction", transaction(data="0x1234"))
 
     sent = await dapp.call("eth_sendRawTransaction", raw)
@@ -86,7 +88,7 @@ async def test_two_hundred_requests_at_once_have_consecutive_nonces(dapp: RpcCli
 
 
 @needs_anvil
-async def test_refusals_are_told_as_errors(dapp: RpcClient) -> None:
+async def test_refusals_are_json_rpc_errors(dapp: RpcClient) -> None:
     error = await dapp.error("eth_sendTransaction", transaction(value=hex(10**30)))
     assert (error.code, error.message.lower()[:18]) == (-32003, "insufficient funds")
 
@@ -134,7 +136,7 @@ async def test_the_zero_hash_becomes_the_real_one_when_the_node_is_back(
 async def test_a_snapshot_that_is_gone_back_to_leaves_no_trace(dapp: RpcClient, anvil: Anvil) -> None:
     snapshot = await dapp.call("evm_snapshot")
     undone = await dapp.call("eth_sendTransaction", transaction(value="0x1"))
-    await anvil.receipt(undone)  # what waits for its block outlives going back
+    await anvil.receipt(undone)  # a transaction that waits for its block outlives the revert
 
     assert await dapp.call("evm_revert", snapshot) is True
 
@@ -171,7 +173,7 @@ async def test_a_batch_goes_to_the_node_as_one_and_keeps_its_order(fake: FakeNod
     ]
 
 
-async def test_a_node_on_another_chain_is_told(fake: FakeNode, tmp_path: Path) -> None:
+async def test_a_node_on_another_chain_is_a_chain_disconnected_error(fake: FakeNode, tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", dev_accounts=True, node_url=fake.url, chain_id=1) as server:
         dapp = RpcClient(server)
 

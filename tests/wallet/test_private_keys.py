@@ -38,7 +38,7 @@ def test_a_text_may_have_no_keys(text: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["5ec7e7", f"{ONE}0", "\u0661" * 64, "g" * 64, f"0x0x{ONE[4:]}"])
-def test_a_key_that_is_none_is_told_by_its_place_alone(bad: str) -> None:
+def test_a_malformed_key_is_named_by_its_place_alone(bad: str) -> None:
     with pytest.raises(PrivateKeyError, match=r"^key 2 of 3: a private key has 64 hexadecimal") as raised:
         read_private_keys(f"{ONE},{bad},{TWO}")
 

@@ -75,13 +75,13 @@ def test_every_kind_has_a_code(kind: type[BridgeError]) -> None:
         (LimitError("x", 1), -32005),
     ],
 )
-def test_a_failure_is_told_by_its_code_and_its_sentence(error: BridgeError, code: int) -> None:
+def test_a_failure_becomes_its_code_and_its_sentence(error: BridgeError, code: int) -> None:
     told = rpc_error_of(error, "m", "id")
 
     assert (told.code, told.message, told.has_data) == (code, error.detail, False)
 
 
-def test_what_the_node_says_stays_as_it_is() -> None:
+def test_an_error_of_the_node_stays_unchanged() -> None:
     told = rpc_error_of(NodeError(3, "execution reverted", "0x08c379a0", has_data=True), "m", "id")
 
     assert (told.code, told.message, told.data, told.has_data) == (
@@ -92,7 +92,7 @@ def test_what_the_node_says_stays_as_it_is() -> None:
     )
 
 
-def test_null_is_data_too() -> None:
+def test_null_as_error_data_is_kept() -> None:
     assert rpc_error_of(NodeError(3, "x", None, has_data=True), "m", "id").has_data
     assert not rpc_error_of(NodeError(3, "x"), "m", "id").has_data
 
@@ -103,7 +103,7 @@ def test_a_refused_transaction_keeps_what_the_node_added() -> None:
     assert (told.data, told.has_data) == ({"a": 1}, True)
 
 
-def test_of_a_bug_nothing_is_told() -> None:
+def test_an_unexpected_exception_is_not_described_to_the_client() -> None:
     told = rpc_error_of(KeyError("secret"), "m", "id")
 
     assert told.code == -32603

@@ -1,4 +1,4 @@
-"""What an account owes the node goes before what is new, and keeps its nonce while it may still be sent."""
+"""An account's queue goes before its new transactions, and keeps its nonces while it may still be sent."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,7 +38,7 @@ async def queue(rig: Rig, fake: FakeNode, *values: str) -> None:
 
 
 @needs_anvil
-async def test_a_send_does_not_overtake_what_waited_for_the_node(tmp_path: Path) -> None:
+async def test_a_new_transaction_does_not_overtake_the_queue(tmp_path: Path) -> None:
     async with open_anvil(tmp_path) as anvil, open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
         anvil.kill()
         for value in ("0x1", "0x2"):
@@ -52,22 +52,20 @@ async def test_a_send_does_not_overtake_what_waited_for_the_node(tmp_path: Path)
         await anvil.count(ALICE, 3)
 
 
-async def test_what_is_queued_goes_in_its_order_though_one_is_due_before_another(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_the_queue_keeps_its_order_whichever_transaction_is_due(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
         await queue(rig, fake, "0x1", "0x2")
-        (oldest, *_) = await rig.wallet.transactions.owed(Address(ALICE))
+        (oldest, *_) = await rig.wallet.transactions.queue(Address(ALICE))
         await rig.wallet.transactions.postpone({oldest: rig.clock.now_ms() + 60_000}, "no answer")
 
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         rig.clock.advance(1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert await nonces(rig, "0x1", "0x2") == ["0x0", "0x1"]
 
 
-async def test_a_nonce_that_is_given_waits_for_nobody(rig: Rig, fake: FakeNode) -> None:
+async def test_a_transaction_with_a_given_nonce_does_not_wait_for_the_queue(rig: Rig, fake: FakeNode) -> None:
     await queue(rig, fake, "0x1")
 
     await rig.send(value="0x2", nonce="0x0")
@@ -77,7 +75,7 @@ async def test_a_nonce_that_is_given_waits_for_nobody(rig: Rig, fake: FakeNode) 
     assert await nonces(rig, "0x1", "0x3") == ["0x1", "0x2"]
 
 
-async def test_what_cannot_be_sent_holds_up_nothing_new(rig: Rig, fake: FakeNode) -> None:
+async def test_a_queued_transaction_that_cannot_be_sent_delays_no_new_one(rig: Rig, fake: FakeNode) -> None:
     await queue(rig, fake, "0x1")
     fake.results["eth_gasPrice"] = RpcFailure(-32601, "no such method")
 
@@ -88,7 +86,7 @@ async def test_what_cannot_be_sent_holds_up_nothing_new(rig: Rig, fake: FakeNode
     assert (held_up["state"], held_up["error"]) == ("queued", "no such method")
 
 
-async def test_other_accounts_are_not_kept_waiting(rig: Rig, fake: FakeNode) -> None:
+async def test_the_queue_of_one_account_delays_no_other_account(rig: Rig, fake: FakeNode) -> None:
     await queue(rig, fake, "0x1")
 
     await rig.send(from_=BOB, value="0x2")
@@ -110,7 +108,7 @@ PRICES = [
 
 
 @pytest.mark.parametrize("message", PRICES)
-async def test_what_was_given_out_keeps_its_nonce_while_its_price_may_do(
+async def test_a_transaction_whose_hash_was_given_out_keeps_its_nonce_while_its_price_may_do(
     rig: Rig, fake: FakeNode, message: str
 ) -> None:
     given_out = await rig.send(value="0x1")
@@ -126,12 +124,12 @@ async def test_what_was_given_out_keeps_its_nonce_while_its_price_may_do(
     assert (await rig.queued(later))["nonce"] == "0x1"
 
     rig.clock.advance(61)
-    await rig.wallet.broadcaster.work()
+    await rig.wallet.worker.work()
     assert [(await rig.queued(each))["state"] for each in (given_out, later)] == ["sent", "sent"]
 
 
 @pytest.mark.parametrize("message", ["nonce too low", "intrinsic gas too low", "exceeds block gas limit"])
-async def test_what_was_given_out_and_will_never_do_is_refused(
+async def test_a_transaction_whose_hash_was_given_out_is_refused_when_it_can_never_be_valid(
     rig: Rig, fake: FakeNode, message: str
 ) -> None:
     given_out = await rig.send(value="0x1")
@@ -144,7 +142,7 @@ async def test_what_was_given_out_and_will_never_do_is_refused(
     assert (await rig.queued(later))["nonce"] == "0x0"
 
 
-async def test_what_is_sent_behind_a_postponed_one_is_looked_after(rig: Rig, fake: FakeNode) -> None:
+async def test_transactions_behind_a_postponed_one_are_confirmed_too(rig: Rig, fake: FakeNode) -> None:
     first, second = await rig.send(value="0x1"), await rig.send(value="0x2")
     fake.taken.clear()
     fake.at("eth_sendRawTransaction", says(-32000, "transaction underpriced"))
@@ -154,13 +152,13 @@ async def test_what_is_sent_behind_a_postponed_one_is_looked_after(rig: Rig, fak
 
     rig.clock.advance(61)
     for _ in range(2):
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
     assert len(fake.taken) == 3
     assert [(await rig.queued(each))["state"] for each in (first, second, third)] == ["sent"] * 3
 
 
-async def test_all_that_were_asked_for_alike_are_told_oldest_first(rig: Rig, fake: FakeNode) -> None:
+async def test_equal_requests_are_listed_oldest_first(rig: Rig, fake: FakeNode) -> None:
     await rig.send(value="0x9")
     await queue(rig, fake, "0x1", "0x2", "0x1")
     waiting = await rig.waiting(ALICE)

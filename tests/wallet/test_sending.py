@@ -19,7 +19,7 @@ from tests.wallet.rig import ALICE, BOB, Rig, open_rig, signed_elsewhere, transa
 
 pytestmark = needs_anvil
 
-# Copies 1 byte of what follows into memory and returns it: the contract's code is one STOP.
+# Copies the byte that follows into memory and returns it: the contract's code is one STOP.
 CREATION = "0x6001600c60003960016000f300"
 
 
@@ -49,7 +49,7 @@ async def test_a_transfer_arrives(rig: Rig, anvil: Anvil) -> None:
     assert int(await anvil.call("eth_getBalance", BOB, "latest"), 16) == before + 42
 
 
-async def test_what_is_left_open_is_filled_in(rig: Rig, anvil: Anvil) -> None:
+async def test_open_fields_are_filled_in(rig: Rig, anvil: Anvil) -> None:
     price = await anvil.call("eth_gasPrice")
 
     sent = await rig.send()
@@ -74,13 +74,15 @@ async def test_what_is_left_open_is_filled_in(rig: Rig, anvil: Anvil) -> None:
     ],
     ids=["legacy", "access list", "its maximum", "its tip", "its type alone"],
 )
-async def test_every_type_is_taken(rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str) -> None:
+async def test_a_transaction_of_each_type_is_sent(
+    rig: Rig, anvil: Anvil, fields: dict[str, object], kind: str
+) -> None:
     sent = await rig.send(**fields)
 
     assert (await anvil.call("eth_getTransactionByHash", sent))["type"] == kind
 
 
-async def test_a_contract_is_created_and_its_receipt_tells_where(rig: Rig, anvil: Anvil) -> None:
+async def test_the_receipt_of_a_contract_creation_has_the_address(rig: Rig, anvil: Anvil) -> None:
     sent = await rig.send(to=None, value=None, data=CREATION)
 
     address = (await anvil.receipt(sent))["contractAddress"]
@@ -136,7 +138,7 @@ async def test_a_used_nonce_is_refused(rig: Rig, anvil: Anvil) -> None:
         await rig.send(nonce="0x0", value="0x5")
 
 
-async def test_what_the_account_cannot_pay_is_refused_and_frees_its_nonce(rig: Rig) -> None:
+async def test_a_transaction_without_funds_is_refused_and_frees_its_nonce(rig: Rig) -> None:
     with pytest.raises(TransactionRefusedError, match=r"(?i)insufficient funds"):
         await rig.send(value=hex(10**30))
 
@@ -149,7 +151,7 @@ async def test_what_the_account_cannot_pay_is_refused_and_frees_its_nonce(rig: R
     assert (await rig.queued(await rig.send()))["nonce"] == "0x0"
 
 
-async def test_two_hundred_at_once_have_consecutive_nonces(rig: Rig, anvil: Anvil) -> None:
+async def test_two_hundred_concurrent_sends_have_consecutive_nonces(rig: Rig, anvil: Anvil) -> None:
     sent = await asyncio.gather(*(rig.send(value=hex(number)) for number in range(200)))
 
     assert len(set(sent)) == 200
@@ -158,7 +160,7 @@ async def test_two_hundred_at_once_have_consecutive_nonces(rig: Rig, anvil: Anvi
     await anvil.count(ALICE, 200)
 
 
-async def test_chosen_nonces_and_given_ones_do_not_meet(rig: Rig, anvil: Anvil) -> None:
+async def test_reserved_nonces_and_given_nonces_do_not_collide(rig: Rig, anvil: Anvil) -> None:
     await pause_mining(anvil)
     await asyncio.gather(*(rig.send(nonce=hex(number)) for number in range(10, 20)))
 
@@ -170,7 +172,7 @@ async def test_chosen_nonces_and_given_ones_do_not_meet(rig: Rig, anvil: Anvil) 
     await anvil.count(ALICE, 40)
 
 
-async def test_those_of_one_account_are_sent_in_the_order_in_which_they_came(rig: Rig) -> None:
+async def test_transactions_of_one_account_are_sent_in_the_order_of_the_requests(rig: Rig) -> None:
     prices = [None, "0xb2d05e00", None, "0xb2d05e01"]  # some are asked for, and some are not
 
     sent = await asyncio.gather(*(rig.send(gasPrice=price) for price in prices * 10))
@@ -198,7 +200,9 @@ async def test_another_chain_is_not_signed_for(rig: Rig) -> None:
     assert rig.audited() == []
 
 
-async def test_what_is_signed_for_another_chain_is_not_sent(rig: Rig, anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_transaction_signed_for_another_chain_is_not_sent(
+    rig: Rig, anvil: Anvil, tmp_path: Path
+) -> None:
     (tmp_path / "other").mkdir()
     async with open_rig(tmp_path / "other", None, chain_id=5) as other:
         raw = await other.sign(nonce="0x0", gasPrice="0xb2d05e00")
@@ -218,7 +222,7 @@ async def test_what_is_signed_for_another_chain_is_not_sent(rig: Rig, anvil: Anv
     ],
     ids=["nothing", "a type", "no DATA", "a number", "a nonce"],
 )
-async def test_what_is_no_signed_transaction_is_not_sent(rig: Rig, raw: Any, fault: str) -> None:
+async def test_malformed_signed_bytes_are_not_sent(rig: Rig, raw: Any, fault: str) -> None:
     with pytest.raises(InvalidParamsError, match=rf"params\[0\] {fault}"):
         await rig.send_raw(raw)
 
@@ -226,12 +230,12 @@ async def test_what_is_no_signed_transaction_is_not_sent(rig: Rig, raw: Any, fau
 
 
 @pytest.mark.parametrize("which", [7, True, ["0x"], "0x12", "0x" + "ab" * 50, {"from": ALICE}])
-async def test_what_names_no_transaction_is_refused(rig: Rig, which: Any) -> None:
+async def test_a_lookup_by_a_malformed_parameter_is_refused(rig: Rig, which: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\]"):
         await rig.queued(which)
 
 
-async def test_what_is_signed_is_audited(rig: Rig) -> None:
+async def test_each_signed_transaction_is_in_the_audit_log(rig: Rig) -> None:
     await rig.send()
     await rig.sign()
 
@@ -241,7 +245,7 @@ async def test_what_is_signed_is_audited(rig: Rig) -> None:
     ]
 
 
-async def test_accounts_that_the_wallet_has_not_are_refused(rig: Rig) -> None:
+async def test_transactions_of_unknown_accounts_are_refused(rig: Rig) -> None:
     with pytest.raises(UnknownAccountError):
         await rig.send(from_="0x" + "12" * 20)
 
@@ -256,7 +260,7 @@ async def test_locked_accounts_send_nothing(anvil: Anvil, tmp_path: Path) -> Non
         assert await rig.queued() is None
 
 
-async def test_the_same_parameter_finds_the_transaction(rig: Rig) -> None:
+async def test_the_parameter_of_the_send_finds_the_transaction(rig: Rig) -> None:
     sent = await rig.send(value="0x7")
     await rig.send(value="0x8")
 

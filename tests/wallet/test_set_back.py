@@ -1,4 +1,4 @@
-"""Chains that are set back, by snapshots, resets, nodes that lose what they had: no gaps and no replays."""
+"""Chains that are set back, by snapshots, resets, and nodes that lose their state: no gaps, no replays."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -72,7 +72,7 @@ async def see_mined(rig: Rig, anvil: Anvil, sent: str) -> None:
 
 
 @needs_anvil
-async def test_what_the_node_has_lost_goes_before_what_is_new(idle_rig: Rig, anvil: Anvil) -> None:
+async def test_transactions_that_the_node_has_lost_go_before_new_ones(idle_rig: Rig, anvil: Anvil) -> None:
     rig = idle_rig
     snapshot = await anvil.call("evm_snapshot")
     lost = [await rig.send(value="0x1"), await rig.send(value="0x2")]
@@ -85,12 +85,14 @@ async def test_what_the_node_has_lost_goes_before_what_is_new(idle_rig: Rig, anv
 
 
 @needs_anvil
-async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(rig: Rig, anvil: Anvil) -> None:
+async def test_a_chain_that_is_set_back_through_the_wallet_gets_no_transaction_again(
+    rig: Rig, anvil: Anvil
+) -> None:
     kept = await rig.send(value="0x1")
     await anvil.receipt(kept)
     snapshot = await anvil.call("evm_snapshot")
     undone = [await mined(rig, anvil, "0x2"), await rig.send(value="0x3")]
-    await anvil.receipt(undone[1])  # what waits for its block outlives going back
+    await anvil.receipt(undone[1])  # a transaction that waits for its block outlives the revert
 
     await pass_on(rig, "evm_revert", snapshot)
 
@@ -103,7 +105,7 @@ async def test_a_chain_that_is_set_back_through_the_wallet_gets_nothing_again(ri
 
 
 @needs_anvil
-async def test_what_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
+async def test_a_transaction_that_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil: Anvil) -> None:
     await anvil.call("evm_setAutomine", False)
     other, dropped = await rig.send(value="0x1"), await rig.send(value="0x2")
 
@@ -114,7 +116,7 @@ async def test_what_is_dropped_through_the_wallet_stays_dropped(rig: Rig, anvil:
 
 
 @needs_anvil
-async def test_what_is_queued_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_queued_transaction_outlives_a_reset(anvil: Anvil, tmp_path: Path) -> None:
     anvil.kill()
     async with open_rig(tmp_path, anvil.url, broadcasts=False) as rig:
         await rig.send(value="0x1")
@@ -157,7 +159,7 @@ async def test_a_chain_that_was_set_back_is_found_out_by_a_send(rig: Rig, anvil:
 
 
 @needs_anvil
-async def test_that_the_chain_was_set_back_is_noticed_though_nobody_sends(rig: Rig, anvil: Anvil) -> None:
+async def test_a_chain_that_was_set_back_is_found_out_without_a_send(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
     undone = await mined(rig, anvil, "0x1")
     await anvil.call("evm_revert", snapshot)
@@ -168,7 +170,9 @@ async def test_that_the_chain_was_set_back_is_noticed_though_nobody_sends(rig: R
 
 
 @needs_anvil
-async def test_a_node_that_is_started_anew_gets_nothing_of_its_former_life(rig: Rig, anvil: Anvil) -> None:
+async def test_a_node_that_is_started_anew_gets_no_transaction_of_its_former_chain(
+    rig: Rig, anvil: Anvil
+) -> None:
     first = await mined(rig, anvil, "0x1")
     await anvil.call("evm_setAutomine", False)
     second = await rig.send(value="0x2")
@@ -183,14 +187,16 @@ async def test_a_node_that_is_started_anew_gets_nothing_of_its_former_life(rig: 
 
 
 @needs_anvil
-async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(idle_rig: Rig, anvil: Anvil) -> None:
+async def test_a_nonce_that_was_used_outside_the_wallet_replaces_the_transaction(
+    idle_rig: Rig, anvil: Anvil
+) -> None:
     await anvil.call("evm_setAutomine", False)
     sent = await idle_rig.send()
     await anvil.call("anvil_dropTransaction", sent)
     await anvil.call("eth_sendRawTransaction", signed_elsewhere())
     await anvil.call("evm_mine")
 
-    await idle_rig.wallet.broadcaster.work()
+    await idle_rig.wallet.worker.work()
 
     replaced = await idle_rig.queued(sent)
     assert replaced["state"] == "replaced"
@@ -198,7 +204,7 @@ async def test_a_nonce_that_the_key_has_used_elsewhere_replaces(idle_rig: Rig, a
 
 
 @needs_anvil
-async def test_that_it_is_mined_is_seen_soon(rig: Rig, anvil: Anvil) -> None:
+async def test_a_mined_transaction_is_confirmed_soon(rig: Rig, anvil: Anvil) -> None:
     for value in ("0x1", "0x2"):
         sent = await rig.send(value=value)
         await anvil.receipt(sent)
@@ -208,7 +214,7 @@ async def test_that_it_is_mined_is_seen_soon(rig: Rig, anvil: Anvil) -> None:
         await rig.until("mined", sent)
 
 
-async def test_a_block_that_somebody_is_told_of_is_not_asked_for(fake: FakeNode, tmp_path: Path) -> None:
+async def test_a_receipt_for_a_client_confirms_the_transaction(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url) as rig:
         sent = await rig.send()
         mine(fake, "0x0")  # which is not enough for a check
@@ -222,9 +228,7 @@ async def test_a_block_that_somebody_is_told_of_is_not_asked_for(fake: FakeNode,
         await rig.until("mined", sent)
 
 
-async def test_what_may_have_set_the_chain_back_has_when_its_answer_is_lost(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_lost_answer_to_a_revert_counts_as_a_revert(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
         sent = await rig.send()
         fake.taken.clear()
@@ -236,9 +240,7 @@ async def test_what_may_have_set_the_chain_back_has_when_its_answer_is_lost(
         assert (await rig.queued(sent))["state"] == "forgotten"
 
 
-async def test_that_a_chain_may_be_set_back_is_remembered_while_the_node_is_away(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_a_possible_revert_is_remembered_while_the_node_is_away(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
         sent = await rig.send()
         fake.taken.clear()
@@ -253,7 +255,7 @@ async def test_that_a_chain_may_be_set_back_is_remembered_while_the_node_is_away
 
 
 @needs_anvil
-async def test_what_one_account_finds_out_is_known_of_all(rig: Rig, anvil: Anvil) -> None:
+async def test_a_chain_set_back_for_one_account_is_set_back_for_all(rig: Rig, anvil: Anvil) -> None:
     snapshot = await anvil.call("evm_snapshot")
     await mined(rig, anvil, "0x1")
     others = await rig.send(from_=BOB, to=ALICE)
@@ -268,7 +270,7 @@ async def test_what_one_account_finds_out_is_known_of_all(rig: Rig, anvil: Anvil
 
 
 @needs_anvil
-async def test_what_took_the_nonce_of_another_is_told(idle_rig: Rig, anvil: Anvil) -> None:
+async def test_a_replaced_transaction_names_its_replacement(idle_rig: Rig, anvil: Anvil) -> None:
     await anvil.call("evm_setAutomine", False)
     replaced = await idle_rig.send(gasPrice=hex(10**10))
 
@@ -277,39 +279,37 @@ async def test_what_took_the_nonce_of_another_is_told(idle_rig: Rig, anvil: Anvi
     assert (await idle_rig.queued(replaced))["error"] == f"Transaction {sent} has its nonce."
 
 
-async def test_what_was_sent_is_looked_at_more_and_more_seldom(fake: FakeNode, tmp_path: Path) -> None:
+async def test_checks_of_a_sent_transaction_become_less_frequent(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
-        await rig.wallet.broadcaster.work()  # the connection is new
+        await rig.wallet.worker.work()  # the connection is new
         known = fake.methods.count("eth_getTransactionByHash")
 
         for looks, seconds in enumerate([0.1, 0.5, 1, 2, 4, 8, 16, 32, 60, 60], known):
             rig.clock.advance(seconds - 0.001)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks
             rig.clock.advance(0.001)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == looks + 1
 
 
-async def test_a_clock_that_is_set_back_delays_no_look_at_what_was_sent(
-    fake: FakeNode, tmp_path: Path
-) -> None:
+async def test_setting_the_clock_back_delays_no_check(fake: FakeNode, tmp_path: Path) -> None:
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
-        await rig.wallet.broadcaster.work()  # the connection is new
+        await rig.wallet.worker.work()  # the connection is new
         known = fake.methods.count("eth_getTransactionByHash")
 
         rig.clock.set_by(-86_400)
         rig.clock.advance(0.1)
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
 
         assert fake.methods.count("eth_getTransactionByHash") == known + 1
 
 
-async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tmp_path: Path) -> None:
+async def test_the_first_check_comes_later_where_checks_take_long(fake: FakeNode, tmp_path: Path) -> None:
     """While there are sends all the time, looks take no more than a tenth of it."""
     async with open_rig(tmp_path, fake.url, broadcasts=False) as rig:
 
@@ -318,11 +318,11 @@ async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tm
             return {"hash": sent}
 
         fake.results["eth_getTransactionByHash"] = slow
-        await rig.wallet.broadcaster.work()
+        await rig.wallet.worker.work()
         await rig.send()
         for seconds in (0, 0.02, 0.42):
             rig.clock.advance(seconds)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
         assert fake.methods.count("eth_getTransactionByHash") == 3
 
         await rig.send(value="0x2")
@@ -330,11 +330,11 @@ async def test_a_first_look_comes_later_where_looks_take_long(fake: FakeNode, tm
         known = fake.methods.count("eth_getTransactionByHash")
         for seconds, looks in [(0.799, 0), (0.001, 2)]:
             rig.clock.advance(seconds)
-            await rig.wallet.broadcaster.work()
+            await rig.wallet.worker.work()
             assert fake.methods.count("eth_getTransactionByHash") == known + looks
 
 
-async def test_what_a_chain_takes_back_into_its_pool_is_sent_again_and_not_lost(
+async def test_a_transaction_back_in_the_pool_after_a_reorganisation_is_not_lost(
     fake: FakeNode, tmp_path: Path
 ) -> None:
     before = dict(fake.results)

@@ -33,13 +33,13 @@ async def turned(times: int = 1) -> None:
 
 
 async def pass_through(turns: SigningTurns) -> None:
-    """What a call does."""
+    """Take a turn as a call does."""
     turn = turns.take()
     if turn is not None:
         await turn
 
 
-async def test_one_call_passes_at_once() -> None:
+async def test_a_single_call_passes_at_once() -> None:
     turns = SigningTurns(somebody_waits, nobody_works)
 
     first, second = turns.take(), turns.take()
@@ -48,13 +48,13 @@ async def test_one_call_passes_at_once() -> None:
     assert second is not None
 
 
-async def test_all_pass_at_once_while_there_is_nobody_to_take_turns_with() -> None:
+async def test_all_calls_pass_at_once_while_no_other_request_waits() -> None:
     turns = SigningTurns(nobody_waits, nobody_works)
 
     assert [turns.take() for _ in range(8)] == [None] * 8
 
 
-async def test_the_next_turn_lets_another_pass() -> None:
+async def test_the_next_turn_lets_another_call_pass() -> None:
     turns = SigningTurns(somebody_waits, nobody_works)
     turns.take()
 
@@ -63,7 +63,7 @@ async def test_the_next_turn_lets_another_pass() -> None:
     assert turns.take() is None
 
 
-async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
+async def test_waiting_calls_pass_in_order_one_in_each_turn() -> None:
     turns = SigningTurns(somebody_waits, nobody_works)
     passed: list[int] = []
 
@@ -82,7 +82,7 @@ async def test_those_that_wait_pass_in_their_order_one_at_each_turn() -> None:
     await asyncio.gather(*calls)
 
 
-async def test_nobody_overtakes_those_that_wait() -> None:
+async def test_a_new_call_does_not_overtake_waiting_ones() -> None:
     turns = SigningTurns(somebody_waits, nobody_works)
     waiting = [turns.take() for _ in range(5)]
     await turned()
@@ -94,7 +94,7 @@ async def test_nobody_overtakes_those_that_wait() -> None:
     assert all(turn is None or turn.done() for turn in waiting)
 
 
-async def test_a_client_that_left_costs_nobody_a_turn() -> None:
+async def test_a_client_that_left_costs_no_turn() -> None:
     turns = SigningTurns(somebody_waits, nobody_works)
     left = [turn for turn in (turns.take() for _ in range(50)) if turn is not None]
     stayed = turns.take()
@@ -116,7 +116,7 @@ async def test_a_batch_lets_the_event_loop_turn_before_it_ends(others_wait: Call
         await batch.next()
 
 
-async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_turns_have_pauses_while_threads_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signing_turns, "_SECONDS_APART", 3600)
     turns = SigningTurns(somebody_waits, somebody_works)
     turns.take()
@@ -128,7 +128,7 @@ async def test_while_others_work_turns_are_kept_apart(monkeypatch: pytest.Monkey
     assert not turn.done()
 
 
-async def test_while_others_work_calls_pass_all_the_same() -> None:
+async def test_calls_pass_while_threads_work() -> None:
     turns = SigningTurns(somebody_waits, somebody_works)
 
     await asyncio.gather(*(pass_through(turns) for _ in range(5)))

@@ -40,7 +40,7 @@ def test_the_contracts_fields_are_read() -> None:
     assert (request.nonce, request.chain_id, request.type) == (5, 1, 0)
 
 
-def test_what_is_left_out_or_null_is_open() -> None:
+def test_a_missing_or_null_field_is_open() -> None:
     request = read_transaction(
         transaction(value=None) | dict.fromkeys(["gas", "gasPrice", "nonce", "data", "accessList", "type"])
     )
@@ -118,7 +118,7 @@ def test_the_type_may_be_a_json_number(number: int, fields: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("kind", ["2", "0x02", 2.0, "0x3", [], True])
-def test_the_other_fields_are_not_judged_by_a_type_that_is_none(kind: Any) -> None:
+def test_other_fields_are_not_judged_by_an_unknown_type(kind: Any) -> None:
     with pytest.raises(InvalidParamsError) as refused:
         read_transaction(transaction(type=kind, maxFeePerGas="0x1", accessList=[]))
 
@@ -126,7 +126,7 @@ def test_the_other_fields_are_not_judged_by_a_type_that_is_none(kind: Any) -> No
 
 
 @pytest.mark.parametrize("value", [None, [], "0x", 1, True])
-def test_what_is_no_object_is_refused(value: Any) -> None:
+def test_a_transaction_that_is_no_object_is_refused(value: Any) -> None:
     with pytest.raises(InvalidParamsError, match=r"params\[0\] must be a transaction object"):
         read_transaction(value)
 
@@ -153,7 +153,7 @@ def test_every_fault_is_named() -> None:
         ({"type": "0x0", "gasPrice": "0x1"}, 0),
     ],
 )
-def test_the_fields_tell_the_type(fields: dict[str, Any], kind: int) -> None:
+def test_the_type_follows_from_the_fields(fields: dict[str, Any], kind: int) -> None:
     assert read_transaction(transaction(**fields)).type == kind
 
 
@@ -180,7 +180,7 @@ def test_unknown_fields_and_an_equal_gas_limit_are_no_faults() -> None:
         {"maxFeePerGas": "0x7", "maxPriorityFeePerGas": "0x6", "accessList": []},
     ],
 )
-def test_what_is_written_is_read_as_the_same(fields: dict[str, Any]) -> None:
+def test_a_written_transaction_is_read_as_the_same(fields: dict[str, Any]) -> None:
     request = read_transaction(transaction(**fields))
 
     assert read_transaction(write_transaction(request)) == request
@@ -195,6 +195,6 @@ NAMES = ("from", "to", "gas", "gasPrice", "maxFeePerGas", "value", "data", "nonc
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), JSON) | JSON)
-def test_nothing_else_is_raised_for_any_json(value: Any) -> None:
+def test_any_json_is_a_request_or_an_invalid_params_error(value: Any) -> None:
     with suppress(InvalidParamsError):
         assert read_transaction(value).sender == ALICE

@@ -108,9 +108,7 @@ async def test_a_number_beyond_64_bits_is_exact(rpc: RpcClient) -> None:
         (lambda data: data.pop("types"), "types"),
     ],
 )
-async def test_what_is_not_understood_is_refused_with_its_path(
-    rpc: RpcClient, change: Any, place: str
-) -> None:
+async def test_a_fault_is_refused_with_its_path(rpc: RpcClient, change: Any, place: str) -> None:
     document = mail()
     change(document)
 
@@ -147,14 +145,12 @@ async def own(tmp_path: Path) -> AsyncIterator[RpcClient]:
 
 
 @pytest.mark.parametrize("chain_id", [5, "5", "0x5", None])
-async def test_by_a_setting_a_wallet_signs_for_its_own_chain_and_for_none(
-    own: RpcClient, chain_id: Any
-) -> None:
+async def test_typed_data_chain_own_allows_the_own_chain_and_no_chain(own: RpcClient, chain_id: Any) -> None:
     assert len(await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))) == 132
 
 
 @pytest.mark.parametrize("chain_id", [1, 55, "1", "0x1", 0])
-async def test_by_a_setting_a_wallet_signs_for_no_other_chain(own: RpcClient, chain_id: Any) -> None:
+async def test_typed_data_chain_own_refuses_another_chain(own: RpcClient, chain_id: Any) -> None:
     error = await own.error("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(chain_id))
 
     assert error.code == -32602
@@ -163,7 +159,7 @@ async def test_by_a_setting_a_wallet_signs_for_no_other_chain(own: RpcClient, ch
     assert "typed_data_chain" in error.message
 
 
-async def test_by_that_setting_a_wallet_that_does_not_know_its_chain_signs_for_none(tmp_path: Path) -> None:
+async def test_typed_data_chain_own_refuses_every_chain_while_the_own_is_unknown(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"private_keys": COW_KEY, "typed_data_chain": "own"}
     async with running_server(tmp_path / "data", **settings) as server:
         rpc = RpcClient(server)
@@ -172,7 +168,7 @@ async def test_by_that_setting_a_wallet_that_does_not_know_its_chain_signs_for_n
         assert await rpc.call("eth_signTypedData", COW, for_chain(None))
 
 
-async def test_a_chain_that_is_not_signed_is_no_other_chain(own: RpcClient) -> None:
+async def test_an_unsigned_chain_member_is_ignored(own: RpcClient) -> None:
     document = for_chain(None)
     document["domain"]["chainId"] = 1
 
@@ -181,7 +177,7 @@ async def test_a_chain_that_is_not_signed_is_no_other_chain(own: RpcClient) -> N
     assert signature == await own.call("eth_signTypedData", DEVELOPMENT_ADDRESS, for_chain(None))
 
 
-async def test_by_a_setting_typed_data_is_signed_as_a_message(tmp_path: Path) -> None:
+async def test_typed_data_scheme_eip191_signs_typed_data_as_a_message(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", private_keys=COW_KEY, typed_data_scheme="eip191") as server:
         signature = await RpcClient(server).call("eth_signTypedData", COW, mail())
 

@@ -1,4 +1,4 @@
-"""What a person is shown: every character that leaves no mark is spelled out, and no line is too wide."""
+"""Texts for a person: every character that leaves no mark is spelled out, and no line is too wide."""
 
 import unicodedata
 
@@ -12,7 +12,7 @@ from bridge_server.wallet.explaining.visible_text import folded, visible
 @pytest.mark.parametrize(
     "text", ["", "plain", "Grüße", "日本語", "emoji 🎉", "a\u0301", "<U+0041>", "{}[]\\"]
 )
-def test_what_is_seen_stays_as_it_is(text: str) -> None:
+def test_visible_characters_stay_unchanged(text: str) -> None:
     assert visible(text) == text
 
 
@@ -33,12 +33,12 @@ def test_what_is_seen_stays_as_it_is(text: str) -> None:
         ("\ud800\ue000\U0010ffff", "<U+D800><U+E000><U+10FFFF>"),
     ],
 )
-def test_what_is_not_seen_is_spelled_out(text: str, shown: str) -> None:
+def test_invisible_characters_are_spelled_out(text: str, shown: str) -> None:
     assert visible(text) == shown
 
 
 @given(st.text())
-def test_nothing_unseen_is_left(text: str) -> None:
+def test_no_invisible_character_is_left(text: str) -> None:
     shown = visible(text)
 
     assert all(character == " " or unicodedata.category(character)[0] not in "CZ" for character in shown)

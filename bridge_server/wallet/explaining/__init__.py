@@ -1,1 +1,1 @@
-"""What would be signed, in words for whoever approves it."""
+"""The data to sign, in words for the person who approves it."""

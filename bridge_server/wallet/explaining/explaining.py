@@ -1,7 +1,7 @@
-"""What would be signed, in words, for the person who must approve it.
+"""The data to sign, in words, for the person who must approve it.
 
-Nothing in it can hide: every member is shown, unseen characters are spelled out, and what is not understood
-is said to be so and shown as it came.
+Nothing in it can hide: every member is shown, invisible characters are spelled out, and data that is not
+understood is called so and shown as it came.
 """
 
 import json
@@ -34,16 +34,16 @@ _SIGN_IN = "wants you to sign in with your Ethereum account"
 
 
 class _NotUnderstoodError(ValueError):
-    """The subject is not what its method signs; the text says why."""
+    """The subject is not of the kind that its method signs; the text says why."""
 
 
 def explain(method: str, subject: bytes, account: str | None = None) -> list[Line]:
-    """Labels and texts, each of one line without anything unseen in it. Raises nothing.
+    """Labels and texts, each of one line without invisible characters. Raises nothing.
 
-    `subject` is the JSON text of what would be signed: of a message the DATA, alone or as the member
-    `message` of an object; of typed data the object or its JSON string, with the wallet's chain beside it as
-    `walletChainId`; of a transaction the object with what was filled in; of a signed transaction the DATA.
-    The account is the one that would sign.
+    `subject` is the JSON text of the data to sign: of a message the DATA, alone or as the member `message` of
+    an object; of typed data the object or its JSON string, with the wallet's chain beside it as
+    `walletChainId`; of a transaction the object with its gaps filled in; of a signed transaction the DATA.
+    `account` would sign it.
     """
     return _folded(_explained(method, subject, account))
 
@@ -66,7 +66,7 @@ def _explained_value(method: str, value: Any, account: str | None) -> list[Line]
 
 
 def _folded(lines: list[Line]) -> list[Line]:
-    """No line wider than a terminal; of very many only the beginning, which is said."""
+    """Lines no wider than a terminal, and not too many of them: a last line counts those left out."""
     rows: list[Line] = []
     for label, text in lines:
         first, *others = folded(text, _COLUMNS)
@@ -94,7 +94,7 @@ def _binary(message: bytes) -> list[Line]:
 
 
 def _sign_in(text: str, account: str | None) -> list[Line]:
-    """What a sign-in message (EIP-4361) says; a warning for a text that only looks like one."""
+    """The fields of a sign-in message (EIP-4361); a warning for a text that only looks like one."""
     try:
         message = parse_sign_in_message(text)
     except SignInMessageError as error:

@@ -1,8 +1,8 @@
-"""Calls of contracts that everybody should understand before they sign: tokens and their allowances.
+"""Calls of contracts that a person should understand before they sign: tokens and their allowances.
 
 A call's data are a selector, which is the beginning of its signature's hash, and 32 bytes for each argument
-(Solidity's ABI). Who wrote a contract may have meant anything by a signature: what is said here is what the
-standards mean by it (ERC-20, ERC-721, ERC-1155, EIP-2612).
+(Solidity's ABI). The author of a contract may mean anything by a function's name. The words here are the
+meaning that the standards give it (ERC-20, ERC-721, ERC-1155, EIP-2612).
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _ALL_TOKENS = "the operator can take EVERY token of this contract from the accou
 
 @dataclass(frozen=True, slots=True)
 class KnownCall:
-    """A function: its arguments as types and names, and what to say of it."""
+    """A function: its arguments as types and names, and its meaning in words."""
 
     name: str
     arguments: tuple[tuple[str, str], ...]
@@ -43,7 +43,7 @@ class KnownCall:
 
 @dataclass(frozen=True, slots=True)
 class ReadCall:
-    """What a call says. `fault` is what is wrong with its arguments, which are then not to be relied on."""
+    """A call in words. With a `fault` in its arguments they are not to be relied on."""
 
     signature: str
     meaning: str

@@ -1,4 +1,4 @@
-"""A transaction, as JSON-RPC spells it, for a person's eyes: what it does and what it can cost."""
+"""A transaction, as JSON-RPC spells it, for a person's eyes: its effect and its greatest cost."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,7 @@ _SHOWN_BY_NAME = {"from", "to", "value", "data", "input", "accessList", *_NUMBER
 
 
 def transaction_lines(transaction: Mapping[str, Any]) -> list[Line]:
-    """A transaction that may lack members, or have some that nobody knows: nothing of it is left out."""
+    """A transaction with all its members, also unknown ones. Members may be missing."""
     return [
         *_purpose(transaction),
         *_recipient(transaction),
@@ -176,7 +176,7 @@ def _bytes(value: Any) -> bytes | None:
 
 
 def _plain(label: str, value: Any, read: Callable[[Any], str]) -> Line:
-    """A value in words, or, when it is not what it must be, as it came."""
+    """A value in words; a malformed one as it came."""
     try:
         return label, read(value)
     except HexError:

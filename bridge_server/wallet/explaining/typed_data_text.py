@@ -31,9 +31,9 @@ def message_lines(document: Document) -> list[str]:
 
 
 def permits(document: Document) -> list[str]:
-    """What the message, if it is a permit as tokens know them, allows whom.
+    """What a permit of a token allows whom, a line for each token; nothing for other messages.
 
-    Those are EIP-2612's, the one of DAI, and those of Permit2, for one token or several.
+    Permits are those of EIP-2612, of DAI, and of Permit2 for a single token or several.
     """
     message = document["message"]
     if "permit" not in document["primaryType"].lower() or not isinstance(message.get("spender"), str):

@@ -6,7 +6,8 @@ from unicodedata import east_asian_width
 _CONTINUED = "… "
 _SHORTEST = 8  # of a line that is broken after a space
 
-# What Unicode calls printable but leaves no mark: fillers, joiners, variation selectors and blank signs.
+# Characters that Unicode calls printable but that leave no mark: fillers, joiners, variation selectors and
+# blanks.
 # Everything else that is unseen (controls, terminal escapes, marks of direction, zero-width characters) is
 # not printable.
 _BLANK = re.compile(
@@ -36,7 +37,7 @@ def folded(text: str, columns: int) -> list[str]:
 
 
 def _end_of_line(text: str, start: int, columns: int) -> int:
-    """Where what fits ends; characters of East Asia take two columns."""
+    """The end of the part that fits; characters of East Asia take two columns."""
     for position in range(start, min(len(text), start + columns + 1)):
         columns -= 2 if east_asian_width(text[position]) in "WF" else 1
         if columns < 0:

@@ -1,10 +1,10 @@
-"""What a node means when it does not take a transaction. Each kind of node has words of its own."""
+"""The meaning of a node's error when it does not take a transaction. Each kind of node has its own words."""
 
 import re
 
 from bridge_server.wallet.errors import NodeError
 
-# geth, erigon, reth, nethermind, besu, openethereum, anvil; and what they said in earlier versions.
+# geth, erigon, reth, nethermind, besu, openethereum, anvil, and earlier versions of them.
 _KNOWN = re.compile(
     r"already ?known|\bknown transaction|already (?:been )?imported|same hash"
     r"|already (?:in|exists in) (?:the )?(?:mem|tx|transaction )?pool",
@@ -23,7 +23,7 @@ _INVALID = re.compile(
     r"|exceeds|rlp|revert|size|sender",
     re.IGNORECASE,
 )
-# The account may come to have the funds, the block's fee may fall, another in its place may go.
+# These may pass: the account gets funds, the base fee falls, the transaction with its nonce goes.
 _PRICE = re.compile(
     r"underpriced|insufficient ?(?:funds|balance)|account balance|fee ?too ?low|base ?fee|gas ?price"
     r"|(?:fee|tip)\b.*\b(?:low|less|below|minimum)|could not replace",
@@ -44,5 +44,5 @@ def says_not_now(error: NodeError) -> bool:
 
 
 def says_not_at_this_price(error: NodeError) -> bool:
-    """Whether the transaction, which is invalid, is so for its price or its account's funds: both change."""
+    """Whether an invalid transaction is so only for its price or its account's funds, which change."""
     return _PRICE.search(error.detail) is not None

@@ -1,9 +1,9 @@
-"""The Ethereum node behind the wallet: which chain it is on, what it knows, and what is sent through it."""
+"""The Ethereum node behind the wallet: its chain, calls of clients, and calls of the wallet itself."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,31 +17,29 @@ from bridge_server.wallet import request_fields
 from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node.line import CHAIN_ID, BrokenOffError, CheckedConnection, Endpoint
+from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_back
+from bridge_server.wallet.node.connections import CHAIN_ID, BrokenOffError, CheckedConnection, Endpoint
 from bridge_server.wallet.node.reading_methods import READING_METHODS
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
 
 _READERS = 64
-_LINES = 16
+_CONNECTIONS = 16
 
-# What development nodes offer to make them another history, or to take back what was sent.
-_SETS_BACK = re.compile(
-    r"(?:anvil|hardhat)_(?:reset|revert|loadState|setNonce|drop(?:All)?Transactions?|removePoolTransactions)"
-    r"|(?:anvil|hardhat)_(?:rollback|reorg)|evm_revert|evm_setAccountNonce|debug_setHead"
-)
 
-# What tells the block of a transaction, once it is in one.
-_TELLS_BLOCK = frozenset({"eth_getTransactionReceipt", "eth_getTransactionByHash"})
-_BLOCK_NUMBER = re.compile(rb'"blockNumber"\s*:\s*"')
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A send, or another piece of work with several calls. `began_at` is in seconds of the event loop."""
+
+    began_at: float
 
 
 class Node:
     """A node at an http or https URL, or none; used as an async context manager.
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and is never told.
+    it. The URL may hold credentials and appears in no answer and no log.
     """
 
     def __init__(
@@ -56,9 +54,9 @@ class Node:
         self._stopping = stopping
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
-        self._lines: list[CheckedConnection] = []
+        self._connections: list[CheckedConnection] = []
         self._idle: list[CheckedConnection] = []
-        self._places = asyncio.Semaphore(_LINES)
+        self._places = asyncio.Semaphore(_CONNECTIONS)
         self._on_connected: list[Callable[[], None]] = []
         self._on_set_back: list[Callable[[], Awaitable[None]]] = []
         self._on_mined: list[Callable[[str], None]] = []
@@ -76,9 +74,9 @@ class Node:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for line in self._lines:
-            await line.close()
-        self._lines.clear()
+        for connection in self._connections:
+            await connection.close()
+        self._connections.clear()
         self._idle.clear()
         if self._readers is not None:
             await self._readers.close()
@@ -99,53 +97,55 @@ class Node:
         self._on_connected.append(listener)
 
     def on_set_back(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Call `listener` when somebody has set the node back, or may have, before he is told so."""
+        """Call `listener` when a client has set the node back, or may have, before the client is answered."""
         self._on_set_back.append(listener)
 
     def on_mined(self, listener: Callable[[str], None]) -> None:
-        """Call `listener` with the hash when the node tells somebody which block a transaction is in."""
+        """Call `listener` with the hash when an answer to a client names the block of a transaction."""
         self._on_mined.append(listener)
 
-    async def chain_id(self, since: float | None = None) -> int:
-        """The wallet's chain; `since` is that of `ask`. Raises NoChainError, NoNodeError when only the node
+    async def chain_id(self, attempt: Attempt | None = None) -> int:
+        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
         could tell.
         """
         if self._chain_id is None:
             if self._endpoint is None:
                 raise NoChainError
-            await self.ask([CHAIN_ID], since)
+            await self.ask([CHAIN_ID], attempt)
             assert self._chain_id is not None  # the connection was not opened without it
         return self._chain_id
 
     async def forward(self, calls: Sequence[RpcCall]) -> list[orjson.Fragment | NodeError]:
-        """Ask for somebody else: one call alone, several as a batch; the answers as the node gave them.
+        """Ask for a client: one call alone, several as a batch; the answers as the node gave them.
 
         Raises NoNodeError; WrongChainError, and nothing is asked.
         """
         try:
             answers = await self._unless_stopped(self._forward(calls))
         except NoNodeError as error:
-            if not _never_arrived(error) and any(_SETS_BACK.fullmatch(call.method) for call in calls):
-                await self._tell_set_back()  # it may have been done all the same
+            if not _never_arrived(error) and any(map(sets_back, calls)):
+                await self._announce_set_back()  # it may have been done all the same
             raise
-        if any(map(_has_set_back, calls, answers)):
-            await self._tell_set_back()
-        self._tell_mined(calls, answers)
+        if any(map(has_set_back, calls, answers)):
+            await self._announce_set_back()
+        self._announce_mined(calls, answers)
         return [each if isinstance(each, NodeError) else orjson.Fragment(each) for each in answers]
 
-    async def ask(self, calls: Sequence[RpcCall], since: float | None = None) -> list[Any]:
+    async def ask(self, calls: Sequence[RpcCall], attempt: Attempt | None = None) -> list[Any]:
         """Ask on the wallet's behalf, in one batch, a node that is on the wallet's chain.
 
         The answers are JSON values or NodeError. The calls must be such that they may be asked twice.
-        Raises NoNodeError, at once when the node has failed after the moment `since` (see `now`) and not
-        answered again; WrongChainError.
+        Raises NoNodeError, at once when the node has failed since the `attempt` began and not answered again;
+        WrongChainError.
         """
-        answers = await self._unless_stopped(self._on_line(lambda line: line.ask(calls), since))
+        answers = await self._unless_stopped(
+            self._on_connection(lambda connection: connection.ask(calls), attempt)
+        )
         return [each if isinstance(each, NodeError) else orjson.loads(each) for each in answers]
 
-    def now(self) -> float:
-        """A moment for `ask`, in seconds of the event loop's clock."""
-        return asyncio.get_running_loop().time()
+    def attempt(self) -> Attempt:
+        """Begin an attempt now, of which several calls may be part."""
+        return Attempt(asyncio.get_running_loop().time())
 
     async def _forward(self, calls: Sequence[RpcCall]) -> list[Answer]:
         status, body = await self._exchange(calls)
@@ -162,23 +162,23 @@ class Node:
         body = write_calls(calls)
         try:
             return await self._endpoint.exchange(self._readers, body)
-        except BrokenOffError:  # by a node that closed what it took for idle, as a rule
+        except BrokenOffError:  # as a rule by a node that took the connection for idle
             if not all(call.method in READING_METHODS for call in calls):
                 raise
         return await self._endpoint.exchange(self._readers, body)
 
     async def _check_again(self) -> None:
-        """The node may be another one than when its chain was asked for."""
-        await self._on_line(CheckedConnection.check_again)
+        """Check the chain again: behind the address there may be another node by now."""
+        await self._on_connection(CheckedConnection.check_again)
 
-    async def _on_line(
-        self, work: Callable[[CheckedConnection], Awaitable[Asked]], since: float | None = None
+    async def _on_connection(
+        self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt | None = None
     ) -> Asked:
-        async with self._line(since) as line:
+        async with self._connection(attempt) as connection:
             try:
-                result = await work(line)
+                result = await work(connection)
             except NoNodeError as error:
-                self._failed_at, self._failure = self.now(), error.detail
+                self._failed_at, self._failure = self.attempt().began_at, error.detail
                 raise
             self._failed_at = None
             return result
@@ -190,21 +190,22 @@ class Node:
             raise NoNodeError("This server stops.") from error
 
     @asynccontextmanager
-    async def _line(self, since: float | None) -> AsyncIterator[CheckedConnection]:
-        since = self.now() if since is None else since
+    async def _connection(self, attempt: Attempt | None) -> AsyncIterator[CheckedConnection]:
+        began_at = (attempt or self.attempt()).began_at
         if self._readers is None or self._endpoint is None:
             raise _no_node()
         async with self._places:
-            if self._failed_at is not None and self._failed_at >= since:
+            if self._failed_at is not None and self._failed_at >= began_at:
                 raise NoNodeError(self._failure)
             if not self._idle:
-                self._lines.append(CheckedConnection(self._endpoint, self._check_chain, self._tell_connected))
-                self._idle.append(self._lines[-1])
-            line = self._idle.pop()
+                connection = CheckedConnection(self._endpoint, self._check_chain, self._announce_connected)
+                self._connections.append(connection)
+                self._idle.append(connection)
+            connection = self._idle.pop()
             try:
-                yield line
+                yield connection
             finally:
-                self._idle.append(line)
+                self._idle.append(connection)
 
     def _check_chain(self, answer: Answer) -> None:
         try:
@@ -221,39 +222,24 @@ class Node:
                 "node_url, and start again."
             )
 
-    def _tell_connected(self) -> None:
+    def _announce_connected(self) -> None:
         for listener in self._on_connected:
             listener()
 
-    async def _tell_set_back(self) -> None:
+    async def _announce_set_back(self) -> None:
         for listener in self._on_set_back:
             await listener()
 
-    def _tell_mined(self, calls: Sequence[RpcCall], answers: Sequence[Answer]) -> None:
+    def _announce_mined(self, calls: Sequence[RpcCall], answers: Sequence[Answer]) -> None:
         for call, answer in zip(calls, answers, strict=True):
-            if call.method in _TELLS_BLOCK and (transaction_hash := _mined(call, answer)) is not None:
+            if (transaction_hash := mined_hash(call, answer)) is not None:
                 for listener in self._on_mined:
                     listener(transaction_hash)
-
-
-def _has_set_back(call: RpcCall, answer: Answer) -> bool:
-    """evm_revert answers false when there is no such snapshot."""
-    is_done = not isinstance(answer, NodeError) and answer != b"false"
-    return is_done and _SETS_BACK.fullmatch(call.method) is not None
 
 
 def _never_arrived(error: NoNodeError) -> bool:
     """Whether there was no connection on which the node could have been asked."""
     return error.__cause__ is None or isinstance(error.__cause__, aiohttp.ClientConnectorError)
-
-
-def _mined(call: RpcCall, answer: Answer) -> str | None:
-    """The hash that was asked for, if the answer tells that it is in a block."""
-    if isinstance(answer, NodeError) or not isinstance(call.params, list) or len(call.params) != 1:
-        return None
-    (transaction_hash,) = call.params
-    is_mined = _BLOCK_NUMBER.search(answer) is not None
-    return transaction_hash.lower() if is_mined and isinstance(transaction_hash, str) else None
 
 
 def _no_node() -> NoNodeError:

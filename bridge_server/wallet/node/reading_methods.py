@@ -1,8 +1,7 @@
-"""Methods of nodes that only read (execution-apis of Ethereum, and what the usual nodes add to them).
+"""Methods of nodes that only read: of Ethereum's execution-apis, and those that the usual nodes add.
 
-Only these are asked again when a connection breaks before the answer. Of any other, one that nobody has heard
-of as well, the node may have done what it says: it sends, mines, makes a filter, or empties one
-(eth_getFilterChanges).
+Only these are asked again when a connection breaks before the answer. Any other method, known or not, may
+have had its effect already: it sends, mines, makes a filter, or empties one (eth_getFilterChanges).
 """
 
 READING_METHODS = frozenset(

@@ -1,1 +1,1 @@
-"""The wallet's JSON-RPC: who may call, the methods, their parameters, their errors."""
+"""The wallet's JSON-RPC: access, methods, parameters, errors."""

@@ -1,8 +1,8 @@
-"""Who may call the wallet, as far as the head of a request tells.
+"""Access to the wallet, decided by the head of a request.
 
-A web page can have its visitor's browser send requests anywhere. Those that say so (Origin) must come from
-an allowed page; and a page that had its own host's name lead to this machine (DNS rebinding) is known by that
-name, in Host. A request without a token must come from this machine.
+A web page can have its visitor's browser send requests anywhere. Requests with an Origin must come from an
+allowed page. A page whose own host name leads to this machine (DNS rebinding) is recognised by that name, in
+Host. A request without a token must come from this machine.
 """
 
 import re
@@ -19,14 +19,14 @@ from bridge_server.web.client_address import ClientAddresses
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
 _LOOPBACK_NAME = "localhost"
 
-# Who put these there was no caller on this machine, but a proxy.
+# Only proxies add these headers.
 _FORWARDING_HEADERS = frozenset(("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"))
 _FORWARDING_PREFIX = "x-forwarded-"
 _HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
 class Access:
-    """Checks a request before anything of its body is read. `hosts` are names or addresses, without ports."""
+    """Checks a request before its body is read. `hosts` are names or addresses, without ports."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Access:
         self._is_known_host = lru_cache(maxsize=1_024)(self._is_known)
 
     def check(self, request: web.Request) -> None:
-        """Raise ForbiddenError for a request that must not reach the wallet, whatever it asks."""
+        """Raise ForbiddenError for a request that must not reach any method of the wallet."""
         headers = request.headers
         host = ",".join(headers.getall("Host", ()))
         if not self._is_known_host(host) and not _is_own_address(request, host):
@@ -93,7 +93,7 @@ def _is_forwarding(header: str) -> bool:
 
 @lru_cache(maxsize=1_024)
 def is_loopback(text: str) -> bool:
-    """Whether this is an address by which a machine calls itself."""
+    """Whether this is a loopback address."""
     try:
         return _address_of(text).is_loopback
     except ValueError:
@@ -101,13 +101,13 @@ def is_loopback(text: str) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """The name or address in a Host field, without the port; empty for what is none."""
+    """The name or address in a Host field, without the port; empty when the field is malformed."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower().removesuffix(".") if found else ""
 
 
 def _is_own_address(request: web.Request, host: str) -> bool:
-    """Whether the host is the very address that the connection came to."""
+    """Whether the host is the address that the connection came to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     try:
         return isinstance(own, tuple) and _address_of(_name_of(host)) == _address_of(own[0])

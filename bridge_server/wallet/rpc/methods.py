@@ -1,9 +1,8 @@
-"""The methods that the wallet answers itself (docs/protocol.md, D)."""
+"""The methods of accounts, messages, typed data, permissions and the chain (docs/protocol.md, D)."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.ethereum.messages import personal_message_hash
@@ -20,60 +19,36 @@ from bridge_server.wallet.models import Address, Caller
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.parameters import Params
 from bridge_server.wallet.rpc import wire
+from bridge_server.wallet.rpc.method_table import Method, MethodTable
 from bridge_server.wallet.signing import Signing
-from bridge_server.wallet.transactions.queued import QueuedTransactions
-from bridge_server.wallet.transactions.sending import Sending
-
-Method: TypeAlias = Callable[[Params, Caller], Awaitable[Any]]
-"""Answers one call with a JSON value. Raises BridgeError."""
 
 TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 LISTING = ("eth_accounts", "eth_requestAccounts", "personal_listAccounts")
 GOING_TO_A_CHAIN = ("wallet_switchEthereumChain", "wallet_addEthereumChain")
 
 
-@dataclass(frozen=True, slots=True)
-class WalletServices:
-    """What the methods call. With `signs_for_any_chain`, typed data for another chain is signed too."""
-
-    accounts: Accounts
-    signing: Signing
-    sending: Sending
-    queued: QueuedTransactions
-    node: Node
-    signs_for_any_chain: bool
-
-
 class WalletMethods:
-    """`by_name` is the table from a method's name to what answers it."""
+    """`tables` has them all. With `signs_for_any_chain`, typed data for another chain is signed too."""
 
-    def __init__(self, services: WalletServices) -> None:
-        self._accounts = services.accounts
-        self._signing = services.signing
-        self._node = services.node
-        self._signs_for_any_chain = services.signs_for_any_chain
-        sending, queued = services.sending, services.queued
-        asks_node: dict[str, Method] = {
-            "eth_sendTransaction": sending.send,
-            "eth_signTransaction": sending.sign,
-            "eth_sendRawTransaction": sending.send_raw,
-        }
+    def __init__(
+        self, accounts: Accounts, signing: Signing, node: Node, *, signs_for_any_chain: bool
+    ) -> None:
+        self._accounts = accounts
+        self._signing = signing
+        self._node = node
+        self._signs_for_any_chain = signs_for_any_chain
         signs: dict[str, Method] = {
             "personal_sign": self._personal_sign,
             "eth_sign": self._eth_sign,
             **_named(self._sign_typed_data, TYPED_DATA),
         }
-        self.by_name: Mapping[str, Method] = {
-            **asks_node,
-            **signs,
+        others: dict[str, Method] = {
             **_named(self._list_accounts, LISTING),
             "personal_newAccount": self._new_account,
             "personal_importRawKey": self._import_raw_key,
             "personal_unlockAccount": self._unlock_account,
             "personal_lockAccount": self._lock_account,
             "personal_ecRecover": self._recover,
-            "wallet_getQueuedTransaction": queued.newest,
-            "wallet_getQueuedTransactions": queued.waiting,
             **_named(self._go_to_chain, GOING_TO_A_CHAIN),
             "wallet_getPermissions": self._get_permissions,
             "wallet_requestPermissions": self._request_permissions,
@@ -82,8 +57,7 @@ class WalletMethods:
             "net_version": self._net_version,
             "web3_clientVersion": self._client_version,
         }
-        self.waiting = asks_node.keys() | (signs.keys() if self._signing.asks_for_approval else set())
-        """The names of those that ask the node, or a person, before they answer."""
+        self.tables = (MethodTable(signs, wait=signing.asks_for_approval), MethodTable(others))
 
     async def _personal_sign(self, params: Params, caller: Caller) -> str:
         message, account, passphrase = wire.read_personal_sign(params)
@@ -130,7 +104,7 @@ class WalletMethods:
             raise InvalidParamsError(f"params[1]: {error}.") from None
 
     async def _go_to_chain(self, method: str, params: Params, _: Caller) -> None:
-        """Dapps ask for this when they connect (EIP-3326, EIP-3085); there is but one chain to be on."""
+        """Accept the wallet's own chain alone. Dapps ask for it when they connect (EIP-3326, EIP-3085)."""
         wanted, own = wire.read_chain(method, params), await self._node.chain_id()
         if wanted != own:
             raise UnrecognizedChainError(wanted, own)
@@ -140,12 +114,12 @@ class WalletMethods:
         return wire.permissions(caller, self._accounts.addresses())
 
     async def _request_permissions(self, params: Params, caller: Caller) -> list[dict[str, Any]]:
-        """Who may call at all may see the accounts (EIP-2255)."""
+        """Grant what every caller has already: to see the accounts (EIP-2255)."""
         wire.read_permissions("wallet_requestPermissions", params)
         return wire.permissions(caller, self._accounts.addresses())
 
     async def _revoke_permissions(self, params: Params, _: Caller) -> None:
-        """Dapps say good-bye by it. Who may call, the settings say, before and after."""
+        """Change nothing: dapps call this when they disconnect, and access is a matter of the settings."""
         wire.read_permissions("wallet_revokePermissions", params)
 
     async def _chain_id(self, params: Params, _: Caller) -> str:
@@ -173,7 +147,7 @@ class WalletMethods:
             )
 
     async def _shown(self, document: dict[str, Any]) -> dict[str, Any]:
-        """What whoever approves is shown: what is signed, and the wallet's chain if anybody knows it."""
+        """The document for an approval: its signed part, and the wallet's chain if it is known."""
         shown = signed_part(document)
         try:
             return {**shown, WALLET_CHAIN_ID: quantity(await self._node.chain_id())}
@@ -184,5 +158,5 @@ class WalletMethods:
 def _named(
     method: Callable[[str, Params, Caller], Awaitable[Any]], names: Iterable[str]
 ) -> dict[str, Method]:
-    """The same method under several names, which it is told."""
+    """One function for several methods; the name of the method is its first argument."""
     return {name: partial(method, name) for name in names}

@@ -18,9 +18,9 @@ def wallet_routes(
     origins: AllowedOrigins,
     on_refusal: Callable[[web.Request, BridgeError], None],
 ) -> tuple[Route, ...]:
-    """`POST /rpc`, for whom the guard and the bearer token let in. Web pages of these origins may call it.
+    """`POST /rpc`, behind the guard and the bearer token. Web pages of these origins may call it.
 
-    `on_refusal` is told of all others.
+    `on_refusal` gets each request that is turned away.
     """
     return (
         Route(

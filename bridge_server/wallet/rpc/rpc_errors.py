@@ -76,9 +76,9 @@ def code_of(error: BridgeError) -> int:
 
 
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
-    """The error object for what went wrong in a method.
+    """The error object for a failure in a method.
 
-    What nobody foresaw is logged, and nothing of it is told.
+    An unexpected exception is logged, and the error object says nothing of it.
     """
     if isinstance(error, NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)

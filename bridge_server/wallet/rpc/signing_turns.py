@@ -1,12 +1,12 @@
-"""Signing takes turns with everything else that the event loop does, as long as there is something else.
+"""Signing shares the event loop with other requests: one signature in each of its turns.
 
-A signature keeps the processor busy for as long as a whole request does. Were all that are wanted made at
-once, whoever waits for a wake-up would wait for all of them, at each of its steps. So while others wait, each
-turn of the event loop serves one call of the wallet; the rest wait for the next turns, in the order in which
-they came.
+A signature keeps the processor busy for as long as a whole request does. Were all pending signatures made at
+once, a long poll that is woken would wait for all of them, at each of its steps. So while other requests
+wait, each turn of the event loop serves one call of the wallet; further calls wait for the next turns, first
+come, first served.
 
-A thread that works for others, as the database's does, gets the processor only when the event loop leaves
-it. So while one does, turns are kept apart.
+A thread, such as the database's, gets the processor only when the event loop leaves it. So while a thread
+works, there are pauses between the turns.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from collections.abc import Callable
 from time import perf_counter
 
 _SECONDS_PER_CALL = 0.000_1
-"""How long a batch may go on before it must wait for its turn again."""
+"""The time that a batch may take before it must wait for its next turn."""
 _SECONDS_APART = 0.001
-"""How long others have the processor for themselves, between two turns, while they need it."""
+"""The pause between two turns, for threads that need the processor."""
 
 
 class SigningTurns:
     """Lets one call pass at each turn of the event loop.
 
-    `others_wait` tells whether there is anybody to take turns with; `others_work`, whether threads work.
+    `others_wait`: whether other requests wait; `others_work`: whether threads work.
     """
 
     def __init__(self, others_wait: Callable[[], bool], others_work: Callable[[], bool]) -> None:
@@ -33,7 +33,7 @@ class SigningTurns:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> asyncio.Future[None] | None:
-        """What a call has to await for its turn; None when it may pass at once."""
+        """The future that a call has to await for its turn; None when it may pass at once."""
         if not self._waiting and not self._others_wait() and not self._others_work():
             return None
         loop = asyncio.get_running_loop()

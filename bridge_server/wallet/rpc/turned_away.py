@@ -1,4 +1,4 @@
-"""Who was kept from the wallet, and what to do about it: lines for the log, and not too many."""
+"""Log lines for requests that were turned away, with the cure, and not too many of them."""
 
 from collections import Counter
 
@@ -11,7 +11,7 @@ from bridge_server.web.client_address import ClientAddresses
 
 _WINDOW_US = 60_000_000
 _MOST_LINES = 20
-"""In a window: whoever wants to fill the log sends another Origin with every request."""
+"""In a window. Without a limit, requests with ever new Origins would fill the log."""
 
 _OTHERS = ("", "")
 _NOT_AUTHENTICATED = (
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class TurnedAway:
-    """Writes a line for each reason and client, at most once a minute, which counts those without a line."""
+    """Writes a line for each reason and client, at most once a minute, with a count of the refusals since."""
 
     def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
         self._addresses = addresses
@@ -33,7 +33,7 @@ class TurnedAway:
         self._untold_before: Counter[tuple[str, str]] = Counter()
 
     def note(self, request: web.Request, error: BridgeError) -> None:
-        """A request was refused with this error, which tells the cure."""
+        """Note a request that was refused with this error, whose text says the cure."""
         reason = _NOT_AUTHENTICATED if isinstance(error, NotAuthenticatedError) else error.detail
         key = (reason, self._addresses.client(request))
         self._begin_window()

@@ -1,6 +1,6 @@
 """Parameters of the wallet's methods (docs/protocol.md, D): JSON by position to values.
 
-What is wrong is refused with its place, such as `params[1]`.
+A wrong value is refused with its place, such as `params[1]`.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def read_eth_sign(params: Params) -> tuple[bytes, Address]:
 
 
 def read_sign_typed_data(method: str, params: Params) -> tuple[Address, TypedData, Any]:
-    """The account, the typed data, and those as the object that was sent, perhaps in a string."""
+    """The account, the typed data, and the JSON object that it was read from (a string is parsed)."""
     account, sent = arguments(method, params, 2, "account", "typed data")
     signer = _signer(account, "params[0]", sent)
     document = parse_value(sent.encode(), "params[1]", MOST_VALUES) if isinstance(sent, str) else sent
@@ -107,7 +107,7 @@ def _message(value: object, place: str) -> bytes:
 
 
 def _signer(account: object, place: str, message: object) -> Address:
-    """The account that is to sign. The protocol's order counts; that it differs by method is told."""
+    """The account to sign with. When the parameters seem to be swapped, the error names their order."""
     try:
         return Address(address_of(account))
     except HexError as error:

@@ -1,211 +1,140 @@
-"""Sees to it that what was asked for reaches the node, and is there until it is on the chain."""
+"""Broadcasting: a signed transaction is given to the node, and the outcome is stored."""
 
-import asyncio
-from contextlib import suppress
-from functools import partial
+from collections.abc import Coroutine, Mapping
+from typing import Any
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import BridgeError, UnavailableError
-from bridge_server.kernel.signals import Key, Signals
-from bridge_server.kernel.turns import KeyedLock
-from bridge_server.wallet.approvals import MOST_WAITING
-from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
-from bridge_server.wallet.models import Address, StoredTransaction, TransactionId, TransactionState
-from bridge_server.wallet.node.node import Node
-from bridge_server.wallet.transactions.confirming import Confirming
-from bridge_server.wallet.transactions.dispatching import Dispatching
-from bridge_server.wallet.transactions.sending import Sending
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
+from bridge_server.kernel.stopping import Stopping
+from bridge_server.wallet.errors import (
+    NodeError,
+    NoNodeError,
+    SignatureRejectedError,
+    TransactionRefusedError,
+    WrongChainError,
+)
+from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
+from bridge_server.wallet.node.errors import says_known, says_not_at_this_price, says_not_now
+from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.transactions.backoff import delay_ms
 from bridge_server.wallet.transactions.store import TransactionStore
 
-_TICK_SECONDS = 1.0
-_FIRST_CHECK_US = 100_000
-_LONGEST_FIRST_CHECK_US = 1_000_000
-_SECOND_CHECK_US = 500_000
-_LATEST_CHECK_US = 60_000_000
-_LOOK_AGAIN_MS = 60_000
-_NEVER_MS = 2**62
-
-# While there are sends all the time, checks take no more than a tenth of it.
-_SHARE = 10
-
-# The other half of the places is for clients, who wait for their answers.
-_ASKED_AT_ONCE = MOST_WAITING // 2
+ZERO_HASH = "0x" + "00" * 32
 
 log = structlog.get_logger()
 
 
-class Broadcaster:
-    """Sends what is owed when it is due, and checks what became of it: soon after it was sent, then more and
-    more seldom, but at least once a minute.
+class OtherChainError(WrongChainError):
+    """The transaction was requested for another chain than the wallet is on now."""
 
-    Whenever a connection leads to the node again, both are done at once. Nothing that it does is lost when it
-    is cancelled: every step is stored before the next.
+
+class Broadcasting:
+    """Broadcasts transactions, an account's one after the other: the account's lock must be held.
+
+    `attempt` is passed to `Node.ask`.
     """
 
-    def __init__(
-        self,
-        store: TransactionStore,
-        sending: Sending,
-        dispatching: Dispatching,
-        confirming: Confirming,
-        node: Node,
-        turns: KeyedLock,
-        signals: Signals,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, store: TransactionStore, node: Node, stopping: Stopping, clock: Clock) -> None:
         self._store = store
-        self._sending = sending
-        self._dispatching = dispatching
-        self._confirming = confirming
         self._node = node
-        self._turns = turns
+        self._stopping = stopping
         self._clock = clock
-        self._due_at_ms = 0  # by the clock on the wall, as the rows have it
-        self._check_at_us = 0  # of time elapsed
-        self._check_after_us = _SECOND_CHECK_US
-        self._is_woken = False
-        self._waiting: dict[TransactionId, asyncio.Task[None]] = {}
-        self._places = asyncio.Semaphore(_ASKED_AT_ONCE)
-        self._first_check_us = _FIRST_CHECK_US
-        self._told_mined: set[str] = set()
-        self._is_told = asyncio.Event()
-        signals.listen(self._on_touch)
-        node.on_connected(self.wake)
-        node.on_mined(self._on_mined)
 
-    def wake(self) -> None:
-        """Try everything that is owed within a second, whether it is due or not, and check what was sent."""
-        self._is_woken = True
+    async def broadcast(self, stored: StoredTransaction, attempt: Attempt | None = None) -> str:
+        """Broadcast a new transaction: its hash, or the zero hash when the node does not take it now.
 
-    async def run_forever(self) -> None:
-        """Work until cancelled."""
-        if not self._node.exists:
-            return
-        try:
-            while True:
-                await self.work()
-                await self._rest()
-        finally:
-            for task in self._waiting.values():
-                task.cancel()
-            await asyncio.gather(*self._waiting.values(), return_exceptions=True)
-
-    async def work(self) -> None:
-        """Send what is due, and check what is to be checked; what fails is tried again at the next tick."""
-        is_woken, self._is_woken = self._is_woken, False
-        try:
-            await self._send_due(is_woken)
-            await self._settle_mined()
-            await self._check(is_woken)
-        except UnavailableError as error:  # of the database
-            self._due_at_ms = 0
-            log.warning("broadcasting_postponed", reason=error.detail)
-        except Exception:  # what failed may work next time; what was asked for must not stay for ever
-            self._due_at_ms = 0
-            log.exception("broadcasting_failed")
-
-    async def _rest(self) -> None:
-        """Until the next check, at most a second, or until something is told."""
-        seconds = (self._check_at_us - self._clock.elapsed_us()) / 1_000_000
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds if 0 < seconds < _TICK_SECONDS else _TICK_SECONDS):
-                await self._is_told.wait()
-        self._is_told.clear()
-
-    async def _settle_mined(self) -> None:
-        told, self._told_mined = self._told_mined, set()
-        for transaction_hash in told:
-            await self._confirming.settle_mined(transaction_hash)
-
-    async def _send_due(self, is_woken: bool) -> None:
-        now_ms = self._clock.now_ms()
-        if now_ms < self._due_at_ms and not is_woken:
-            return
-        owing = await self._store.owing(_NEVER_MS if is_woken else now_ms)
-        self._due_at_ms = _NEVER_MS  # what is announced meanwhile lowers it
-        async with asyncio.TaskGroup() as group:
-            for sender in owing:
-                group.create_task(self._send_owed(sender))
-        next_due_at_ms = await self._store.next_due()
-        if next_due_at_ms is not None:
-            self._due_at_ms = min(self._due_at_ms, next_due_at_ms)
-
-    async def _check(self, is_woken: bool) -> None:
-        began_us = self._clock.elapsed_us()
-        if began_us >= self._check_at_us:
-            self._check_at_us = began_us + self._check_after_us
-            self._check_after_us = min(2 * self._check_after_us, _LATEST_CHECK_US)
-        elif not is_woken:
-            return
-        try:
-            await self._confirming.check()
-        except (NoNodeError, WrongChainError) as error:
-            self._is_woken = False
-            log.warning("node_not_asked", reason=error.detail)
-        took_us = self._clock.elapsed_us() - began_us
-        self._first_check_us = max(_FIRST_CHECK_US, min(_SHARE * took_us, _LONGEST_FIRST_CHECK_US))
-
-    async def _send_owed(self, sender: Address) -> None:
-        try:
-            async with self._turns.taken(sender):
-                await self._dispatching.send_owed(sender, self._node.now())
-            if self._sending.asks_for_approval:
-                await self._ask_for_approvals(sender)
-        except (UnavailableError, WrongChainError, NodeError):
-            self._is_woken = False  # the connection on which it failed is no reason to hurry
-
-    async def _ask_for_approvals(self, sender: Address) -> None:
-        """Nobody else is kept waiting for a human. When there is no answer in time, or before the server
-        stops, it asks again.
+        Raises TransactionRefusedError when the node calls it invalid, WrongChainError.
         """
-        for transaction_id in await self._store.owed(sender):
-            queued = await self._store.get(transaction_id)
-            if queued is None or queued.state is not TransactionState.QUEUED:
-                continue
-            later_ms = self._clock.now_ms() + _LOOK_AGAIN_MS
-            await self._store.postpone(
-                {transaction_id: later_ms}, "It waits to be approved.", is_attempt=False
+        assert stored.signed is not None
+        try:
+            refusal = await self._try(stored, attempt)
+        except NoNodeError as error:
+            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
+            return ZERO_HASH
+        except WrongChainError as error:  # no node has seen it
+            await self.refuse(stored, error.detail)
+            raise
+        if refusal is not None:
+            await self.refuse(stored, refusal.detail)
+            raise TransactionRefusedError(refusal.detail, refusal.data)
+        return stored.signed.transaction_hash
+
+    async def broadcast_again(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+        """Broadcast a transaction whose hash a client may know: it keeps its nonce while it may become valid.
+
+        A refusal is stored, and not raised. Raises NoNodeError, WrongChainError: it waits still.
+        """
+        refusal = await self._try(stored, attempt)
+        if refusal is None:
+            return
+        if says_not_at_this_price(refusal):
+            transaction_id = stored.request.transaction_id
+            if refusal.detail != stored.error:
+                log.warning("transaction_postponed", transaction_id=transaction_id, reason=refusal.detail)
+            await self.postpone({transaction_id: stored.attempts}, refusal.detail)
+        else:
+            await self.refuse(stored, refusal.detail)
+
+    async def require_chain(self, stored: StoredTransaction, attempt: Attempt | None = None) -> None:
+        """Raise OtherChainError unless it is for the wallet's chain, and NoNodeError when that is unknown."""
+        chain_id = await self._node.chain_id(attempt)
+        if stored.chain_id not in (None, chain_id):
+            raise OtherChainError(
+                f"It is for chain {stored.chain_id}, and the wallet is on chain {chain_id}."
             )
-            if transaction_id in self._waiting:
-                continue
-            task = asyncio.create_task(self._send_when_approved(transaction_id))
-            self._waiting[transaction_id] = task
-            task.add_done_callback(partial(self._stop_waiting, transaction_id))
 
-    def _stop_waiting(self, transaction_id: TransactionId, _: object) -> None:
-        del self._waiting[transaction_id]
+    async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
+        """Store why a transaction that waits for the node was not broadcast, for good or for now."""
+        if isinstance(error, TransactionRefusedError):
+            return  # that is stored already
+        if isinstance(error, UnavailableError) and self._stopping.has_begun:
+            return  # it goes on after the restart
+        if isinstance(error, SignatureRejectedError | InvalidInputError):
+            await self.refuse(stored, error.detail)
+        else:  # such as an account that is locked, or a node that gives no price
+            await self.postpone({stored.request.transaction_id: stored.attempts}, error.detail)
 
-    async def _send_when_approved(self, transaction_id: TransactionId) -> None:
-        try:
-            async with self._places:
-                queued = await self._store.get(transaction_id)
-                if queued is not None and queued.state is TransactionState.QUEUED:
-                    await self._resume(queued)
-        except Exception:
-            log.exception("broadcasting_failed")
+    async def refuse(self, stored: StoredTransaction, error: str) -> None:
+        """Give the transaction up, and its nonce back."""
+        transaction_id = stored.request.transaction_id
+        log.info("transaction_refused", transaction_id=transaction_id, reason=error)
+        await _try_to_store(self._store.refuse(transaction_id, error, self._clock.now_ms()))
 
-    async def _resume(self, queued: StoredTransaction) -> None:
-        try:
-            await self._sending.resume(queued)
-        except UndecidedError:
-            pass  # it is due again, and then asked for behind those that wait for their turn
-        except BridgeError as error:
-            await self._dispatching.settle(queued, error)
+    async def postpone(self, attempts: Mapping[TransactionId, int], error: str) -> None:
+        """Try these again later, and later still after each attempt that fails."""
+        now_ms = self._clock.now_ms()
+        due = {transaction_id: now_ms + delay_ms(number) for transaction_id, number in attempts.items()}
+        await _try_to_store(self._store.postpone(due, error))
 
-    def _on_touch(self, key: Key) -> None:
-        if key[0] == "transactions":
-            due_at_ms = int(key[1])
-            self._due_at_ms = min(self._due_at_ms, due_at_ms)
-            self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
-            self._check_after_us = _SECOND_CHECK_US
-            self._confirming.expect_blocks()
-            self._is_told.set()
-        elif key[0] == "postponed":
-            self._due_at_ms = min(self._due_at_ms, int(key[1]))
+    async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
+        """None when the node has it now, and that is stored; otherwise why the node calls it invalid."""
+        signed = stored.signed
+        assert signed is not None
+        await self.require_chain(stored, attempt)
+        (answer,) = await self._node.ask([RpcCall("eth_sendRawTransaction", [signed.raw])], attempt)
+        if isinstance(answer, NodeError) and not await self._has_it_anyway(answer, signed.transaction_hash):
+            return answer
+        accepted = self._store.accept(stored.request.transaction_id, self._clock.now_ms())
+        await _try_to_store(accepted)
+        return None
 
-    def _on_mined(self, transaction_hash: str) -> None:
-        if self._confirming.awaits_blocks:
-            self._told_mined.add(transaction_hash)
-            self._is_told.set()
+    async def _has_it_anyway(self, error: NodeError, transaction_hash: str) -> bool:
+        """Whether the node, which did not take the transaction, has it already, in its pool or in a block."""
+        if says_known(error):
+            return True
+        if says_not_now(error):
+            raise NoNodeError(f"The node does not take it now: {error.detail}")
+        (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
+        if isinstance(found, NodeError):
+            raise NoNodeError(f"The node does not tell whether it has it: {found.detail}") from error
+        return found is not None
+
+
+async def _try_to_store(change: Coroutine[Any, Any, None]) -> None:
+    """Store it if that is possible. Otherwise the transaction still waits, and is broadcast once more."""
+    try:
+        await change
+    except UnavailableError as error:
+        log.warning("transaction_not_settled", reason=error.detail)

@@ -1,5 +1,6 @@
-"""What has become of what the node has taken: on the chain, replaced, dropped, or lost with the chain."""
+"""Confirming what was broadcast: mined, replaced, dropped by the node, or gone with the chain it was on."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,56 +10,74 @@ from bridge_server.ethereum.hex_data import HexError
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.turns import KeyedLock
-from bridge_server.wallet.models import Address, RpcCall, StoredTransaction, TransactionState
-from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.models import (
+    Address,
+    RpcCall,
+    StoredTransaction,
+    TransactionId,
+    TransactionState,
+)
+from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.transactions.backoff import DropPauses
+from bridge_server.wallet.transactions.filling import Filling
+from bridge_server.wallet.transactions.loss_report import LossReport
 from bridge_server.wallet.transactions.requests import nonce_of
+from bridge_server.wallet.transactions.states import TransactionEvent, next_state
 from bridge_server.wallet.transactions.store import TransactionStore
 
 _ASKED_AT_ONCE = 50
 
 _REASONS = {
-    TransactionState.SIGNED: "The node has dropped it.",
-    TransactionState.REPLACED: "Its nonce is used on the chain, and the node does not know it.",
-    TransactionState.FORGOTTEN: "The node's chain was set back.",
+    TransactionEvent.DROP: "The node has dropped it.",
+    TransactionEvent.LOSE_NONCE: "Its nonce is used on the chain, and the node does not know it.",
+    TransactionEvent.SET_BACK: "The node's chain was set back.",
 }
+_LOSSES = (TransactionEvent.DROP, TransactionEvent.SET_BACK)
 
 log = structlog.get_logger()
 
 
 class Confirming:
-    """Compares what the wallet takes for sent or mined with what the node knows.
+    """Compares the stored transactions, sent or mined, with the node's.
 
-    What the node has dropped is to be sent again. But when it does not know what was on the chain, the chain
-    was set back, as development nodes do: then all that it does not know of the account is forgotten, for it
-    was meant for a history that is gone.
+    A transaction that the node has dropped is broadcast again, after growing pauses. But when the node does
+    not know a mined one, the chain was set back, as development nodes do. Then all transactions of the
+    account that the node does not know are forgotten: they were meant for a history that is gone.
     """
 
-    def __init__(self, store: TransactionStore, node: Node, turns: KeyedLock, clock: Clock) -> None:
+    def __init__(
+        self, store: TransactionStore, node: Node, filling: Filling, locks: KeyedLock, clock: Clock
+    ) -> None:
         self._store = store
         self._node = node
-        self._turns = turns
+        self._filling = filling
+        self._locks = locks
         self._clock = clock
-        self._is_set_back = False  # and what was sent before that is not looked at yet
+        self._pauses = DropPauses(clock)
+        self._losses = LossReport(clock)
+        self._is_set_back = False  # and not every account has been looked at since
         self._awaits_blocks = True
         self._announced = 0
         node.on_set_back(self._forget)
 
+    def is_paused(self, transaction_id: TransactionId) -> bool:
+        """Whether the node has dropped it so often that the next broadcast must wait."""
+        return self._pauses.is_paused(transaction_id)
+
     @property
     def awaits_blocks(self) -> bool:
-        """Whether something may be sent and not known to be mined."""
+        """Whether a transaction may be sent and not yet known to be mined."""
         return self._awaits_blocks
 
     def expect_blocks(self) -> None:
-        """Something is being sent."""
+        """Note that a transaction is on its way."""
         self._announced += 1
         self._awaits_blocks = True
 
     async def settle_mined(self, transaction_hash: str) -> None:
-        """The node has told somebody which block it is in."""
+        """A client has asked the node for the transaction, and the answer named a block."""
         found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
-        sent = [each for each in found if each.state is TransactionState.SENT]
-        if sent:
-            await self._store.change(sent, TransactionState.MINED, None, self._clock.now_ms())
+        await self._store.move(found, TransactionEvent.MINE, None, self._clock.now_ms())
 
     async def check(self) -> None:
         """Look at each account of which something is sent or mined. Raises NoNodeError, WrongChainError."""
@@ -70,28 +89,34 @@ class Confirming:
     async def _check_all(self) -> None:
         chain_id = await self._node.chain_id()
         announced = self._announced
-        is_owing = await self._store.next_due() is not None
+        is_any_waiting = await self._store.next_due() is not None
         lowest_sent = await self._store.lowest_sent(chain_id)
-        self._awaits_blocks = is_owing or bool(lowest_sent) or announced != self._announced
+        self._awaits_blocks = is_any_waiting or bool(lowest_sent) or announced != self._announced
         for sender in await self._store.senders(chain_id):
-            async with self._turns.taken(sender):
+            async with self._locks.taken(sender):
                 count = await self._count(sender)
                 if count is not None:
-                    lowest = lowest_sent.get(sender)
-                    await self.catch_up(chain_id, sender, count, from_nonce=lowest)
+                    await self._look_at(chain_id, sender, count, lowest_sent.get(sender, count))
 
-    async def catch_up(
-        self, chain_id: int, sender: Address, count: int, *, from_nonce: int | None = None
-    ) -> None:
-        """Look at everything from the `count` on, or from a lower nonce if one is given.
+    async def catch_up(self, sender: Address, attempt: Attempt) -> int:
+        """The account's next nonce as far as the node knows; transactions from there on are looked at.
 
-        `count` is how many transactions of the account the node says there are. The account's turn must be
-        held. Raises NoNodeError, WrongChainError.
+        Transactions that the node has dropped are in the account's queue after that. The account's lock must
+        be held; `attempt` is passed to `Node.ask`. Raises NoNodeError, WrongChainError, NodeError.
         """
-        first = count if from_nonce is None else min(from_nonce, count)
+        chain_id = await self._node.chain_id(attempt)
+        count = await self._filling.pending_count(sender, attempt)
+        await self._look_at(chain_id, sender, count, count)
+        return count
+
+    async def _look_at(self, chain_id: int, sender: Address, count: int, from_nonce: int) -> None:
+        """Look at everything from the `count` on, or from a lower nonce if that is one.
+
+        `count` is how many transactions of the account the node says there are.
+        """
         followed = [
             each
-            for each in await self._store.followed(chain_id, sender, first)
+            for each in await self._store.followed(chain_id, sender, min(from_nonce, count))
             if each.state is not TransactionState.MINED or _nonce(each) >= count
         ]
         if all(each.state is TransactionState.SIGNED for each in followed) and not self._is_set_back:
@@ -100,15 +125,16 @@ class Confirming:
         pairs = list(zip(followed, found, strict=True))
         if any(each.state is TransactionState.MINED and answer is None for each, answer in pairs):
             self._is_set_back = True  # for the other accounts too, which are looked at next
-        changes: dict[TransactionState, list[StoredTransaction]] = {}
+        events: dict[TransactionEvent, list[StoredTransaction]] = defaultdict(list)
         for each, answer in pairs:
-            state = _new_state(each, answer, count, self._is_set_back)
-            if state is not each.state:
-                changes.setdefault(state, []).append(each)
-        await self._store_changes(sender, changes)
+            event = _event(answer, _nonce(each) < count, self._is_set_back)
+            if event is not None and next_state(each.state, event) is not each.state:
+                events[event].append(each)
+        for event, transactions in events.items():
+            await self._store_event(sender, event, transactions)
 
     async def _forget(self) -> None:
-        """Somebody has set the chain back: nothing is sent again into another history."""
+        """Look at all accounts: a client has set the chain back."""
         self._is_set_back = True
         try:
             await self.check()
@@ -116,7 +142,7 @@ class Confirming:
             log.warning("node_not_asked", reason=error.detail)
 
     async def _count(self, sender: Address) -> int | None:
-        """How many transactions of the account are on the chain; None when the node does not tell."""
+        """How many transactions of the account are on the chain; None when the node gives no number."""
         (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
         try:
             return nonce_of(answer)
@@ -124,7 +150,7 @@ class Confirming:
             return None
 
     async def _find(self, followed: Sequence[StoredTransaction]) -> list[Any]:
-        """What the node answers to the hash of each."""
+        """The node's answer to the hash of each."""
         calls = [
             RpcCall("eth_getTransactionByHash", [each.signed and each.signed.transaction_hash])
             for each in followed
@@ -134,14 +160,17 @@ class Confirming:
             found += await self._node.ask(calls[start : start + _ASKED_AT_ONCE])
         return found
 
-    async def _store_changes(
-        self, sender: Address, changes: dict[TransactionState, list[StoredTransaction]]
+    async def _store_event(
+        self, sender: Address, event: TransactionEvent, transactions: Sequence[StoredTransaction]
     ) -> None:
-        for state, transactions in changes.items():
-            if state in (TransactionState.SIGNED, TransactionState.FORGOTTEN):
-                reason = _REASONS[state]
-                log.warning("transactions_lost", account=sender, count=len(transactions), reason=reason)
-            await self._store.change(transactions, state, _REASONS.get(state), self._clock.now_ms())
+        reason = _REASONS.get(event)
+        if reason is not None and event in _LOSSES:
+            self._losses.add(sender, len(transactions), reason)
+        pauses_ms = {}
+        if event is TransactionEvent.DROP:
+            ids = [each.request.transaction_id for each in transactions]
+            pauses_ms = {transaction_id: self._pauses.add(transaction_id) for transaction_id in ids}
+        await self._store.move(transactions, event, reason, self._clock.now_ms(), pauses_ms=pauses_ms)
 
 
 def _nonce(stored: StoredTransaction) -> int:
@@ -149,17 +178,15 @@ def _nonce(stored: StoredTransaction) -> int:
     return stored.signed.nonce
 
 
-def _new_state(stored: StoredTransaction, answer: Any, count: int, is_set_back: bool) -> TransactionState:
-    if stored.state is TransactionState.SIGNED and not (is_set_back and answer is None):
-        return stored.state  # it is offered again, and the answer to that tells more
+def _event(answer: Any, is_nonce_used: bool, is_set_back: bool) -> TransactionEvent | None:
+    """The event that the node's answer to a transaction's hash stands for, if any."""
     if isinstance(answer, dict):
         if answer.get("blockNumber") is None:
-            return TransactionState.SENT
-        # What answers may be several nodes, of which some know less than others: its nonce must be used too.
-        is_used = _nonce(stored) < count or is_set_back
-        return TransactionState.MINED if is_used else stored.state
-    if answer is not None:  # the node does not tell
-        return stored.state
+            return TransactionEvent.UNMINE
+        # Several nodes may answer, and some lag behind: the account's count must include its nonce.
+        return TransactionEvent.MINE if is_nonce_used or is_set_back else None
+    if answer is not None:  # such as an error
+        return None
     if is_set_back:
-        return TransactionState.FORGOTTEN
-    return TransactionState.REPLACED if _nonce(stored) < count else TransactionState.SIGNED
+        return TransactionEvent.SET_BACK
+    return TransactionEvent.LOSE_NONCE if is_nonce_used else TransactionEvent.DROP

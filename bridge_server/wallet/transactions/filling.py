@@ -1,4 +1,4 @@
-"""What a transaction leaves open, filled in: its chain, its gas, and its price, which the node knows."""
+"""Filling in the fields that a request leaves open: the chain, the gas, and the node's price."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from bridge_server.ethereum.hex_data import HexError, quantity, quantity_of
 from bridge_server.ethereum.transactions import FEE_MARKET_TYPE, MAX_WEI
 from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
 from bridge_server.wallet.models import Address, RpcCall
-from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.node import Attempt, Node
 from bridge_server.wallet.transactions.requests import TransactionRequest, nonce_of
 
 USUAL_GAS = 90_000
@@ -20,56 +20,56 @@ _LATEST_BLOCK = RpcCall("eth_getBlockByNumber", ["latest", False])
 class Filling:
     """Fills in all but the nonce. Raises NoNodeError when it takes a node and there is none to ask.
 
-    `since` is that of `Node.ask`.
+    `attempt` is passed to `Node.ask`.
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    async def filled(self, request: TransactionRequest, since: float | None = None) -> TransactionRequest:
+    async def filled(self, request: TransactionRequest, attempt: Attempt | None = None) -> TransactionRequest:
         """The request with nothing left open but the nonce.
 
-        Raises InvalidParamsError when it is for another chain, NoChainError when nobody knows the chain,
-        NodeError when the node does not tell what it is asked for.
+        Raises InvalidParamsError when it is for another chain, NoChainError when the chain is unknown,
+        NodeError when the node answers with an error.
         """
-        chain_id = await self._chain_id(request, since)
+        chain_id = await self._chain_id(request, attempt)
         if request.chain_id is not None and request.chain_id != chain_id:
             raise InvalidParamsError(
                 f"params[0].chainId is {quantity(request.chain_id)}, and the wallet is on chain "
                 f"{quantity(chain_id)}: it signs for no other."
             )
         gas = USUAL_GAS if request.gas is None else request.gas
-        return await self._priced(replace(request, chain_id=chain_id, gas=gas), since)
+        return await self._priced(replace(request, chain_id=chain_id, gas=gas), attempt)
 
-    async def pending_count(self, address: Address, since: float | None = None) -> int:
+    async def pending_count(self, address: Address, attempt: Attempt | None = None) -> int:
         """The lowest nonce that no transaction of the account known to the node has."""
         call = RpcCall("eth_getTransactionCount", [address, "pending"])
-        (answer,) = await self._node.ask([call], since)
+        (answer,) = await self._node.ask([call], attempt)
         return _quantity(call, answer, nonce_of)
 
-    async def _chain_id(self, request: TransactionRequest, since: float | None) -> int:
+    async def _chain_id(self, request: TransactionRequest, attempt: Attempt | None) -> int:
         try:
-            return await self._node.chain_id(since)
+            return await self._node.chain_id(attempt)
         except NoChainError:
             if request.chain_id is None:
                 raise
             return request.chain_id
 
-    async def _priced(self, request: TransactionRequest, since: float | None) -> TransactionRequest:
+    async def _priced(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
         if request.type == FEE_MARKET_TYPE:
-            return await self._with_fees(request, since)
+            return await self._with_fees(request, attempt)
         if request.gas_price is not None:
             return request
         self._require_node("gasPrice")
-        (answer,) = await self._node.ask([_GAS_PRICE], since)
+        (answer,) = await self._node.ask([_GAS_PRICE], attempt)
         return replace(request, gas_price=_quantity(_GAS_PRICE, answer))
 
-    async def _with_fees(self, request: TransactionRequest, since: float | None) -> TransactionRequest:
+    async def _with_fees(self, request: TransactionRequest, attempt: Attempt | None) -> TransactionRequest:
         tip, most = request.max_priority_fee_per_gas, request.max_fee_per_gas
         if tip is not None and most is not None:
             return request
         self._require_node("maxFeePerGas and maxPriorityFeePerGas")
-        suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK], since)
+        suggested, block = await self._node.ask([_TIP, _LATEST_BLOCK], attempt)
         if tip is None:
             tip = _USUAL_TIP_WEI if isinstance(suggested, NodeError) else _quantity(_TIP, suggested)
             tip = tip if most is None else min(tip, most)

@@ -1,12 +1,14 @@
-"""The transaction object (docs/protocol.md, D): JSON to what is asked for, and back for whoever approves.
+"""Requests (docs/protocol.md, D): the transaction object and the signed transaction, read and written.
 
-Unknown fields are ignored, but for those that would make it another transaction than the one signed.
+Unknown fields are ignored. Fields of another kind of transaction are refused.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from bridge_server.ethereum.hex_data import address_of, data_of, hex_of, quantity, quantity_of
+from bridge_server.ethereum.raw_transactions import RawTransaction, RawTransactionError, read_raw_transaction
 from bridge_server.ethereum.transactions import (
     ACCESS_LIST_TYPE,
     FEE_MARKET_TYPE,
@@ -20,6 +22,7 @@ from bridge_server.ethereum.transactions import (
 )
 from bridge_server.wallet.errors import InvalidParamsError
 from bridge_server.wallet.models import Address
+from bridge_server.wallet.parameters import data as data_parameter
 from bridge_server.wallet.request_fields import (
     PLACE,
     RequestFields,
@@ -45,7 +48,7 @@ _PRICES_OF_FEE_MARKET = ("maxFeePerGas", "maxPriorityFeePerGas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRequest:
-    """A transaction as it is asked for; None is what was left open. Prices and values are in wei."""
+    """A requested transaction. A field that is left open is None. Prices and values are in wei."""
 
     sender: Address
     to: Address | None
@@ -128,8 +131,21 @@ def read_transaction(value: object) -> TransactionRequest:
     return request
 
 
+def read_signed(value: object) -> RawTransaction:
+    """Read the parameter of eth_sendRawTransaction; raises InvalidParamsError."""
+    try:
+        return read_raw_transaction(data_parameter(value, PLACE))
+    except RawTransactionError as error:
+        raise InvalidParamsError(f"{PLACE} is not a signed transaction: {error}.") from None
+
+
+def params_text(value: Any) -> bytes:
+    """The parameter as JSON, the same text for every order of its members. Integers may have any size."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
 def write_transaction(request: TransactionRequest) -> dict[str, Any]:
-    """The transaction object, spelled as a node spells it; what is open is left out."""
+    """The transaction object, spelled as a node spells it, without the fields that are open."""
     numbers = {
         "gas": request.gas,
         "gasPrice": request.gas_price,
@@ -176,7 +192,7 @@ def _type(fields: RequestFields) -> int:
 
 
 def _check_together(fields: RequestFields, request: TransactionRequest) -> None:
-    """What each field by itself does not show."""
+    """Find the faults that no field shows by itself."""
     if not fields.has("to") and not request.data and fields.are_sound("data", "input"):
         sent = fields.first("data", "input")
         lack = "is missing" if sent is None else "is empty"

@@ -1,6 +1,7 @@
-"""Transactions that were asked for, in SQL."""
+"""Transactions in SQL."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage.database import (
@@ -9,14 +10,12 @@ from bridge_server.storage.database import (
     Row,
     Statement,
     Transaction,
-    Value,
     adding_transaction,
     scalar,
     transaction,
 )
 from bridge_server.wallet.models import (
     Address,
-    Caller,
     SendRequest,
     SignedTransaction,
     StoredTransaction,
@@ -24,17 +23,25 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 from bridge_server.wallet.transactions import sql
+from bridge_server.wallet.transactions.rows import (
+    queued_transaction,
+    read_all,
+    read_one,
+    signed_transaction,
+    values_of,
+)
+from bridge_server.wallet.transactions.states import SETTLED, TransactionEvent, next_state
 
-_LIVE = (TransactionState.SIGNED, TransactionState.SENT)
+_NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
-# Owed from now on, or a reason to look at what other accounts have sent.
-_TOLD = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
+# A transaction waits for the node again, or other accounts must be looked at soon.
+_ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
 
 class TransactionStore:
-    """Transactions that were asked for, durable from the moment that a method returns.
+    """Transactions and their states, durable from the moment that a method returns.
 
-    What is owed (queued or signed) and due is announced to the signals as `("transactions", due_at_ms)`.
+    A transaction that waits for the node is announced to the signals as `("transactions", due_at_ms)`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -52,10 +59,10 @@ class TransactionStore:
     ) -> Transaction[StoredTransaction]:
         """Reserve a nonce, sign with it and store the signed bytes, in one transaction.
 
-        `nonce` None takes the lowest from `lowest_nonce` on that none of the account's live transactions
-        (signed or sent) has; a given one may replace. `sign` is called in another thread, and may be called
-        again; what it raises is raised, and nothing is stored. A request that is queued already becomes the
-        signed one; raises ConflictError when it is queued no longer.
+        Without a `nonce`, it is the lowest from `lowest_nonce` on which no live transaction of the account
+        (signed or sent) has. With a given `nonce`, the transaction may replace another. `sign` runs in
+        another thread, perhaps more than once; when it raises, nothing is stored. A queued request becomes
+        signed; raises ConflictError when it is queued no longer.
         """
         if self.database.is_full and not (yield Statement(sql.GET, (request.transaction_id,))):
             self.database.require_room()
@@ -63,8 +70,8 @@ class TransactionStore:
         if chosen is None:
             rows = yield Statement(sql.LIVE_NONCES, (chain_id, request.sender, lowest_nonce))
             chosen = _first_gap(rows, lowest_nonce)
-        stored = _signed(request, sign(chosen), due_at_ms)
-        ((changed,),) = yield Statement(sql.UPSERT, _values(stored))
+        stored = signed_transaction(request, sign(chosen), due_at_ms)
+        ((changed,),) = yield Statement(sql.UPSERT, values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
         yield _due(due_at_ms)
@@ -74,11 +81,11 @@ class TransactionStore:
     def keep(
         self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
     ) -> Transaction[StoredTransaction]:
-        """Keep what is to be sent: queued as it was asked for, or signed already (raw transactions)."""
-        stored = _queued(request, chain_id, due_at_ms)
+        """Keep a request: queued as it came, or signed already (raw transactions)."""
+        stored = queued_transaction(request, chain_id, due_at_ms)
         if signed is not None:
-            stored = _signed(request, signed, due_at_ms)
-        yield Statement(sql.UPSERT, _values(stored))
+            stored = signed_transaction(request, signed, due_at_ms)
+        yield Statement(sql.UPSERT, values_of(stored))
         yield _due(due_at_ms)
         return stored
 
@@ -88,107 +95,119 @@ class TransactionStore:
         return _first_gap(rows, lowest_nonce)
 
     async def get(self, transaction_id: TransactionId) -> StoredTransaction | None:
-        """What has become of one."""
-        return _one(await self.database.read(sql.GET, (transaction_id,)))
+        """A transaction by its id."""
+        return read_one(await self.database.read(sql.GET, (transaction_id,)))
 
     @transaction
-    def settle_sent(self, transaction_id: TransactionId, now_ms: int) -> Transaction[None]:
-        """The node has it: it is sent, and others of its account with the same nonce are replaced."""
-        rows = yield Statement(sql.SETTLE_SENT, (transaction_id,))
+    def accept(self, transaction_id: TransactionId, now_ms: int) -> Transaction[None]:
+        """The node has it. Others of its account with the same nonce are replaced."""
+        rows = yield Statement(sql.ACCEPT, (transaction_id,))
         for *place, transaction_hash in rows:
             error = f"Transaction {transaction_hash} has its nonce."
             yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
 
-    async def settle_refused(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
-        """The node calls it invalid: its nonce is free."""
-        await self._write([Statement(sql.SETTLE_REFUSED, (error, now_ms, transaction_id))])
+    async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
+        """The node, or the person who approves, does not want it: its nonce is free."""
+        await self._write([Statement(sql.REFUSE, (error, now_ms, transaction_id))])
 
-    async def change(
-        self, stored: Sequence[StoredTransaction], state: TransactionState, error: str | None, now_ms: int
+    async def move(
+        self,
+        stored: Sequence[StoredTransaction],
+        event: TransactionEvent,
+        error: str | None,
+        now_ms: int,
+        *,
+        pauses_ms: Mapping[TransactionId, int] = _NO_PAUSES,
     ) -> None:
-        """These are in the state now, for the reason given, but for those that have left the one that they
-        were read in. What becomes signed is due now, and what is forgotten is announced as if it were.
+        """Move these to the state after the event. Skip any whose state has changed since it was read.
+
+        Skip also any which the event does not concern. Transactions that wait for the node then are due at
+        once, or after their pauses.
         """
-        settled_at_ms = None if state in _LIVE else now_ms
-        await self._write(
-            [
-                Statement(
-                    sql.CHANGE_STATE,
-                    (state, error, now_ms, settled_at_ms, each.request.transaction_id, each.state),
-                )
-                for each in stored
-            ]
-            + ([_due(now_ms)] if state in _TOLD else [])
-        )
+        steps: list[Statement | Announcement] = []
+        due_at_ms = []
+        for each in stored:
+            transaction_id, after = each.request.transaction_id, next_state(each.state, event)
+            if after is each.state:
+                continue
+            moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
+            settled_at_ms = now_ms if after in SETTLED else None
+            values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
+            steps.append(Statement(sql.CHANGE_STATE, values))
+            if after in _ANNOUNCED:
+                due_at_ms.append(moment_ms)
+        if steps:
+            await self._write(steps + _announced(due_at_ms, now_ms))
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
     ) -> None:
-        """These did not reach the node, for the reason given; the next attempts are due then.
+        """Make the next attempts for these at the given times, and note why the last ones failed.
 
-        The first of them is announced as `("postponed", due_at_ms)`.
+        The first of the times is announced as `("postponed", due_at_ms)`.
         """
         await self._write(
             [
                 Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
                 for transaction_id, moment_ms in due_at_ms.items()
             ]
-            + [Announcement(("postponed", str(moment_ms))) for moment_ms in sorted(due_at_ms.values())[:1]]
+            + [_postponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
         )
 
-    async def owing(self, due_at_ms: int) -> Sequence[Address]:
-        """The accounts of which something that is owed is due until then."""
-        rows = await self.database.read(sql.OWING, (due_at_ms,))
+    async def senders_with_due(self, due_at_ms: int) -> Sequence[Address]:
+        """The accounts with a transaction that waits for the node and is due until then."""
+        rows = await self.database.read(sql.SENDERS_WITH_DUE, (due_at_ms,))
         return list({Address(sender): None for (sender,) in rows})
 
-    async def owed(self, sender: Address) -> Mapping[TransactionId, int]:
-        """All that the account owes, due or not, in the order in which it must be sent: by nonce, then as
-        asked for; with the number of attempts.
+    async def queue(self, sender: Address) -> Mapping[TransactionId, int]:
+        """The account's transactions that wait for the node, due or not, with their numbers of attempts.
+
+        They are in the order in which they must be broadcast: by nonce, then in the order of the requests.
         """
-        rows = await self.database.read(sql.OWED, (sender,))
+        rows = await self.database.read(sql.QUEUE, (sender,))
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
     async def next_due(self) -> int | None:
-        """When the next of what is owed is due; None when nothing is owed."""
+        """When the next attempt is due; None when nothing waits for the node."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(sql.NEXT_DUE)
         return due_at_ms
 
     async def senders(self, chain_id: int) -> Sequence[Address]:
-        """The accounts of which something is signed, sent or mined."""
+        """The accounts with signed, sent or mined transactions."""
         rows = await self.database.read(sql.SENDERS, (chain_id,))
         return [Address(sender) for (sender,) in rows]
 
     async def lowest_sent(self, chain_id: int) -> Mapping[Address, int]:
-        """The accounts of which something is sent, with the lowest nonce of that."""
+        """The accounts with sent transactions, and the lowest nonce among these."""
         rows = await self.database.read(sql.LOWEST_SENT, (chain_id,))
         return {Address(sender): nonce for sender, nonce in rows}
 
     async def followed(self, chain_id: int, sender: Address, from_nonce: int) -> Sequence[StoredTransaction]:
-        """What is signed, sent or mined with this nonce or a higher one, by nonce."""
-        return _all(await self.database.read(sql.FOLLOWED, (chain_id, sender, from_nonce)))
+        """The account's signed, sent and mined transactions from this nonce on, by nonce."""
+        return read_all(await self.database.read(sql.FOLLOWED_TRANSACTIONS, (chain_id, sender, from_nonce)))
 
     async def newest(self, sender: Address | None = None) -> StoredTransaction | None:
-        """The newest one, of an account if one is named."""
+        """The newest transaction, of one account or of all."""
         if sender is None:
-            return _one(await self.database.read(sql.NEWEST))
-        return _one(await self.database.read(sql.NEWEST_OF_SENDER, (sender,)))
+            return read_one(await self.database.read(sql.NEWEST))
+        return read_one(await self.database.read(sql.NEWEST_OF_SENDER, (sender,)))
 
     async def with_params(self, sender: Address, params: bytes, limit: int) -> Sequence[StoredTransaction]:
-        """What the account was asked to send with these params, newest first."""
-        return _all(await self.database.read(sql.WITH_PARAMS, (sender, params, limit)))
+        """The account's transactions with these params, newest first."""
+        return read_all(await self.database.read(sql.WITH_PARAMS, (sender, params, limit)))
 
     async def with_hash(self, transaction_hash: str, limit: int) -> Sequence[StoredTransaction]:
-        """Those with this hash (DATA in lower case), newest first."""
-        return _all(await self.database.read(sql.WITH_HASH, (transaction_hash, limit)))
+        """The transactions with this hash (DATA in lower case), newest first."""
+        return read_all(await self.database.read(sql.WITH_HASH, (transaction_hash, limit)))
 
     async def waiting(self, sender: Address | None, limit: int) -> Sequence[StoredTransaction]:
-        """What is owed, of an account if one is named, as asked for."""
-        return _all(await self.database.read(sql.WAITING, (sender, limit)))
+        """Transactions that wait for the node, of one account or of all, in the order of the requests."""
+        return read_all(await self.database.read(sql.WAITING_TRANSACTIONS, (sender, limit)))
 
     @transaction
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
-        """Delete what was mined, replaced, refused or forgotten before then; returns how many."""
+        """Delete transactions that were settled before then; returns how many."""
         return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
 
     @transaction
@@ -198,74 +217,26 @@ class TransactionStore:
             yield step
 
 
+def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Statement | Announcement]:
+    """The earliest of these times: whether it is now, or only later."""
+    if not due_at_ms:
+        return []
+    earliest_ms = min(due_at_ms)
+    return [_due(earliest_ms) if earliest_ms <= now_ms else _postponed(earliest_ms)]
+
+
+def _postponed(due_at_ms: int) -> Announcement:
+    return Announcement(("postponed", str(due_at_ms)))
+
+
 def _due(due_at_ms: int) -> Announcement:
     return Announcement(("transactions", str(due_at_ms)))
 
 
 def _first_gap(rows: Sequence[Row], lowest: int) -> int:
-    """The lowest nonce that is not among those in the rows, which are in order and begin with it at best."""
+    """The lowest nonce from `lowest` on that is not in the rows, which are in order."""
     for (nonce,) in rows:
         if nonce != lowest:
             break
         lowest += 1
     return lowest
-
-
-def _queued(request: SendRequest, chain_id: int | None, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, chain_id, TransactionState.QUEUED, None, 0, due_at_ms, None)
-
-
-def _signed(request: SendRequest, signed: SignedTransaction, due_at_ms: int) -> StoredTransaction:
-    return StoredTransaction(request, signed.chain_id, TransactionState.SIGNED, signed, 0, due_at_ms, None)
-
-
-def _values(stored: StoredTransaction) -> tuple[Value, ...]:
-    request, signed, caller = stored.request, stored.signed, stored.request.caller
-    signature: tuple[Value, ...] = (None, None, None)
-    if signed is not None:
-        signature = (signed.nonce, signed.transaction_hash, signed.raw)
-    return (
-        request.transaction_id,
-        request.sender,
-        request.params,
-        request.asked_at_ms,
-        caller.address,
-        caller.origin,
-        caller.request_id,
-        stored.chain_id,
-        stored.state,
-        *signature,
-        stored.next_attempt_at_ms,
-    )
-
-
-def _one(rows: Sequence[Row]) -> StoredTransaction | None:
-    return _transaction(rows[0]) if rows else None
-
-
-def _all(rows: Sequence[Row]) -> Sequence[StoredTransaction]:
-    return [_transaction(row) for row in rows]
-
-
-def _transaction(row: Row) -> StoredTransaction:
-    transaction_id, sender, params, asked_at_ms, address, origin, request_id, *rest = row
-    chain_id, state, nonce, transaction_hash, raw, attempts, next_attempt_at_ms, error = rest
-    caller = Caller(address, origin, request_id)
-    signed = None
-    if nonce is not None:
-        signed = SignedTransaction(chain_id, nonce, transaction_hash, raw)
-    return StoredTransaction(
-        request=SendRequest(
-            TransactionId(transaction_id),
-            Address(sender),
-            params,
-            asked_at_ms,
-            caller,
-        ),
-        chain_id=chain_id,
-        state=TransactionState(state),
-        signed=signed,
-        attempts=attempts,
-        next_attempt_at_ms=next_attempt_at_ms,
-        error=error,
-    )

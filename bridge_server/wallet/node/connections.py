@@ -1,10 +1,10 @@
 """Connections to the node.
 
-Whoever signs or sends uses a line: one connection at a time, on which the first thing asked is the chain.
-What only reads may use any, and before one is opened, a line is asked for the chain.
+Calls that sign or send use a checked connection: a single one at a time, and the first call on it asks for
+the chain. Calls that only read use a pool; before it opens a connection, a checked one asks for the chain.
 
 Where every connection is closed after one answer, as by a proxy that speaks HTTP/1.0, the chain is asked for
-on one connection, and again on the next, at once, together with what is asked for.
+on one connection, and again on the next in the same batch as the calls.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +28,7 @@ _ATTEMPTS = 3
 _LIMIT_EXCEEDED = -32005
 _TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
 
-# How a connection that was there broke, while the request was written or the answer read.
+# Failures of an open connection while the request was written or the answer read.
 _BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError, BrokenPipeError)
 
 CHAIN_ID = RpcCall("eth_chainId", [])
@@ -39,7 +39,7 @@ class BrokenOffError(NoNodeError):
 
 
 class _ClosedAtOnceError(BrokenOffError):
-    """The same on a connection that had one answer before."""
+    """The connection was closed after its first answer."""
 
 
 class _NotOpenError(Exception):
@@ -47,7 +47,7 @@ class _NotOpenError(Exception):
 
 
 class Endpoint:
-    """Where the node is, and how it is spoken to."""
+    """The address of the node, and how it is spoken to."""
 
     def __init__(self, url: str, timeout_seconds: float, user_agent: str) -> None:
         self._url = url
@@ -144,8 +144,8 @@ class CheckedConnection:
             except WrongChainError:
                 if broken_off is None:
                     raise
-                raise broken_off from None  # whoever was asked then may have taken them
-            except BrokenOffError as error:  # by a node that closed what it took for idle, as a rule
+                raise broken_off from None  # the node that was asked then may have taken the calls
+            except BrokenOffError as error:  # as a rule by a node that took the connection for idle
                 if attempt == _ATTEMPTS:
                     raise
                 broken_off = error
@@ -190,10 +190,10 @@ class CheckedConnection:
             raise _ClosedAtOnceError(error.detail) from error
 
     async def _ask_anew(self, calls: Sequence[RpcCall]) -> list[Answer]:
-        """Ask on a new connection where a former one, closed by now, has just told the chain.
+        """Ask on a new connection, after a former one, which is closed now, has named the chain.
 
-        The same batch asks for the chain again: who answers may be another node. Where batches are refused,
-        the calls go without that.
+        The batch asks for the chain again, because another node may answer. Where batches are refused, the
+        calls go without that.
         """
         self._closes_all, self._may_open = False, True
         try:
@@ -222,7 +222,7 @@ class CheckedConnection:
         return answers
 
     async def _check(self) -> None:
-        """Ask for the chain. A connection on which it is not told, or is another, is not used again."""
+        """Ask for the chain. A connection with another chain, or without an answer, is not used again."""
         try:
             (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
             self._check_chain(answer)

@@ -1,0 +1,60 @@
+"""The walks through the wallet that docs/architecture.md lists: short, and along calls that exist."""
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "bridge_server"
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+MOST_FILES = 6
+
+HANDED = "wallet/rpc/method_table"
+"""The handlers get the methods as such tables, and import none of them."""
+
+
+def walk_of(subject: str) -> list[str]:
+    """The files of a row. A name without a folder is in the folder of the name before it."""
+    (row,) = re.findall(rf"^\| {subject} \|(.*)\|$", PAGE, re.MULTILINE)
+    files: list[str] = []
+    for name in re.findall(r"`([a-z_/]+)`", row):
+        folder = files[-1].rpartition("/")[0] if files else ""
+        files.append(name if "/" in name else f"{folder}/{name}")
+    return files
+
+
+def imported_by(file: str) -> set[str]:
+    """The package's modules that a file imports, as paths."""
+    tree = ast.parse((PACKAGE / f"{file}.py").read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    names = {str(node.module) for node in imports}
+    names |= {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
+    return {name.removeprefix("bridge_server.").replace(".", "/") for name in names}
+
+
+@pytest.mark.parametrize("subject", ["a typed-data message", "a transaction"])
+def test_a_walk_from_the_route_to_the_rows_has_at_most_six_files(subject: str) -> None:
+    walk = walk_of(subject)
+
+    assert walk[0] == "wallet/rpc/routes"
+    assert walk[-1] in ("wallet/audit_file", "wallet/transactions/sql")
+    assert len(walk) <= MOST_FILES
+    assert [file for file in walk if not (PACKAGE / f"{file}.py").is_file()] == []
+
+
+@pytest.mark.parametrize("subject", ["a typed-data message", "a transaction"])
+def test_each_file_of_a_walk_knows_the_next(subject: str) -> None:
+    walk = [file for file in walk_of(subject) if not file.endswith("/wire")]
+
+    for above, below in pairwise(walk):
+        if above == "wallet/rpc/handlers":
+            assert HANDED in imported_by(above) & imported_by(below)
+        else:
+            assert below in imported_by(above), (above, below)
+
+
+def test_the_wire_of_a_typed_data_message_is_called_by_its_method() -> None:
+    assert "wallet/rpc/wire" in imported_by("wallet/rpc/methods")
