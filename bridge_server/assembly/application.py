@@ -22,8 +22,9 @@ from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.application import build_application
 from bridge_server.web.connections import CONNECTIONS, Connections
-from bridge_server.web.gateway import Gateway, Reporting
+from bridge_server.web.gateway import Gateway
 from bridge_server.web.request_id import RequestIds
+from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]

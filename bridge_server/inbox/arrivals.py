@@ -1,7 +1,8 @@
 """From «something came into these inboxes» to whoever waits for that."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
 
 import orjson
@@ -10,7 +11,7 @@ from bridge_server.kernel.signals import Key, Signals
 
 Value = TypeVar("Value")
 
-Listener: TypeAlias = Callable[[Set[int]], None]
+Listener: TypeAlias = Callable[[AbstractSet[int]], None]
 """Told the numbers of the accounts that something has come for."""
 
 _WAITING = "inbox"

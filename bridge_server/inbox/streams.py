@@ -5,7 +5,7 @@ is pushed to it. Both skip what the stream has been given, so the two may overla
 """
 
 import asyncio
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from itertools import chain
 
 import structlog
@@ -103,7 +103,7 @@ class Streams:
             await asyncio.sleep(self._keep_alive_seconds)
             await self._write(self._all(), comment, None)
 
-    async def _deliver(self, touched: Set[int]) -> None:
+    async def _deliver(self, touched: AbstractSet[int]) -> None:
         while positions := self._positions(touched):
             arrivals = await self._store.arrivals(positions, _ARRIVALS_AT_ONCE)
             for arrival in arrivals:
@@ -111,7 +111,7 @@ class Streams:
             if len(arrivals) < _ARRIVALS_AT_ONCE:
                 return
 
-    def _positions(self, touched: Set[int]) -> dict[int, int]:
+    def _positions(self, touched: AbstractSet[int]) -> dict[int, int]:
         """Where each account's stream is that is furthest behind; those that replay see for themselves."""
         positions = {}
         for number in touched & self._audiences.keys():
@@ -134,7 +134,7 @@ class Streams:
             if written % _WRITES_IN_A_ROW == 0:
                 await asyncio.sleep(0)
 
-    def _notice(self, accounts: Set[int]) -> None:
+    def _notice(self, accounts: AbstractSet[int]) -> None:
         """Before anybody else runs: who replays must know that something came while it was reading."""
         here = accounts & self._audiences.keys()
         if here:

@@ -6,12 +6,12 @@ from traceback import format_tb
 import aiohttp
 import structlog
 
+from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES, read_bounded
 from bridge_server.outgoing.failure_text import failure, refusal
 from bridge_server.outgoing.guard import Rule, guarded_sockets
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.outgoing.resolver import GuardedResolver, LookUp
 
-_ANSWER_LIMIT_BYTES = 64 * 1_024
 # Less than the 5 seconds after which common servers close an idle connection: a POST that meets the
 # closing is lost, and repeated only after a delay.
 _IDLE_SECONDS = 4.0
@@ -51,15 +51,12 @@ async def read_limited(response: aiohttp.ClientResponse) -> bytes:
 
     A short one is read to its end, so that its connection can be used again; what is longer closes it.
     """
-    chunks = []
-    left = _ANSWER_LIMIT_BYTES
+    body = bytearray()
     try:
-        while left > 0 and (chunk := await response.content.read(left)):
-            chunks.append(chunk)
-            left -= len(chunk)
+        await read_bounded(response, body, ANSWER_LIMIT_BYTES)
     except (aiohttp.ClientError, OSError):  # the status has come already, and it decides
         response.close()
-    return b"".join(chunks)
+    return bytes(body)
 
 
 def judge_error(error: Exception) -> Outcome:

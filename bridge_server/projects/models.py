@@ -3,7 +3,8 @@
 Times are milliseconds since the Unix epoch, days are whole days since then.
 """
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NewType, TypeAlias
@@ -164,5 +165,5 @@ class DailyFigures:
 MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
 """Writes what a project's webhook is told."""
 
-IdAmong: TypeAlias = Callable[[Set[TypeId]], TypeId]
+IdAmong: TypeAlias = Callable[[AbstractSet[TypeId]], TypeId]
 """Chooses the id of a new type, given those that the project has."""

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from itertools import chain, count
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -37,7 +37,7 @@ def checked_type_id(text: str) -> TypeId:
     return TypeId(text)
 
 
-def type_id_of_name(name: str, taken: Set[TypeId]) -> TypeId:
+def type_id_of_name(name: str, taken: AbstractSet[TypeId]) -> TypeId:
     """An id for a type of this name, such as `price-alerts`, which none has yet: `price-alerts-2`."""
     plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
     made = _NOT_IN_MADE_IDS.sub("-", plain)[:_TYPE_ID_MAX_CHARACTERS].strip("-") or "type"

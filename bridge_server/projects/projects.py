@@ -1,6 +1,7 @@
 """What an operator does with projects."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -125,7 +126,7 @@ class Projects:
         name, now_ms = checked_name(name), self._clock.now_ms()
         chosen = None if type_id is None else checked_type_id(type_id)
 
-        def id_among(taken: Set[TypeId]) -> TypeId:
+        def id_among(taken: AbstractSet[TypeId]) -> TypeId:
             return type_id_of_name(name, taken) if chosen is None else chosen
 
         return await self._store.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)

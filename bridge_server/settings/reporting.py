@@ -4,8 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.settings.server import ServerSettings
-from bridge_server.settings.types import Duration, Port, Token, is_loopback
+from bridge_server.settings.types import Duration, Port, Token
 
 
 class ReportingSettings(ServerSettings, defer_build=True):

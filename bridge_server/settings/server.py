@@ -4,7 +4,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
-from bridge_server.settings.types import Networks, Port, Url, is_loopback
+from bridge_server.kernel.ip_addresses import is_loopback
+from bridge_server.settings.types import Networks, Port, Url
 
 
 class ServerSettings(BaseModel, defer_build=True):

@@ -1,6 +1,6 @@
 """The kinds of values that settings have: what each may be, and what is said of one that it may not be."""
 
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,14 +28,6 @@ def networks(value: Any) -> Any:
     if not isinstance(value, list | tuple):
         raise ValueError("must be networks such as 10.0.0.0/8, in a list or separated by commas")
     return tuple(ip_network(str(part).strip(), strict=False) for part in value)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _directory(value: Path) -> Path:

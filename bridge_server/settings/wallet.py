@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, PositiveInt, SecretStr, model_validator
 
 from bridge_server.ethereum.mnemonic import checked_mnemonic
+from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.settings.checks import fault_of, secret_of, text_of
 from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.storage import StorageSettings
@@ -22,7 +23,6 @@ from bridge_server.settings.types import (
     Seconds,
     Token,
     Tokens,
-    is_loopback,
 )
 from bridge_server.wallet.private_keys import read_private_keys
 

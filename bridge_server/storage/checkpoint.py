@@ -21,7 +21,7 @@ _WORTHWHILE_BYTES = 2**20
 _QUIET_SECONDS = 5.0
 _TICK_SECONDS = 0.02  # two writes that are closer leave the file with one time: the later is not noticed
 
-# A log that grows for so long is written faster than it is copied, or somebody reads an old state.
+# A log that grows for so long is written faster than it is copied, or another process reads an old state.
 _ALARMING_BYTES = 256 * 2**20
 _HURRIED_INTERVAL_SECONDS = 0.02
 _HURRIED_TRIES = 20
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 
 class _Progress(NamedTuple):
-    """What a checkpoint says: whether it was kept from something, the log's pages, those copied so far."""
+    """A checkpoint's result: whether it was hindered, the log's pages, the pages copied so far."""
 
     is_blocked: int
     pages: int
@@ -51,7 +51,7 @@ class _Progress(NamedTuple):
 
 
 class Checkpointer:
-    """Watches the log, copies it back before it grows long, and cuts it off when nobody writes."""
+    """Watches the log, copies it back before it grows long, and cuts it off in a pause of the writer."""
 
     def __init__(self, log_file: LogFile, room: Room) -> None:
         self._log_file = log_file

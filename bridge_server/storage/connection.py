@@ -3,14 +3,14 @@
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiosqlite
 
 BUSY_TIMEOUT_SECONDS = 2.0
 PAGE_CACHE_KIBIBYTES = 16_384
 LOG_LIMIT_BYTES = 64 * 2**20
-"""What a longer log is cut down to when it is begun anew."""
+"""The size to which a longer log is cut when it is begun anew."""
 _CACHED_STATEMENTS = 256
 _PRAGMAS = """
 PRAGMA synchronous = FULL;
@@ -20,6 +20,18 @@ PRAGMA temp_store = MEMORY;
 """
 
 Result = TypeVar("Result")
+
+
+class _CallingConnection(sqlite3.Connection):
+    """Calls its trace callback once and at once, with itself, instead of keeping it for each statement.
+
+    aiosqlite runs a connection's methods in the connection's thread, and has no public way to run anything
+    else there. Nothing is traced here, so that this method is free.
+    """
+
+    def set_trace_callback(self, callback: Callable[[Any], object] | None) -> None:
+        if callback is not None:
+            callback(self)
 
 
 async def open_connection(
@@ -35,6 +47,7 @@ async def open_connection(
         isolation_level=None,
         timeout=BUSY_TIMEOUT_SECONDS if is_patient else 0.0,
         cached_statements=_CACHED_STATEMENTS,
+        factory=_CallingConnection,
     )
     try:
         await connection.executescript(_PRAGMAS)
@@ -49,7 +62,8 @@ async def open_connection(
 async def run(connection: aiosqlite.Connection, work: Callable[[sqlite3.Connection], Result]) -> Result:
     """Run `work` in the connection's thread: one hop, however many statements it executes.
 
-    aiosqlite's public methods hop once a statement, which is dearer than the statement itself.
+    aiosqlite's other methods hop once a statement, which is dearer than the statement itself.
     """
-    result: Result = await connection._execute(work, connection._conn)  # type: ignore[no-untyped-call]
-    return result
+    results: list[Result] = []
+    await connection.set_trace_callback(lambda raw: results.append(work(raw)))
+    return results[0]

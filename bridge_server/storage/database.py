@@ -1,4 +1,4 @@
-"""What a store may ask of a database, so that a driver is one file and the stores are written once.
+"""The operations of a database, so that a driver is one file and the stores are written once.
 
 A transaction is a generator: it yields statements and is sent the rows of each (a statement that has none
 to give is answered with one row: how many rows it changed), yields announcements of what it changes, and
@@ -68,7 +68,7 @@ class Database(Protocol):
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         """Run the transaction that `begin` makes; return its result once it is on disk.
 
-        One that `adds` to what is stored, on somebody's demand, is refused while the database is full.
+        A transaction that `adds` data on a client's demand is refused while the database is full.
 
         Its announcements are made then, even when the caller no longer waits. What it raises is raised,
         and it then has changed nothing.
@@ -77,7 +77,7 @@ class Database(Protocol):
 
 
 class Store(Protocol):
-    """Whatever keeps its rows in a database."""
+    """An object that keeps its rows in a database."""
 
     @property
     def database(self) -> Database:
@@ -102,7 +102,7 @@ def transaction(
 def adding_transaction(
     work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
 ) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Make a store's method that stores more on somebody's demand: refused while the database is full."""
+    """Make a store's method that stores more on a client's demand: refused while the database is full."""
 
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await store.database.transaction(partial(work, store, *args, **kwargs), adds=True)

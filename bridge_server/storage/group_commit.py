@@ -136,7 +136,7 @@ class GroupCommit:
         try:
             await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
             self._presence.require()  # a commit into a file that is gone is none
-        except BaseException as error:  # whatever happened, nobody may be left waiting
+        except BaseException as error:  # every caller must have an answer
             self.last_commit_failed = True
             _fail(batch, error)
             if not isinstance(error, Exception):
@@ -163,16 +163,16 @@ class GroupCommit:
     def _announce(self, key: Key) -> None:
         try:
             self._signals.touch(key)
-        except Exception:  # whoever listens badly must not keep an answer from anybody
+        except Exception:  # a listener that fails must not hold back an answer
             log.exception("announcement_failed", kind=key[0])
 
 
 def _fail(batch: list[Job], error: BaseException) -> None:
     reason = passing_failure(error)
-    told = unavailable(reason) if reason is not None else error
+    answer = unavailable(reason) if reason is not None else error
     for job in batch:
         if not job.done.done():
-            job.done.set_exception(told)
+            job.done.set_exception(answer)
             job.done.exception()
 
 

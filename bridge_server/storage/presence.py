@@ -1,6 +1,6 @@
 """Whether the files that are open are still the files at their paths.
 
-What is written to a file that was deleted is gone when the server stops, though no write fails before.
+A deleted file takes every write, and is gone when the server stops.
 """
 
 import os

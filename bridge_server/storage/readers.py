@@ -73,7 +73,7 @@ class Readers:
 async def _run_batch(connection: aiosqlite.Connection, batch: list[_Read]) -> None:
     try:
         await run(connection, lambda raw: _read_all(raw, batch))
-    except BaseException as error:  # whatever happened, nobody may be left waiting
+    except BaseException as error:  # every caller must have an answer
         for read in batch:
             if not read.done.done():
                 read.done.set_exception(error)

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Room:
-    """What is used of `limit_bytes`; without a limit nothing is measured."""
+    """The part of `limit_bytes` that is used; without a limit nothing is measured."""
 
     def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
         self.limit_bytes = limit_bytes
@@ -63,7 +63,7 @@ class Room:
             self._tell()
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches; nothing when there is no limit."""
+        """Gauges for the operator; none without a limit."""
         if self.limit_bytes is None:
             return {}
         return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}

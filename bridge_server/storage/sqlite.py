@@ -110,7 +110,7 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches: commits, transactions in them, bytes in the write-ahead log; and with a
+        """Gauges for the operator: commits, transactions in them, bytes in the write-ahead log; and with a
         limit, bytes that are used of it.
         """
         return {

@@ -1,1 +1,1 @@
-"""The glue between aiohttp and the rooms: route rows, the gateway around them, bodies, errors, limits."""
+"""The glue between aiohttp and the rooms: route rows, middleware around them, bodies, errors, limits."""

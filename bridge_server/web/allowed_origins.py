@@ -1,10 +1,11 @@
-"""Whose web pages may call an endpoint: those of origins that are named, and of others by a rule."""
+"""The origins whose web pages may call an endpoint: named ones, and others by a rule."""
 
 import re
 from collections.abc import Callable, Iterable
 
-# The addresses and the name that browsers take for the machine that they run on.
-_LOOPBACK = re.compile(r"https?://(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])(?::[0-9]{1,5})?", re.ASCII)
+from bridge_server.kernel.ip_addresses import is_loopback
+
+_ORIGIN = re.compile(r"https?://([^/:@\[\]]+|\[[^\[\]]+\])(?::[0-9]{1,5})?", re.ASCII)
 
 
 class AllowedOrigins:
@@ -20,7 +21,7 @@ class AllowedOrigins:
         return self._admits is not None and isinstance(origin, str) and self._admits(origin)
 
     def __bool__(self) -> bool:
-        """Whether it may hold any at all."""
+        """Whether any origin may be allowed."""
         return bool(self._named) or self._admits is not None
 
 
@@ -28,11 +29,12 @@ NONE = AllowedOrigins()
 
 
 def any_of(many: Iterable[AllowedOrigins]) -> AllowedOrigins:
-    """Holds what one of them holds."""
+    """The union of many: an origin is allowed if one of them allows it."""
     each = [origins for origins in many if origins]
     return AllowedOrigins(admits=lambda origin: any(origin in origins for origins in each)) if each else NONE
 
 
 def is_loopback_origin(origin: str) -> bool:
     """Whether a page of this origin comes from the machine that its browser runs on, at whatever port."""
-    return _LOOPBACK.fullmatch(origin) is not None
+    found = _ORIGIN.fullmatch(origin)
+    return found is not None and is_loopback(found[1])

@@ -1,7 +1,7 @@
 """From rows to an aiohttp application: one flat route table, every path of it behind the gateway.
 
 Each path also answers the methods that it has no row for (405, or a browser's preflight), and one last
-row answers every other path (404). What is no HTTP request for a path is refused with a problem too.
+row answers every other path (404). A request that cannot be read is refused with a problem, too.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from aiohttp import web
 from bridge_server.web.allowed_origins import any_of
 from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.connections import CONNECTIONS
-from bridge_server.web.cors import preflight
-from bridge_server.web.gateway import Gateway, note_refusals
+from bridge_server.web.gateway import Gateway
+from bridge_server.web.middleware.bearer import note_refusals
+from bridge_server.web.middleware.cors import preflight
 from bridge_server.web.refusals import RefusingRunner
 from bridge_server.web.routes import Handler, Route, forgiving, rows_by_path
 
@@ -71,7 +72,7 @@ async def _continue(request: web.Request) -> None:
         return
     try:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    except ConnectionError as error:  # nobody is there to send it
+    except ConnectionError as error:  # the client has left
         raise asyncio.CancelledError from error
     request.writer.output_size = 0  # the answer itself has not begun
 
@@ -94,7 +95,9 @@ def _other_method_handler(rows: list[Route]) -> Handler:
 
     async def other_method(request: web.Request) -> web.StreamResponse:
         if request.method == "OPTIONS":
-            note_refusals(rows, request)  # the browser sends no more than this, and tells nobody why
+            note_refusals(
+                rows, request
+            )  # the browser sends no more than this, and no reason appears anywhere
             if open_methods:
                 return preflight(request, open_methods)
         raise web.HTTPMethodNotAllowed(request.method, allowed)

@@ -35,7 +35,7 @@ def saving(buckets: list[SavedBucket]) -> Callable[[], Transaction[None]]:
 
 
 class BucketStore:
-    """Loads what was saved, and forgets what is full again."""
+    """Loads saved buckets, and deletes those that are full again."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

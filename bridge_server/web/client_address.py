@@ -1,14 +1,15 @@
-"""Who is calling: the peer's address, or the one that a trusted proxy reports."""
+"""The client's address: the peer's, or the one that a trusted proxy reports."""
 
 import re
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Address, IPv6Network
 from typing import TypeAlias
 
 import structlog
 from aiohttp import web
 
-IpAddress: TypeAlias = IPv4Address | IPv6Address
+from bridge_server.kernel.ip_addresses import IpAddress, parse_ip_address
+
 Network: TypeAlias = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
@@ -43,7 +44,7 @@ class ClientAddresses:
     def client(self, request: web.Request) -> str:
         """The peer's address; behind trusted proxies, the last hop of X-Forwarded-For that is not one.
 
-        A last hop that is no address is nobody known: it has no address that could be exempt.
+        A last hop that is not an address counts as unknown: no exemption applies to it.
         """
         peer = request.remote or ""
         if not self._trusted_proxies or not self._is_trusted(peer):
@@ -96,9 +97,6 @@ def _without_port(hop: str) -> str:
 
 def _parse(text: str) -> IpAddress | None:
     try:
-        address = ip_address(text)
+        return parse_ip_address(text)
     except ValueError:
         return None
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address

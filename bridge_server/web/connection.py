@@ -1,9 +1,4 @@
-"""aiohttp's connection, guarded: the only module that knows aiohttp's server from inside.
-
-Of its private attributes four are read, to tell whether a request has come, whether its body is still on its
-way, and whether the next is waited for. Without them connections are guarded all the same, but silent ones
-end only with aiohttp's keep-alive, idle ones make no room, and a body that arrives while the server stops is
-lost.
+"""aiohttp's connection, guarded: its number, its silence and its unread bytes are limited.
 
 A connection is "unread" as soon as one byte does not leave at once: with a high-water mark of 0 aiohttp's
 flow control says just that, and connections whose clients read cost nothing.
@@ -15,21 +10,22 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+import orjson
 import structlog
 from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.web.connections import Connections, refusal
+from bridge_server.web.connections import Connections
+from bridge_server.web.observed_handler import ObservedHandler
 from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 
 _MOST_UNSENT_BYTES = 128 * 1024
-"""What the operating system may hold for a client that takes nothing; Linux would take megabytes."""
+"""The bytes that the system may hold for a client that reads nothing; Linux would take megabytes."""
 
 _UNSENT_OPTION = getattr(socket, "TCP_NOTSENT_LOWAT", None)
-_INSIDE = ("_current_request", "_messages", "_request_count", "_waiter")
-_KNOWS_INSIDE = all(hasattr(web.RequestHandler, name) for name in _INSIDE)
-_REFUSAL = refusal()
+
+_RETRY_SECONDS = 10
 
 log = structlog.get_logger()
 
@@ -41,7 +37,7 @@ class StoppedReceivingError(UnavailableError):
         super().__init__("The server stops, and the body had not arrived. Send it again, soon.")
 
 
-class Connection(web.RequestHandler):
+class Connection(ObservedHandler):
     """One connection of a client."""
 
     __slots__ = ("_connections", "_is_proxy", "backlog", "peer_key")
@@ -53,30 +49,13 @@ class Connection(web.RequestHandler):
         self.peer_key: str | None = None
         self.backlog: Backlog | None = None
 
-    @property
-    def has_asked(self) -> bool:
-        return not _KNOWS_INSIDE or self._request_count > 0
-
-    @property
-    def is_idle(self) -> bool:
-        return _KNOWS_INSIDE and self._request_count > 0 and self._waiter is not None and not self._messages
-
-    @property
-    def is_receiving(self) -> bool:
-        if not _KNOWS_INSIDE:
-            return False
-        request = self._current_request
-        if request is not None and not request.content.is_eof():
-            return True
-        return any(not payload.is_eof() for _, payload in self._messages)
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         writer = cast(asyncio.Transport, transport)
         peer = _address_of(writer)
         self._is_proxy = self._connections.addresses.trusts(peer)
         self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
         if not self._connections.admit(self):
-            writer.write(_REFUSAL)
+            writer.write(_TOO_MANY_CONNECTIONS)
             writer.close()
             return
         self.backlog = Backlog(writer, self.peer_key)
@@ -114,11 +93,10 @@ class Connection(web.RequestHandler):
             self.backlog.writer.abort()
 
     def give_up_receiving(self) -> None:
-        if _KNOWS_INSIDE and self._current_request is not None:
-            self._current_request.content.set_exception(StoppedReceivingError())
+        self.fail_receiving(StoppedReceivingError())
 
     def serve(self, request: web.BaseRequest) -> None:
-        """Count what is written next for the client that this is an answer to, if it is not the peer."""
+        """Behind a proxy, count the bytes written next for the client of this request, not for the peer."""
         if self._is_proxy and self.backlog is not None and isinstance(request, web.Request):
             address = self._connections.addresses.bucket_key(request)
             self._connections.unread.move(self.backlog, address)
@@ -159,7 +137,7 @@ class GuardedRunner(RefusingRunner):
 
     @property
     def server(self) -> web.Server | None:
-        """What a site calls for each connection."""
+        """The factory that a site calls for each connection."""
         server = super().server
         if server is None:
             return None
@@ -191,3 +169,23 @@ def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
     if raw is not None and _UNSENT_OPTION is not None:
         with suppress(OSError):
             raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
+
+
+def _refusal() -> bytes:
+    """The whole answer to a connection over the limit, before any request is read."""
+    body = orjson.dumps(
+        {
+            "type": "urn:bridge-server:problem:limit-exceeded",
+            "title": "Too many requests",
+            "status": 429,
+            "detail": "Your address has too many open connections. Close some, or use them again.",
+        }
+    )
+    head = (
+        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
+        f"Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+_TOO_MANY_CONNECTIONS = _refusal()

@@ -1,15 +1,14 @@
 """Every open connection: how many an address may have, how long one may be silent, and how all of them end.
 
-What a connection has to be told, it is told through `Guarded`; the one kind there is, is in `connection`.
+`Guarded` is a connection as this module sees it; `connection` implements it.
 """
 
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Protocol
 
-import orjson
 from aiohttp import web
 
 from bridge_server.web.client_address import ClientAddresses
@@ -26,8 +25,8 @@ _LAST_PATIENCE_SECONDS = 1.0
 """How long a client may read nothing meanwhile."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
+_LOOK_EVERY_SECONDS = 1.0
 _LOOKS_FOR_IDLE = 64
-_RETRY_SECONDS = 10
 _EXEMPT = "exempt"
 
 
@@ -36,7 +35,7 @@ class ConnectionLimits:
     """Open connections per client address and in all, seconds until the first request, what may be unread.
 
     They may be changed at any time. Over the number in all no connection is refused, but each new one ends
-    the oldest that is still silent, or else one that waits for its next request.
+    the oldest that is still silent, or else a connection that waits for its next request.
     """
 
     per_address: int
@@ -50,7 +49,7 @@ class Guarded(Protocol):
 
     @property
     def peer_key(self) -> str | None:
-        """The key of its address; None for one that no limit per address applies to."""
+        """The key of its address; None if no limit per address applies to it."""
         ...
 
     @property
@@ -69,7 +68,7 @@ class Guarded(Protocol):
         ...
 
     def hang_up(self) -> None:
-        """Close it in good order: there is nothing to say."""
+        """Close it in good order, without an answer."""
         ...
 
     def give_up_receiving(self) -> None:
@@ -82,7 +81,7 @@ class Guarded(Protocol):
 
 
 class Connections:
-    """Those of one server."""
+    """The open connections of one server, and their limits."""
 
     def __init__(self, addresses: ClientAddresses, limits: ConnectionLimits) -> None:
         self.addresses = addresses
@@ -94,7 +93,7 @@ class Connections:
         self._limits = limits
         self._open: dict[Guarded, None] = {}
         self._open_from: Counter[str] = Counter()
-        self._deadlines: dict[Guarded, float] = {}
+        self._silent_since: dict[Guarded, float] = {}
         self._next_look: asyncio.TimerHandle | None = None
         self._refusals = Tally(
             "connections_refused",
@@ -112,11 +111,11 @@ class Connections:
         return len(self._open)
 
     def all(self) -> list[Guarded]:
-        """Those that are open."""
+        """The connections that are open."""
         return list(self._open)
 
     def admit(self, connection: Guarded) -> bool:
-        """Whether the address may have one more. One that is admitted must be forgotten."""
+        """Whether the address may have one more. An admitted connection must be forgotten in the end."""
         key = connection.peer_key
         if key is not None:
             if self._open_from[key] >= self._limits.per_address:
@@ -128,9 +127,9 @@ class Connections:
         loop = asyncio.get_running_loop()
         if len(self._open) > self._limits.in_all:
             self._make_room()
-        self._deadlines[connection] = loop.time() + self._limits.head_seconds
+        self._silent_since[connection] = loop.time()
         if self._next_look is None:
-            self._next_look = loop.call_later(self._limits.head_seconds, self._end_silent)
+            self._look_later(self._limits.head_seconds)
         return True
 
     def forget(self, connection: Guarded) -> None:
@@ -138,7 +137,7 @@ class Connections:
         if connection not in self._open:
             return
         del self._open[connection]
-        self._deadlines.pop(connection, None)
+        self._silent_since.pop(connection, None)
         key = connection.peer_key
         if key is not None:
             self._open_from[key] -= 1
@@ -146,7 +145,7 @@ class Connections:
                 del self._open_from[key]
 
     def figures(self) -> dict[str, float]:
-        """What an operator watches."""
+        """Gauges for the operator."""
         return {
             "connections": self.open,
             "connections_refused": self.refused,
@@ -180,25 +179,25 @@ class Connections:
     def _end_silent(self) -> None:
         """Close what has not asked for anything in its time; the oldest come first."""
         self._next_look = None
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        due = []
-        for connection, deadline in self._deadlines.items():
-            if deadline > now:
-                break
-            due.append(connection)
-        for connection in due:
-            del self._deadlines[connection]
+        latest = asyncio.get_running_loop().time() - self._limits.head_seconds
+        for connection in list(
+            takewhile(lambda each: self._silent_since[each] <= latest, self._silent_since)
+        ):
+            del self._silent_since[connection]
             if not connection.has_asked:
                 self.silent += 1
                 connection.hang_up()
-        if self._deadlines:
-            earliest = next(iter(self._deadlines.values()))
-            pause = max(earliest - now, self._limits.head_seconds / 10)
-            self._next_look = loop.call_later(pause, self._end_silent)
+        if self._silent_since:
+            earliest = next(iter(self._silent_since.values()))
+            self._look_later(max(earliest - latest, self._limits.head_seconds / 10))
+
+    def _look_later(self, pause_seconds: float) -> None:
+        """Look for silent connections after the pause, and soon: the limit may be lowered meanwhile."""
+        pause_seconds = min(pause_seconds, _LOOK_EVERY_SECONDS)
+        self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._end_silent)
 
     def _make_room(self) -> None:
-        """Close a connection that nobody uses, if one is found: the longest silent, else an old idle one."""
+        """Close an unused connection, if there is one: the longest silent, else an old idle one."""
         unused = self._longest_silent() or self._old_idle()
         if unused is not None:
             self.silent += 1
@@ -206,15 +205,15 @@ class Connections:
             unused.hang_up()
 
     def _longest_silent(self) -> Guarded | None:
-        while self._deadlines:
-            oldest = next(iter(self._deadlines))
-            del self._deadlines[oldest]
+        while self._silent_since:
+            oldest = next(iter(self._silent_since))
+            del self._silent_since[oldest]
             if not oldest.has_asked:
                 return oldest
         return None
 
     def _old_idle(self) -> Guarded | None:
-        """One of the oldest; each that is looked at goes behind the others, so that all have their turn."""
+        """An idle connection among the oldest. Busy ones go behind all others, so that all are tried."""
         for connection in list(islice(self._open, _LOOKS_FOR_IDLE)):
             del self._open[connection]
             self._open[connection] = None
@@ -232,21 +231,4 @@ class Connections:
 
 
 CONNECTIONS = web.AppKey("connections", Connections)
-"""Where an application has them whose connections are guarded."""
-
-
-def refusal(retry_seconds: int = _RETRY_SECONDS) -> bytes:
-    """The whole answer to a connection that is one too many, whatever it would have asked for."""
-    body = orjson.dumps(
-        {
-            "type": "urn:bridge-server:problem:limit-exceeded",
-            "title": "Too many requests",
-            "status": 429,
-            "detail": "Your address has too many open connections. Close some, or use them again.",
-        }
-    )
-    head = (
-        "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
-        f"Content-Length: {len(body)}\r\nRetry-After: {retry_seconds}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+"""The connections of an application, if they are guarded."""

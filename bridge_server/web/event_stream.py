@@ -1,6 +1,6 @@
 """Server-sent events (the HTML standard, section 9.2): a response that goes on until one side has enough.
 
-What happens for thousands of clients at once is framed once and written straight to their transports:
+Events for thousands of clients are framed once and written straight to their transports:
 waking a task for each would cost more than the writing.
 """
 
@@ -14,7 +14,7 @@ from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 256 * 1024
-"""What waits for a client that reads too slowly; with more, the connection ends and the client resumes."""
+"""The unread bytes of a slow client; with more, the connection ends and the client resumes."""
 
 _HEADERS = ready_made(
     {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -42,15 +42,15 @@ class EventOutlet(Protocol):
     """Where events go."""
 
     async def write(self, data: bytes) -> None:
-        """Write, and wait as long as too much is on its way. Raises ConnectionError when nobody is there."""
+        """Write, and wait while too much is on its way. Raises ConnectionError when the client has left."""
         ...
 
     def push(self, events: Piece) -> None:
-        """Write at once, without waiting for the client; to nobody, if it has left."""
+        """Write at once, without waiting for the client; do nothing if it has left."""
         ...
 
     def hurry(self) -> None:
-        """Break the connection off if the client is not reading: nobody is to wait for it."""
+        """Break the connection off if the client is not reading."""
         ...
 
 
@@ -74,9 +74,11 @@ class EventStream(web.StreamResponse):
         self._source = source
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
+        self._request: web.BaseRequest | None = None
         self._in_chunks = False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
         try:
             return await super().prepare(request)
         except BaseException:  # the client has left: nothing will be streamed
@@ -84,15 +86,15 @@ class EventStream(web.StreamResponse):
             raise
 
     def abandon(self) -> None:
-        """The response will not be sent: the source is told that nobody is there."""
+        """The response will not be sent: the source may end."""
         self._source.leave()
 
     async def write_eof(self, data: bytes = b"") -> None:
-        request = self._req
+        request, self._request = self._request, None
         try:
-            if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
+            if request is not None and request.method != hdrs.METH_HEAD:
                 self._transport, self._connection = request.transport, connection_of(request)
-                self._in_chunks = bool(getattr(self._payload_writer, "chunked", False))
+                self._in_chunks = self.headers.get(hdrs.TRANSFER_ENCODING) == "chunked"
                 await self.write(_OPENING)
                 await self._source.flow(self)
         finally:

@@ -1,6 +1,6 @@
 """The figures in the Prometheus text format.
 
-This module is imported when somebody asks for them: prometheus-client takes 1 MiB, and most servers are
+This module is imported at the first request for them: prometheus-client takes 1 MiB, and most servers are
 never asked.
 """
 
@@ -50,7 +50,7 @@ def _families(figures: RequestFigures) -> Iterable[Metric]:
         "bridge_http_request_seconds", "Time to answer, long polls included.", labels=["route"]
     )
     for name, route in figures.routes.items():
-        if not route.statuses:  # nobody has asked for it
+        if not route.statuses:  # no request yet
             continue
         for status, number in route.statuses.items():
             requests.add_metric([name, str(status)], number)

@@ -1,62 +1,31 @@
-"""What is around every handler: the request's id, the route's access rules, errors as problems, the log.
+"""The layers of middleware around every handler, composed once per route from its row.
 
-A wrapper per route and no aiohttp middleware: those cost every request more than the rest of this does.
+A route pays for the layers that its row asks for, and for no others: aiohttp's own chain is built again for
+every request, which costs more than the layers do.
 """
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
-import structlog
-from aiohttp import hdrs, web
+from aiohttp import web
+from aiohttp.typedefs import Middleware
 
-from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnavailableError
-from bridge_server.web.bearer import require_bearer, require_caller
-from bridge_server.web.body import receive_body
 from bridge_server.web.connections import Connections
-from bridge_server.web.cors import sharing
-from bridge_server.web.event_stream import EventStream
-from bridge_server.web.problems import (
-    code_of_http,
-    code_of_refusal,
-    problem_of_bug,
-    problem_of_error,
-    problem_of_http,
-    problem_of_refusal,
-)
-from bridge_server.web.quotas import NOTHING_CHARGED, Charged, QuotaError, Quotas, declare
+from bridge_server.web.middleware.bearer import bearer
+from bridge_server.web.middleware.body import body
+from bridge_server.web.middleware.cors import cors, share
+from bridge_server.web.middleware.errors import errors
+from bridge_server.web.middleware.rate_limits import rate_limits
+from bridge_server.web.middleware.request_log import request_log
+from bridge_server.web.problems import code_of_refusal, problem_of_refusal
+from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
+from bridge_server.web.request_id import HEADER, RequestIds
+from bridge_server.web.request_lines import Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.socket import Socket
 
-_SWITCHING_PROTOCOLS = 101
-_TOO_MANY_REQUESTS = 429
-_CLIENT_LEFT = 499
-_SERVER_ERROR = 500
 _REFUSED = "refused"
-
-log = structlog.get_logger()
-
-
-@dataclass(slots=True)
-class Reporting:
-    """What is written to the log: errors always, slow requests from so many seconds, others if wanted."""
-
-    slow_seconds: float
-    longest_wait_seconds: float
-    """May be changed at any time."""
-    every_request: bool
-
-    def patience(self, row: Route) -> float:
-        """How many seconds a request may take without being worth a line."""
-        if self.every_request:
-            return 0.0
-        return self.slow_seconds + (self.longest_wait_seconds if row.waits else 0.0)
 
 
 class Gateway:
@@ -74,198 +43,53 @@ class Gateway:
     ) -> None:
         self._request_ids = request_ids
         self._connections = connections
-        self._addresses = connections.addresses
         self._quotas = quotas
         self._save_quotas = save_quotas
         self._figures = figures
-        self._refusals = refusals
-        self._reporting = reporting
+        self._lines = RequestLines(reporting, connections.addresses, refusals)
 
     def around(self, row: Route) -> Handler:
-        """The row's handler behind the row's rules: authenticate, then charge, then receive the body.
+        """The row's handler behind its layers. It always answers; only a client's departure is raised."""
+        return _compose(self._layers(row), row.handler)
 
-        It always answers; only a client's departure is raised.
+    def _layers(self, row: Route) -> Sequence[Middleware | None]:
+        """The order of all layers, outermost first; None in the place of a layer that the row does not need.
+
+        CORS is outside of errors, so that a web page may read why it was refused.
         """
-        admit, charge = _admission(row), self._charging(row)
-        handler, body_limit_bytes = row.handler, row.body_limit_bytes
-        share, noteworthy_seconds = sharing(row.any_origin, row.origins), self._noteworthy_seconds
-        name, count = self._request_ids.name, self._figures.of_route(row.name).count
-        connections = self._connections
-
-        async def pass_through(request: web.Request) -> web.StreamResponse:
-            started = perf_counter()
-            request_id = name(request)
-            caller: str | None = None
-            charged = NOTHING_CHARGED
-            try:
-                if admit is not None:
-                    request[REQUEST_ID] = request_id
-                    caller = await admit(request)
-                charged = charge(request, caller)
-                if body_limit_bytes:
-                    await receive_body(request, body_limit_bytes)
-                response = await handler(request)
-            except asyncio.CancelledError:
-                count(_CLIENT_LEFT, perf_counter() - started)
-                raise
-            except Exception as error:
-                response = _answer_to(error, request, row.name, request_id)
-            if not self._quotas.is_kept(charged):
-                await self._keep_charges(response)
-            headers = response.headers
-            headers[HEADER] = request_id
-            declare(charged.charges, headers)
-            share(request, headers)
-            if connections.is_stopping:
-                response.force_close()
-            if response.status == _SWITCHING_PROTOCOLS:
-                await _switch(request, response)
-            seconds = perf_counter() - started
-            count(response.status, seconds)
-            if seconds > noteworthy_seconds or response.status >= _TOO_MANY_REQUESTS:
-                self._note(request, row, response.status, seconds, request_id)
-            return response
-
-        return pass_through
+        return (
+            request_log(row, self._request_ids, self._connections, self._figures, self._lines),
+            cors(row.any_origin, row.origins),
+            errors(row.name),
+            bearer(row),
+            rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
+            body(row.body_limit_bytes),
+        )
 
     def refuse(self, request: web.BaseRequest, status: int, detail: str) -> web.Response:
-        """The answer to what is no request that a route could be looked for."""
+        """The answer to a request that could not be read, so that no route can be looked for.
+
+        It is all that the three outermost layers make of a problem. No header was read, and so no origin.
+        """
         request_id = self._request_ids.name(request)
         response = problem_of_refusal(status, detail, request_id)
         response.headers[HEADER] = request_id
+        share(response.headers)
         self._figures.of_route(_REFUSED).count(status, 0.0)
-        _note_refusal(request, _REFUSED, status, code_of_refusal(status), request_id)
+        note_refusal(request, _REFUSED, status, code_of_refusal(status), request_id)
         return response
 
-    async def _keep_charges(self, response: web.StreamResponse) -> None:
-        """Wait until what was charged is on disk: a restart must not give it back. The answer stands."""
-        try:
-            with suppress(UnavailableError):
-                await self._save_quotas()
-        except BaseException:  # the client has left
-            if isinstance(response, Socket | EventStream):
-                response.abandon()
-            raise
 
-    def _charging(self, row: Route) -> Callable[[web.Request, str | None], Charged]:
-        """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
-        limits, caller_limits = row.limits, row.caller_limits
-        charge, standing = self._quotas.charge, self._quotas.standings
-        bucket_key = self._addresses.bucket_key
-
-        def charge_address(request: web.Request, _: str | None) -> Charged:
-            address = bucket_key(request)
-            return NOTHING_CHARGED if address is None else Charged(charge(address, limits).charges)
-
-        def charge_caller(request: web.Request, caller: str | None) -> Charged:
-            if caller is None:
-                return NOTHING_CHARGED
-            if request.method == hdrs.METH_HEAD:  # it is told where it stands, and nothing is looked up
-                return Charged(standing(caller, caller_limits))
-            return charge(caller, caller_limits)
-
-        assert not (limits and caller_limits), f"{row.name} has limits of both kinds"
-        if caller_limits:
-            return charge_caller
-        return charge_address if limits else _charge_nothing
-
-    @property
-    def _noteworthy_seconds(self) -> float:
-        """No quicker request has a line for the time that it took."""
-        return 0.0 if self._reporting.every_request else self._reporting.slow_seconds
-
-    def _note(self, request: web.Request, row: Route, status: int, seconds: float, request_id: str) -> None:
-        if status == _TOO_MANY_REQUESTS:
-            self._refusals.count(self._addresses.bucket_key(request) or self._addresses.client(request))
-        if status >= 500 or seconds > self._reporting.patience(row):
-            self._write_line(request, row, status, seconds, request_id)
-
-    def _write_line(
-        self, request: web.Request, row: Route, status: int, seconds: float, request_id: str
-    ) -> None:
-        log.log(
-            logging.ERROR if status >= 500 else logging.INFO,
-            "request",
-            method=request.method,
-            route=row.name,
-            status=status,
-            milliseconds=round(seconds * 1000, 1),
-            client=self._addresses.client(request),
-            request_id=request_id,
-        )
+def _compose(layers: Sequence[Middleware | None], handler: Handler) -> Handler:
+    """The handler behind the layers, the first of which is the outermost."""
+    outermost, *inner = [layer for layer in layers if layer is not None]
+    for layer in reversed(inner):
+        handler = _behind(layer, handler)
+    return partial(outermost, handler=handler)  # a coroutine function, as aiohttp wants its handlers
 
 
-def _charge_nothing(_: web.Request, __: str | None) -> Charged:
-    return NOTHING_CHARGED
+def _behind(layer: Middleware, handler: Handler) -> Handler:
+    def answer(request: web.Request) -> Awaitable[web.StreamResponse]:  # a partial costs twice as much
+        return layer(request, handler)
 
-
-def _admission(row: Route) -> Callable[[web.Request], Awaitable[str | None]] | None:
-    """Lets in who may call the row's endpoint, and says who it is as far as the row asks for that."""
-    guard, bearer, identify, on_refusal = row.guard, row.bearer, row.identify, row.on_refusal
-
-    async def admit(request: web.Request) -> str | None:
-        try:
-            if guard is not None:
-                guard(request)
-            if bearer is not None:
-                require_bearer(request, bearer)
-        except BridgeError as error:
-            if on_refusal is not None:
-                on_refusal(request, error)
-            raise
-        return None if identify is None else await require_caller(request, identify)
-
-    return admit if guard or bearer or identify else None
-
-
-def note_refusals(rows: Iterable[Route], request: web.Request) -> None:
-    """Have it noted if the guard of a row would keep out what a browser asks about beforehand."""
-    for row in rows:
-        if row.guard is None or row.on_refusal is None:
-            continue
-        try:
-            row.guard(request)
-        except BridgeError as error:
-            row.on_refusal(request, error)
-
-
-async def _switch(request: web.Request, response: web.StreamResponse) -> None:
-    """Leave HTTP while the handler runs: afterwards aiohttp goes on as if the upgrade was declined."""
-    try:
-        await response.prepare(request)
-    except ConnectionError as error:
-        raise asyncio.CancelledError from error
-
-
-def _answer_to(error: Exception, request: web.Request, route: str, request_id: str) -> web.StreamResponse:
-    if isinstance(error, BridgeError):
-        response = problem_of_error(error, request_id)
-        if isinstance(error, QuotaError):
-            declare(error.charges, response.headers)
-        _note_refusal(request, route, response.status, error, request_id)
-        return response
-    if isinstance(error, web.HTTPException):
-        _note_refusal(request, route, error.status, code_of_http(error), request_id)
-        return problem_of_http(error, request_id)
-    if isinstance(error, ConnectionError):  # the client left while it was read from
-        raise asyncio.CancelledError from error
-    log.error("request_failed", exc_info=error, method=request.method, request_id=request_id)
-    return problem_of_bug(request_id)
-
-
-def _note_refusal(
-    request: web.BaseRequest, route: str, status: int, why: BridgeError | str, request_id: str
-) -> None:
-    """One line of the log about a request that was refused, for those who look for it."""
-    if status >= _SERVER_ERROR or not logging.getLogger().isEnabledFor(logging.DEBUG):
-        return
-    faults = why.faults if isinstance(why, InvalidInputError) else ()
-    log.debug(
-        "request_refused",
-        method=request.method,
-        route=route,
-        status=status,
-        code=why.code if isinstance(why, BridgeError) else why,
-        pointers=[fault.pointer for fault in faults],
-        request_id=request_id,
-    )
+    return answer

@@ -7,7 +7,6 @@ and returned byte for byte; of any other document, the value of each integer, ho
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,28 +15,21 @@ import orjson
 from aiohttp import web
 
 from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
+from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members
 
 MAX_DEPTH = 64
 MAX_VALUES = 4_096
 """Members and elements in all. The protocol's largest body has some 500."""
 
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
-"""What orjson says of a text that is nested so deep that it reads no further."""
+"""How orjson's errors begin for a text that is nested too deep for it."""
 _BEYOND_FLOATS = "number is infinity"
-"""What orjson says of a number such as 1e400."""
-
-_BEYOND_FLOATS = "number is infinity"
-"""What orjson says of 1e999."""
+"""How orjson's error begins for a number such as 1e400."""
 _STRING_OR_NUMBER = re.compile(
     rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
 )
 
 _Read = TypeVar("_Read")
-
-_SPACE = r"[ \t\n\r]*"
-_OPENING = re.compile(_SPACE + "{" + _SPACE)
-_COLON = re.compile(_SPACE + ":" + _SPACE)
-_COMMA = re.compile(_SPACE + ",?" + _SPACE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +53,6 @@ class NotJsonError(InvalidInputError):
 
 class TooLargeNumberError(NotJsonError):
     """The text has a number that no float can hold. What follows it was not read."""
-
-
-class _DuplicateNameError(ValueError):
-    pass
 
 
 async def json_object(request: web.Request, *, is_labelled: bool = True) -> JsonObject:
@@ -93,10 +81,10 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
 
 
 def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
-    """Parse a body. Raises InvalidInputError that says what is wrong with it, and where.
+    """Parse a body. Raises InvalidInputError, which names the fault and its place.
 
-    What `is_opaque` is stored as it is, and may have any number of values, and any number that JSON can
-    spell. Of numbers only the texts are to be relied on then.
+    An opaque body is stored as it is: it may have any number of values, and numbers of any size, of which
+    only the texts are exact.
     """
     try:
         values = _load_with_any_number(body) if is_opaque else orjson.loads(body)
@@ -113,7 +101,7 @@ def parse_object(body: bytes, *, is_opaque: bool = False) -> JsonObject:
 
 def parse_value(text: bytes, what: str, most_values: int) -> Any:
     """Parse any JSON document; `what` it is begins the sentence of the InvalidInputError it may raise,
-    which is a NotJsonError for what is no JSON.
+    which is a NotJsonError if the text is not JSON.
 
     Integers are exact; numbers with a fraction or an exponent are floats.
     """
@@ -151,7 +139,7 @@ def _load_with_any_number(body: bytes) -> Any:
 
 
 def _check_size(text: bytes, document: Any, most_values: int | None, what: str) -> None:
-    """Refuse what is too deep, and what would keep others waiting while it is looked through."""
+    """Refuse a document that is too deep, or has so many values that reading them keeps others waiting."""
     is_flat = text.count(b"{") + text.count(b"[") <= MAX_DEPTH
     if is_flat and (most_values is None or text.count(b",") < most_values):
         return
@@ -173,45 +161,19 @@ def _too_deep(what: str) -> InvalidInputError:
 
 
 def _read_again(read: Callable[[str], _Read], text: bytes, what: str) -> _Read:
-    """What Python's own parser reads in a valid document, which is slower and sees more."""
+    """Read a valid document with Python's own parser, which is slower and sees more."""
     try:
         return read(text.decode())
-    except _DuplicateNameError as error:
+    except DuplicateNameError as error:
         raise InvalidInputError(f"{what} has an object with the name {error} twice.") from error
-    except RecursionError as error:  # in a member that a later one of the same name hid
+    except RecursionError as error:  # in a member that a later member of its name hid
         raise _too_deep(what) from error
     except ValueError as error:
         raise InvalidInputError(f"{what} has a number that cannot be represented: {error}.") from error
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = dict(pairs)
-    if len(names) != len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        raise _DuplicateNameError(repr(counts.most_common(1)[0][0]))
-    return names
-
-
-_decode_exactly: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unique).decode
-_decode_at = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str, parse_float=str).raw_decode
+_decode_exactly: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=unique_members).decode
 
 
 def _member_texts(text: str) -> dict[str, bytes]:
-    """The text of each member of an object that is known to be valid JSON."""
-    texts: dict[str, bytes] = {}
-    position = _end_of(_OPENING, text, 0)
-    while text[position] != "}":
-        name, position = _decode_at(text, position)
-        start = _end_of(_COLON, text, position)
-        _, end = _decode_at(text, start)
-        if name in texts:
-            raise _DuplicateNameError(repr(name))
-        texts[name] = text[start:end].encode()
-        position = _end_of(_COMMA, text, end)
-    return texts
-
-
-def _end_of(token: re.Pattern[str], text: str, position: int) -> int:
-    found = token.match(text, position)
-    assert found is not None  # the text is valid JSON
-    return found.end()
+    return {name: member.encode() for name, member in member_texts(text, are_unique=True).items()}

@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 (https://www.jsonrpc.org/specification): request objects in, response objects out.
 
-What a method does, and which of them there are, is the business of who uses this.
+Methods are not known here.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _EXAMPLE = '{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
 
 @dataclass(frozen=True, slots=True)
 class RpcError:
-    """An error object. `data` is told when it `has_data`, since null is data too."""
+    """An error object. `data` is sent if it `has_data`, since null is data, too."""
 
     code: int
     message: str
@@ -49,7 +49,7 @@ class MethodCall:
 
 @dataclass(slots=True)
 class Unreadable:
-    """What is no request object, and the error that answers it."""
+    """An element that is not a request object, and the error that answers it."""
 
     error: RpcError
     id_text: bytes = _NO_ID
@@ -59,7 +59,7 @@ Request: TypeAlias = MethodCall | Unreadable
 
 
 def read_requests(body: bytes) -> Request | list[Request]:
-    """The request in a body, or those of a batch in their order. What is wrong with a body is Unreadable."""
+    """The request in a body, or those of a batch in their order. A faulty body is Unreadable."""
     try:
         document, numbers = _parse(body)
     except NotJsonError as error:
@@ -107,7 +107,7 @@ def _parse(body: bytes) -> tuple[Any, dict[int, bytes]]:
 
 
 def _request(document: Any, id_text: bytes | None) -> Request:
-    """What is said of a request whose id has this text; None to spell it from its value."""
+    """Read a request whose id has this text; None to spell the id from its value."""
     if not isinstance(document, dict):
         return _invalid(f"A request must be an object, such as {_EXAMPLE}, or an array of them.")
     if "id" in document:

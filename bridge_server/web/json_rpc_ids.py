@@ -8,7 +8,7 @@ import re
 
 _SPACE = rb"[ \t\n\r]*+"
 _NUMBER = rb"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_STRING = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'  # also one that does not end
+_STRING = rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)'  # also a string that does not end
 
 # A member "id" with a number; a string; what opens, closes or separates.
 _TOKEN = re.compile(
@@ -21,7 +21,7 @@ _BATCH = re.compile(_SPACE + rb"\[")
 def number_ids(body: bytes) -> tuple[dict[int, bytes], bytes]:
     """The numbers that are ids, by the place of their request; and the body with 0 in their stead.
 
-    What is no JSON stays so. The time that it takes grows with the body's length alone.
+    A text that is not JSON stays as it is. The time that it takes grows with the body's length alone.
     """
     is_batch = _BATCH.match(body) is not None
     texts: dict[int, bytes] = {}

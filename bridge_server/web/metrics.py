@@ -1,4 +1,4 @@
-"""`GET /metrics`: what is counted, in the Prometheus text format."""
+"""`GET /metrics`: all figures in the Prometheus text format."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Bodies that are mostly stored as they are: one may have any number of values, and keeps nobody waiting."""
+"""Bodies that are mostly stored as they are. However many values they have, no other request is delayed."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from bridge_server.web.json_body import MAX_VALUES, JsonObject, parse_object, re
 
 
 class OpaqueBodies:
-    """Reads them; those with many values one after the other, beside the event loop."""
+    """Reads opaque bodies; large ones one after the other, beside the event loop."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -24,5 +24,5 @@ class OpaqueBodies:
 
 
 def _is_long_work(body: bytes) -> bool:
-    """Whether the body may have so many values that others would notice while they are looked through."""
+    """Whether the body may have so many values that checking them would delay other requests."""
     return len(body) > MAX_VALUES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES

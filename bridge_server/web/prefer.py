@@ -12,7 +12,7 @@ from bridge_server.web.whole_answer import WholeAnswer
 
 _WAIT = re.compile(r"""\s*wait\s*=\s*(?:(\d{1,4000})|"(\d{1,4000})")\s*""", re.ASCII | re.IGNORECASE)
 _PREFERENCE = re.compile(r"""(?:[^",;]|"(?:[^"\\]|\\.)*+(?:"|$))++""", re.DOTALL)
-"""What stands between commas and semicolons, of which those in quotation marks are none."""
+"""The parts between commas and semicolons; commas and semicolons in quotation marks do not count."""
 _SECONDS = re.compile(r"\d{1,4000}", re.ASCII)
 
 

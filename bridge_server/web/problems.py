@@ -44,7 +44,7 @@ REFUSALS = {
     414: ("target-too-long", "The request's target is too long"),
     431: ("header-field-too-long", "A header field is too long"),
 }
-"""Code and title of what is refused before a route is looked for, by status."""
+"""Code and title of a request that cannot be read, by status."""
 
 _BUG = ("server-error", "Internal server error")
 
@@ -61,7 +61,7 @@ def status_of(error: BridgeError) -> int:
 
 
 def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
-    """The answer to a failure that the caller can be told."""
+    """The answer to a failure that the caller can understand."""
     extras: dict[str, Any] = {}
     if isinstance(error, InvalidInputError) and error.faults:
         extras["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in error.faults]
@@ -88,18 +88,18 @@ def code_of_http(error: web.HTTPException) -> str:
 
 
 def code_of_refusal(status: int) -> str:
-    """The code of what is refused before a route is looked for."""
+    """The code of a request that cannot be read."""
     return REFUSALS.get(status, _BUG)[0]
 
 
 def problem_of_refusal(status: int, detail: str, request_id: str) -> web.Response:
-    """The answer to what is no request that a route could be looked for."""
+    """The answer to a request that cannot be read."""
     code, title = REFUSALS.get(status, _BUG)
     return _problem(code, title, status, detail, request_id, {})
 
 
 def problem_of_bug(request_id: str) -> web.Response:
-    """The answer when the server itself is at fault: nothing of the inside is told."""
+    """The answer when the server itself is at fault, without details."""
     return _problem(*_BUG, 500, _DETAIL_OF_STATUS[500], request_id, {})
 
 

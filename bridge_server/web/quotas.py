@@ -34,7 +34,7 @@ _BUCKETS_BEFORE_PRUNING = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one request was charged to one limit."""
+    """The charge of one request to one limit."""
 
     limit: Limit
     spending: Spending
@@ -42,7 +42,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """What a request was charged, and by which count of charges that is on disk: 0 needs no disk."""
+    """The charges of a request, and the count of charges by which they are on disk: 0 needs no disk."""
 
     charges: list[Charge]
     kept_at: int = 0
@@ -52,7 +52,7 @@ NOTHING_CHARGED = Charged([])
 
 
 class Cost(NamedTuple):
-    """What a bucket is to be charged."""
+    """The tokens that a bucket is to be charged."""
 
     key: str
     limit: Limit
@@ -157,7 +157,7 @@ class Quotas:
         return True
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
-        """What is left of a bucket."""
+        """The tokens that are left in a bucket."""
         return self._spend(Cost(bucket[1], limit, 0), self._clock.now_us())
 
     def require_costs(self, costs: Sequence[Cost]) -> None:
@@ -168,14 +168,14 @@ class Quotas:
             raise QuotaError(charges)
 
     def give_back(self, costs: Sequence[Cost]) -> None:
-        """What was charged was not done."""
+        """Take charges back: the work was not done."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             charge = self._spend(Cost(key, limit, -tokens), now_us)
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def charge_what_is_left(self, costs: Sequence[Cost]) -> None:
-        """Charge buckets for what has been done: one that has too little is empty then."""
+        """Charge buckets for work that is done: a bucket with too few tokens is empty then."""
         now_us = self._clock.now_us()
         for key, limit, tokens in costs:
             left = self._spend(Cost(key, limit, 0), now_us).spending.remaining
@@ -183,7 +183,7 @@ class Quotas:
             self._keep_roughly((limit.name, key), charge, now_us)
 
     def standings(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
-        """Where the caller stands with each limit; nothing is spent."""
+        """The tokens that the caller has left of each limit; nothing is spent."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
         return [self._unspent(limit, key, now_us) for limit in limits]
@@ -213,7 +213,7 @@ class Quotas:
         self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
 
     def saved(self) -> None:
-        """What was taken last is on disk. Until this is said, it is taken again."""
+        """The buckets that were taken last are on disk. Until this is called, they are taken again."""
         self._being_saved.clear()
         self._kept = self._taken
 
@@ -269,9 +269,9 @@ class Quotas:
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
-    """Tell a client that has limits where it stands (the RateLimit and RateLimit-Policy header fields).
+    """Add the RateLimit and RateLimit-Policy header fields for these charges.
 
-    What it was told of other limits already stays.
+    Headers about other limits stay.
     """
     if not charges:
         return

@@ -1,6 +1,6 @@
-"""Who is answered 429, and how often: counted by address and told in one line now and then.
+"""Requests that were answered 429, counted by address, in one line of the log now and then.
 
-An attack from everywhere must not fill memory or the log: only so many addresses are told apart.
+An attack from everywhere must not fill memory or the log: the number of addresses counted is limited.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ class Refusals:
         self._by_address: Counter[str] = Counter()
 
     def count(self, address: str) -> None:
-        """One more of this address; with too many addresses, one of nobody in particular."""
+        """Count a refusal of this address; with too many addresses, only in the total."""
         self._total += 1
         if address in self._by_address or len(self._by_address) < self._most_addresses:
             self._by_address[address] += 1
 
     def take(self) -> RefusalReport | None:
-        """What was counted since the last time; None when that is nothing."""
+        """The counts since the last time; None if there are none."""
         if not self._total:
             return None
         report = RefusalReport(self._total, dict(self._by_address.most_common(_NAMED_ADDRESSES)))

@@ -1,8 +1,8 @@
-"""What aiohttp answers before a route is looked for, in this server's own words.
+"""Answers to requests that aiohttp cannot read, in this server's own words.
 
-aiohttp has no public way to this. All that is taken for granted of its inside stands here: that a server
-calls `request_factory`, and that a connection answers with `handle_error` what it cannot read. If a later
-aiohttp has neither, it answers in its own words.
+aiohttp has no public way to this. This module relies on two undocumented facts: a server
+calls `request_factory`, and a connection calls `handle_error` for a request that it cannot read. An aiohttp
+of which this is not true answers in its own words.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ LONGEST_FIELD_BYTES = 8_192
 """Not equal, since only the limit tells which of the two was too long."""
 
 LIMITS: dict[str, Any] = {"max_line_size": LONGEST_TARGET_BYTES, "max_field_size": LONGEST_FIELD_BYTES}
-"""What a connection of aiohttp is told of them."""
+"""The limits as options of an aiohttp connection."""
 
 _BAD_REQUEST, _TARGET_TOO_LONG, _FIELD_TOO_LONG = 400, 414, 431
 _LONGEST_FAULT = 200
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 class RefusingRunner(web.AppRunner):
-    """Runs an application. `refuse` answers what never reaches it."""
+    """Runs an application. `refuse` answers requests that never reach it."""
 
     def __init__(self, application: web.Application, refuse: Refuse, **options: Any) -> None:
         super().__init__(application, **LIMITS, **options)
@@ -51,7 +51,7 @@ class RefusingRunner(web.AppRunner):
             server.request_factory = partial(_request_for_here, server.request_factory)
             server.__class__ = _server_that(self._refuse, type(server))
         else:
-            log.warning("aiohttp_unknown", advice="what is no HTTP request is answered in aiohttp's words")
+            log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")
 
 
 @lru_cache(maxsize=1)
@@ -68,14 +68,14 @@ def is_as_known() -> bool:
 
 
 def refusing(kind: type[AnyKind], refuse: Refuse) -> type[AnyKind]:
-    """This kind of connection, which answers what it cannot read as `refuse` has it, if aiohttp lets it."""
+    """This kind of connection with `refuse` for requests that it cannot read, if aiohttp is as known."""
     if not is_as_known():
         return kind
     return _with_method(kind, "handle_error", partialmethod(_handle_error, refuse))
 
 
 def _server_that(refuse: Refuse, kind: type[web.Server]) -> type[web.Server]:
-    """A server of this kind whose connections, of whatever kind, refuse as this module has it."""
+    """A server of this kind whose connections answer unreadable requests with `refuse`."""
 
     @lru_cache(maxsize=4)
     def refusing(kind: Any) -> Any:
@@ -91,7 +91,7 @@ def _server_that(refuse: Refuse, kind: type[web.Server]) -> type[web.Server]:
 
 
 def _with_method(kind: type[AnyKind], name: str, method: Any) -> type[AnyKind]:
-    """The kind of object with another method; what is of the one can be made one of the other."""
+    """A subclass with another method. An object of the kind can be given this class: its layout is equal."""
     return type(f"Refusing{kind.__name__}", (kind,), {"__slots__": (), name: method})
 
 
@@ -103,7 +103,7 @@ def _handle_error(
     exc: BaseException | None = None,
     message: str | None = None,
 ) -> web.StreamResponse:
-    """The answer to an error that no route has answered. Raises ConnectionError when there is nobody."""
+    """The answer to an error that no route has answered. Raises ConnectionError when the client has left."""
     if isinstance(exc, ConnectionError):
         raise exc
     if request.writer.output_size > 0:
@@ -138,7 +138,7 @@ def _too_long(error: LineTooLong) -> tuple[int, str]:
 def _request_for_here(make: Callable[..., Any], message: RawRequestMessage, *others: Any) -> Any:
     """The request in a message, as if its target was a path, which it nearly always is."""
     if message.upgrade:
-        # What the client sent behind it may be of another protocol: after an answer in HTTP nobody knows.
+        # The bytes behind such a request may be of another protocol, and cannot be read after an HTTP answer.
         message = message._replace(should_close=True)
     if not message.path.startswith("/"):
         message = _in_origin_form(message)

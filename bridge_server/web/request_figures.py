@@ -30,9 +30,9 @@ class RequestFigures:
 
     @property
     def routes(self) -> Mapping[str, RouteFigures]:
-        """What was counted, by the route's name."""
+        """The figures by the route's name."""
         return self._routes
 
     def of_route(self, name: str) -> RouteFigures:
-        """Where the requests of the route are counted."""
+        """The figures of the route with this name."""
         return self._routes.setdefault(name, RouteFigures())

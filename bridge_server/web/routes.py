@@ -17,7 +17,7 @@ Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One endpoint. The application, the gateway and the tests all read the same rows."""
+    """One endpoint. The application, the gateway and the tests all read these rows."""
 
     method: str
     path: str
@@ -30,11 +30,11 @@ class Route:
     guard: Callable[[web.Request], None] | None = None
     """Raises what keeps a request out for where it comes from, before anything else is looked at."""
     on_refusal: Callable[[web.Request, BridgeError], None] | None = None
-    """Told whom the guard or the bearer token keeps out, and why."""
+    """Called with each request that the guard or the bearer token keeps out, and the reason."""
     bearer: Callable[[str], bool] | None = None
-    """Tells whether a bearer token may pass; None lets everybody in."""
+    """Tells whether a bearer token may pass; None asks for no token."""
     identify: Identify | None = None
-    """Tells whose bearer token it is; None asks for none."""
+    """Tells whose bearer token it is; None identifies no caller."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     any_origin: bool = False

@@ -35,8 +35,8 @@ def check(shape: type[AnyShape], values: dict[str, Any], found: Sequence[Fault] 
 
 
 def misspelled(shape: type[Shape], values: Any, place: str = "#") -> list[Fault]:
-    """Members that the shape does not have, and that differ from one that it has only in case and in what is
-    no letter: whoever sent `notificationId` would not know that it was ignored.
+    """Unknown members that differ from a known one only in case and punctuation: a sender of `notificationId`
+    would not notice that it was ignored.
     """
     if not isinstance(values, dict):
         return []

@@ -1,7 +1,7 @@
 """WebSockets (RFC 6455): a response that goes on as a conversation in text frames.
 
-Frames that many are sent are made once and written straight to their transports, as in an event stream.
-There is no compression: what comes through here is encrypted, and a compressor would be most of what an
+Frames for many clients are made once and written straight to their transports, as in an event stream.
+There is no compression: messages are encrypted, and a compressor would be most of what an
 idle socket costs.
 """
 
@@ -26,7 +26,7 @@ from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 
 MOST_BUFFERED_BYTES = 1024 * 1024
-"""What waits for a client that reads too slowly; with more, its socket is closed."""
+"""The unread bytes of a slow client; with more, its socket is closed."""
 
 GOODBYE_SECONDS = 2.0
 """How long a client may take to read what it was sent before the end, and to close its side."""
@@ -64,19 +64,19 @@ class FrameOutlet(Protocol):
         ...
 
     def abort(self) -> None:
-        """Break the connection off: there is nobody."""
+        """Break the connection off."""
         ...
 
 
 class Party(Protocol):
-    """Who talks with the client. What it raises closes the socket, with the code of the kind of failure."""
+    """The server's side of a conversation. Its errors close the socket, with the code of their kind."""
 
     def join(self, outlet: FrameOutlet) -> None:
         """The socket is open."""
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """The client said this. Its next words wait for what is returned, if that is to be awaited."""
+        """The client said this. If an awaitable is returned, the client's next message waits for it."""
         ...
 
     async def settle(self) -> None:
@@ -116,7 +116,7 @@ def wants_socket(request: web.Request) -> bool:
 
 
 class Socket(web.WebSocketResponse[Literal[False]]):
-    """101, and then what a party and a client have to say to each other."""
+    """101, and then a conversation between a party and a client."""
 
     def __init__(self, party: Party, message_limit_bytes: int) -> None:
         super().__init__(
@@ -130,6 +130,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         self.headers.update(_HEADERS)
         self._party = party
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
+        self._request: web.BaseRequest | None = None
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
@@ -146,7 +147,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         return self
 
     def abandon(self) -> None:
-        """The response will not be sent: the party is told that nobody is there."""
+        """The response will not be sent: the party may leave."""
         self._party.leave()
 
     def _is_handshake(self, request: web.Request) -> bool:
@@ -156,6 +157,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             return False
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
+        self._request = request
         try:
             return await super().prepare(request)
         except BaseException:  # the client has left: nothing will be said
@@ -163,9 +165,9 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             raise
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Talk until one side has enough; then close, and do not wait for ever for what is not read."""
-        assert self._req is not None
-        self._transport, self._connection = self._req.transport, connection_of(self._req)
+        """Talk until one side ends; then close, and give up on a client that does not read."""
+        assert self._request is not None
+        self._transport, self._connection = self._request.transport, connection_of(self._request)
         try:
             self._party.join(self)
             await self._talk()
@@ -193,8 +195,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
 
     async def drain(self) -> None:
-        if self._payload_writer is not None:
-            await self._payload_writer.drain()
+        if self._request is not None:
+            await self._request.writer.drain()
 
     def end(self, code: WSCloseCode, reason: str) -> None:
         if not self._is_ending:
@@ -238,7 +240,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             await self.close(drain=False)
 
     def _give_up_later(self) -> None:
-        """What the client has not read when its time is up is not worth keeping a connection for."""
+        """Break the connection off if the client has not read everything when its time is up."""
         if not self.closed and self._transport is not None:
             asyncio.get_running_loop().call_later(GOODBYE_SECONDS, self._transport.abort)
 

@@ -1,7 +1,7 @@
-"""Quotas of what clients store: bytes, not requests. They come back over the time that what is stored lives.
+"""Quotas of stored bytes. The bytes come back over the lifetime of the stored data.
 
 Each client address has a bucket, and all clients together have one. They are charged once a body has been
-found valid, with the size of what is stored of it.
+found valid, with the size of its stored part.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class StorageLimit:
     unit_bytes: int
 
     def tokens(self, size_bytes: int) -> int:
-        """What storing so much costs. What is larger than the whole bucket empties it."""
+        """The tokens that storing so many bytes costs, at most the whole bucket."""
         return min(-(-size_bytes // self.unit_bytes), self.limit.burst)
 
 
@@ -67,8 +67,8 @@ class StoredBytes:
         self._in_all = in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
-        """Charge the client for what it sent, and all clients. Raises QuotaError, and then has charged
-        nobody.
+        """Charge the client's bucket, and that of all clients. Raises QuotaError, and then neither is
+        charged.
         """
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
 
@@ -90,10 +90,10 @@ class StoredBytes:
 
 
 class Bill:
-    """What one request stores. As a context manager it holds the storing: a BridgeError takes it back.
+    """The charge for one request's data. A BridgeError inside its `with` block takes the charge back.
 
-    A client that leaves has stored all the same: nothing is taken back then. The last of its buckets is that
-    of all clients.
+    When the client leaves, the data is stored all the same, and nothing is taken back. The last of the
+    buckets is the one of all clients.
     """
 
     __slots__ = ("_buckets", "_loop", "_more_bytes", "_quotas", "_size_bytes")

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import structlog
 from aiohttp import hdrs, web
+from aiohttp.abc import AbstractStreamWriter
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.answers import ready_made
@@ -16,17 +17,22 @@ log = structlog.get_logger()
 
 
 class StreamedAnswer(web.StreamResponse):
-    """200 with JSON that comes in pieces. If they end too early, so does the connection: nobody who reads
-    takes a part for the whole.
+    """200 with JSON that comes in pieces. If they end too early, the connection ends as well, so that no
+    reader takes a part for the whole.
     """
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         super().__init__(headers=_JSON)
         self._pieces = pieces
+        self._request: web.BaseRequest | None = None
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        self._request = request
+        return await super().prepare(request)
 
     async def write_eof(self, data: bytes = b"") -> None:
-        request = self._req
-        if request is not None and request.method != hdrs.METH_HEAD and not self._eof_sent:
+        request, self._request = self._request, None
+        if request is not None and request.method != hdrs.METH_HEAD:
             connection_of(request)  # what it does not read counts as its client's
             try:
                 async with aclosing(self._pieces) as pieces:

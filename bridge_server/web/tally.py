@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Tally:
-    """Counts what happens to clients. The first second of it is told soon, the rest every minute."""
+    """Counts events by client address, and logs them: the first ones after a second, then every minute."""
 
     def __init__(self, event: str, advice: Callable[[], str]) -> None:
         self._event = event
@@ -25,7 +25,7 @@ class Tally:
         self._next_line: asyncio.TimerHandle | None = None
 
     def count(self, address: str) -> None:
-        """It has happened to a client at this address."""
+        """Count one event of a client at this address."""
         is_known = address in self._counts or len(self._counts) < _MOST_COUNTED
         self._counts[address if is_known else _OTHERS] += 1
         if self._next_line is None:

@@ -1,9 +1,9 @@
-"""What clients have been sent and not read: how much it is, since when, and who is cut off for it.
+"""Answers that clients do not read: their bytes, their age, and which connections are cut off for them.
 
 Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are counted
 per client address and in all, a body that many are sent once. Over a bound, connections end in the order of
-their rent, bytes times the seconds since the client last took any; so a client that reads stays, and one that
-has just come is served. One connection is left over either bound: a single answer may be larger than it.
+their rent, bytes times the seconds since the client last took any; so a client that reads stays, and a new
+client is served. One connection is left over either bound: a single answer may be larger than it.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Writer(Protocol):
     """A connection's writing side, such as `asyncio.Transport`."""
 
     def get_write_buffer_size(self) -> int:
-        """What the client's machine has not taken yet."""
+        """The bytes that the client's machine has not taken yet."""
         ...
 
     def abort(self) -> None:
@@ -45,7 +45,7 @@ class Writer(Protocol):
 
 
 class Backlog:
-    """What one connection has for its client."""
+    """The unread bytes of one connection."""
 
     __slots__ = ("address", "body", "counted_bytes", "is_waiting", "since", "writer")
 
@@ -83,7 +83,7 @@ class _Account:
 
 
 class Unread:
-    """The accounts of all connections. `on_cut` is told the address of each that is cut off."""
+    """The accounts of all connections. `on_cut` is called with the address of each that is cut off."""
 
     def __init__(self, limits: UnreadLimits, on_cut: Callable[[str | None], None]) -> None:
         self._limits = limits
@@ -97,16 +97,16 @@ class Unread:
 
     @property
     def total_bytes(self) -> int:
-        """What waits in memory to be read."""
+        """The bytes in memory that wait to be read."""
         return self._all.total_bytes
 
     @property
     def connections(self) -> int:
-        """How many have something that their client does not take."""
+        """How many connections have unread bytes."""
         return len(self._waiting)
 
     def bytes_of(self, address: str) -> int:
-        """What waits in memory to be read at this address."""
+        """The bytes in memory that wait to be read at this address."""
         account = self._of_address.get(address)
         return 0 if account is None else account.total_bytes
 
@@ -230,7 +230,7 @@ class Unread:
         self._next_look = asyncio.get_running_loop().call_later(pause_seconds, self._look)
 
     def _look(self) -> None:
-        """See who has taken something since the last time, and cut off who has not for too long."""
+        """Cut off each connection that has taken nothing for too long."""
         self._next_look = None
         now = asyncio.get_running_loop().time()
         for backlog in list(self._waiting):

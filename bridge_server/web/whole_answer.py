@@ -22,12 +22,28 @@ _NO_CONTENT = 204
 
 
 class WholeAnswer(web.Response):
-    """Its body is bytes or nothing. Its header values must be our own words or checked: they are not here."""
+    """Its body is bytes or none. Header values are not checked: they are constant or were checked before."""
 
     _envelope = (b"", b"")
+    _request: web.BaseRequest | None = None
+    """The request that a long body is still to be sent to."""
+    _is_sent = False
+    _ends_connection = False
+
+    @property
+    def prepared(self) -> bool:
+        return self._is_sent or super().prepared
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return True if self._is_sent else super().keep_alive
+
+    def force_close(self) -> None:
+        self._ends_connection = True
+        super().force_close()
 
     def put_into(self, before: bytes, after: bytes) -> None:
-        """Put the body between these; one that is long is not copied for it."""
+        """Put the body between these; a long body is not copied for it."""
         body = self.body or b""
         assert isinstance(body, bytes)
         if len(body) <= _SHORT_BYTES:
@@ -40,28 +56,29 @@ class WholeAnswer(web.Response):
         transport = request.transport
         body = self.body or b""
         if (
-            self.prepared
-            or transport is None
+            transport is None
             or transport.is_closing()
             or request.version != HttpVersion11
             or not request.keep_alive
-            or self._keep_alive is False
+            or self._ends_connection
             or request.method == hdrs.METH_HEAD
             or not isinstance(body, bytes)
             or len(body) > _SHORT_BYTES
         ):
+            self._request = request
             return await super().prepare(request)
+        if self._is_sent:
+            return None
         transport.write(self._head(len(body)).encode() + body)
         if request.protocol.writing_paused:  # a client that asks and does not read
             await request.writer.drain()
-        self._keep_alive = True
-        self._eof_sent = True
+        self._is_sent = True
         return None
 
     async def write_eof(self, data: bytes = b"") -> None:
-        if self._eof_sent:
+        if self._is_sent:
             return
-        body, request = self.body, self._req
+        body, request, self._request = self.body, self._request, None
         if isinstance(body, bytes) and len(body) > _SHORT_BYTES and request is not None:
             if request.method != hdrs.METH_HEAD:
                 await self._write_slices(request, body)

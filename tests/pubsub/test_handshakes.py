@@ -12,14 +12,15 @@ from aiohttp.test_utils import make_mocked_request
 from structlog.testing import CapturingLogger
 
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.web import gateway as gateway_module
+from bridge_server.web import request_lines
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.gateway import Gateway, Reporting
+from bridge_server.web.gateway import Gateway
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import RequestIds
+from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
 from bridge_server.web.socket import Socket
 from bridge_server.web.unread import UnreadLimits
@@ -61,7 +62,7 @@ async def test_what_is_no_handshake_is_400_and_takes_no_place(
     server: RunningServer, wrong: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
-    monkeypatch.setattr(gateway_module, "log", log)
+    monkeypatch.setattr(request_lines, "log", log)
 
     for _ in range(2):
         (await ask_raw(server, wrong)).problem(400)
@@ -92,12 +93,13 @@ async def test_a_place_is_given_back_when_a_client_leaves_while_its_charge_is_sa
     async def identify(_: web.Request, token: str) -> str:
         return token
 
+    figures = RequestFigures()
     gateway = Gateway(
         RequestIds(os.urandom),
         Connections(ClientAddresses((), ()), ConnectionLimits(9, 9, 9.0, UnreadLimits(9, 9, 9.0))),
         Quotas(ManualClock()),
         leave_meanwhile,
-        RequestFigures(),
+        figures,
         Refusals(),
         Reporting(1.0, 1.0, every_request=False),
     )
@@ -111,3 +113,4 @@ async def test_a_place_is_given_back_when_a_client_leaves_while_its_charge_is_sa
         await gateway.around(row)(request)
 
     assert party.has_left
+    assert figures.routes["root"].statuses == {499: 1}

@@ -120,7 +120,7 @@ few = settings(max_examples=12, deadline=None)
 
 @few
 @given(st.lists(st.tuples(limits, steps_anywhere), min_size=1, max_size=4))
-def test_accounts_are_limited_and_told_to_wait_as_the_model_says(runs: list[tuple[Limit, Steps]]) -> None:
+def test_limits_and_waiting_times_of_accounts_agree_with_the_model(runs: list[tuple[Limit, Steps]]) -> None:
     asyncio.run(_compare(runs, is_swept=False))
 
 

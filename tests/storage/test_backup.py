@@ -102,7 +102,7 @@ def test_a_database_whose_name_has_odd_characters_is_copied(database: Path, tmp_
     assert ask(odd / "copy.sqlite3", "SELECT name FROM notes") == [("kept",)]
 
 
-def test_what_is_there_already_is_not_overwritten(database: Path, tmp_path: Path) -> None:
+def test_a_file_that_exists_is_not_overwritten(database: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.sqlite3"
     target.write_text("precious")
 
@@ -134,7 +134,7 @@ def test_a_target_that_cannot_be_written_is_an_error_that_says_so(database: Path
 @pytest.mark.parametrize(
     "content", [b"this is not a database, and never was one. " * 100, b"SQLite format 3\0"]
 )
-def test_what_is_not_a_database_is_not_copied(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_not_copied(tmp_path: Path, content: bytes) -> None:
     source = tmp_path / "odd.sqlite3"
     source.write_bytes(content)
 

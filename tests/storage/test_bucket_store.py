@@ -25,7 +25,7 @@ async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteData
         yield database
 
 
-async def test_what_was_saved_last_is_loaded(database: SqliteDatabase) -> None:
+async def test_the_last_saved_state_is_loaded(database: SqliteDatabase) -> None:
     await database.transaction(saving([bucket("sessions", 1_000), bucket("requests", 2_000)]))
     await database.transaction(saving([bucket("sessions", 5_000)]))
 

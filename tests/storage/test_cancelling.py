@@ -56,7 +56,7 @@ async def test_every_second_caller_may_leave_while_the_others_are_answered(datab
 
 
 @pytest.mark.parametrize("turns", TURNS)
-async def test_who_leaves_a_failing_transaction_leaves_no_trace(
+async def test_a_failing_transaction_whose_caller_left_leaves_no_trace(
     database: Database, heard: list[Key], turns: int
 ) -> None:
     task = asyncio.create_task(database.transaction(fail_after_writing))

@@ -1,4 +1,4 @@
-"""The write-ahead log: copied back before it grows long, whoever is reading or writing."""
+"""The write-ahead log: copied back before it grows long, whatever else reads or writes."""
 
 import asyncio
 import sqlite3
@@ -67,7 +67,7 @@ async def test_the_log_is_used_over_again_and_so_stays_short(database: SqliteDat
     assert database.figures()["log_bytes"] < 60 * MEGABYTE
 
 
-async def test_what_was_written_moves_into_the_database_file_by_itself(
+async def test_committed_pages_move_into_the_database_file_without_a_request(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_WORTHWHILE_BYTES", 0)
@@ -122,7 +122,7 @@ def snapshot(file: Path) -> Iterator[None]:
 async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
     monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, signals: Signals
 ) -> None:
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # whoever waits for a lock is noticed
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # a wait for a lock becomes visible
     monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", MEGABYTE)
     database = SqliteDatabase(make_notes_file(tmp_path), signals)
     async with database.opened():

@@ -58,8 +58,8 @@ async def test_a_server_that_is_given_an_open_directory_says_that_it_is_private_
         async with running_server(open_directory):
             pass
 
-    told = [event for event in events if event["event"] == "data_directory_made_private"]
-    assert [(event["directory"], event["mode_before"]) for event in told] == [(str(open_directory), "0755")]
+    notes = [event for event in events if event["event"] == "data_directory_made_private"]
+    assert [(event["directory"], event["mode_before"]) for event in notes] == [(str(open_directory), "0755")]
 
 
 def test_a_directory_that_is_held_is_refused_with_the_process_that_holds_it(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_directory_is_free_after_a_failure_inside(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_process_left_in_the_lock_does_not_matter(tmp_path: Path) -> None:
+def test_a_lock_file_of_a_killed_process_does_not_matter(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("99999999999999999999")
 
     with held(tmp_path):

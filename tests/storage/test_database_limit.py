@@ -46,7 +46,7 @@ async def fill(server: RunningServer, session_id: str) -> None:
         pass
 
 
-async def test_what_would_add_is_told_what_to_do(server: RunningServer) -> None:
+async def test_requests_that_add_data_are_refused_with_advice(server: RunningServer) -> None:
     session_id = await server.open_session()
     call_id = await server.request_call(session_id)
     await fill(server, session_id)
@@ -92,7 +92,7 @@ async def test_reads_deletions_and_sweeps_go_on_and_make_room(server: RunningSer
     await eventually(is_ready_without_a_but)
 
 
-async def test_a_socket_is_told_to_come_back(server: RunningServer) -> None:
+async def test_a_socket_is_closed_with_try_again_later(server: RunningServer) -> None:
     await fill(server, await server.open_session())
 
     async with connected(server.client, server.url) as dapp:
@@ -120,7 +120,7 @@ async def test_a_server_that_starts_over_its_limit_is_full_at_once(tmp_path: Pat
         assert (await ask(server, "DELETE", f"/session/{session_id}")).status == 200
 
 
-async def test_those_who_wait_while_others_take_the_room_are_refused(
+async def test_waiting_transactions_are_refused_once_others_fill_the_database(
     tmp_path: Path, signals: Signals
 ) -> None:
     def add() -> Transaction[None]:

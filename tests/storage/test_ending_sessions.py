@@ -1,4 +1,4 @@
-"""Ending a session: whoever waits for anything of it hears, whatever becomes of the caller."""
+"""Ending a session answers every poll for it, whatever becomes of the deleting client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -74,7 +74,7 @@ async def test_nothing_of_it_is_known_any_more(store: RelayStore) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5, 10, 30, 100, 300])
-async def test_who_waits_for_a_status_hears_of_it_though_the_caller_left(
+async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     store: RelayStore, heard: list[Key], turns: int
 ) -> None:
     heard.clear()
@@ -84,10 +84,10 @@ async def test_who_waits_for_a_status_hears_of_it_though_the_caller_left(
     with suppress(asyncio.CancelledError):
         await ending
 
-    async def all_were_told() -> bool:
+    async def all_were_answered() -> bool:
         return {key for kind, key in heard if kind == "status"} == set(CALLS)
 
-    await eventually(all_were_told, within_seconds=2)
+    await eventually(all_were_answered, within_seconds=2)
 
 
 class RefusingOnce:
@@ -118,7 +118,7 @@ class RefusingOnce:
         return await self._database.transaction(begin, adds=adds)
 
 
-async def test_who_waits_for_a_status_hears_of_it_though_the_database_fails_on_the_way(
+async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(
     database: SqliteDatabase, store: RelayStore, heard: list[Key]
 ) -> None:
     heard.clear()

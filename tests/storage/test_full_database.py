@@ -1,4 +1,4 @@
-"""SQLite refuses a write halfway: the batch is undone, everybody is told, and the next one works."""
+"""SQLite refuses a write halfway: the batch is undone, every caller has an error, the next batch works."""
 
 import asyncio
 import sqlite3
@@ -56,7 +56,7 @@ async def test_a_full_file_refuses_what_does_not_fit_and_recovers(
     assert heard == [("note", "small")]
 
 
-async def test_whoever_shares_a_commit_that_does_not_fit_is_told_and_leaves_nothing(
+async def test_all_transactions_of_a_commit_that_does_not_fit_fail_and_leave_nothing(
     database: SqliteDatabase, heard: list[Key]
 ) -> None:
     await allow_pages(database, 10)
@@ -105,7 +105,7 @@ async def test_a_file_that_fills_up_while_transactions_are_run_again_one_by_one(
         (sqlite3.SQLITE_NOMEM, "memory"),
     ],
 )
-def test_what_may_pass_is_told_as_such(code: int, reason: str) -> None:
+def test_a_passing_failure_is_answered_as_unavailable(code: int, reason: str) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
 
@@ -113,7 +113,7 @@ def test_what_may_pass_is_told_as_such(code: int, reason: str) -> None:
 
 
 @pytest.mark.parametrize("code", [sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT])
-def test_what_will_not_pass_is_not(code: int) -> None:
+def test_a_lasting_failure_is_not_answered_as_unavailable(code: int) -> None:
     error = sqlite3.OperationalError("it failed")
     error.sqlite_errorcode = code
 

@@ -78,7 +78,7 @@ def full_disk(server: WatchedServer) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
 
-async def test_writes_are_told_to_come_back_and_work_again_when_there_is_room(
+async def test_writes_are_unavailable_and_work_again_when_there_is_room(
     server: WatchedServer, writer: Writer
 ) -> None:
     assert await writer.write_many(50) == {200}
@@ -94,9 +94,7 @@ async def test_writes_are_told_to_come_back_and_work_again_when_there_is_room(
     assert await writer.write_many(50) == {200}
 
 
-async def test_what_was_answered_before_during_and_after_is_on_disk(
-    server: WatchedServer, writer: Writer, tmp_path: Path
-) -> None:
+async def test_every_answered_write_is_on_disk(server: WatchedServer, writer: Writer, tmp_path: Path) -> None:
     for _ in range(3):
         await writer.write_many(20)
         with full_disk(server):
@@ -112,7 +110,7 @@ async def test_what_was_answered_before_during_and_after_is_on_disk(
     assert stored == set(writer.answered)
 
 
-async def test_it_is_not_ready_while_it_cannot_write(server: WatchedServer, writer: Writer) -> None:
+async def test_the_server_is_not_ready_while_it_cannot_write(server: WatchedServer, writer: Writer) -> None:
     assert await writer.is_ready()
 
     with full_disk(server):
@@ -123,7 +121,7 @@ async def test_it_is_not_ready_while_it_cannot_write(server: WatchedServer, writ
     await eventually(writer.is_ready)
 
 
-def test_it_stops_cleanly_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_stops_cleanly_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):  # its data would not fit either
         monkeypatch.delenv(name, raising=False)
 

@@ -1,4 +1,4 @@
-"""How the SQLite driver writes: many transactions in one commit, and nobody is told before it is on disk."""
+"""How the SQLite driver writes: many transactions in one commit, and no answer before it is on disk."""
 
 import asyncio
 import sqlite3

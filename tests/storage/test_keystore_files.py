@@ -66,7 +66,7 @@ def test_a_directory_that_is_not_there_has_no_accounts_and_is_not_made(
     assert not path.exists()
 
 
-def test_what_is_written_is_read_again_by_another(directory: KeystoreFiles, path: Path) -> None:
+def test_another_instance_reads_a_written_file(directory: KeystoreFiles, path: Path) -> None:
     directory.write(ADDRESS, key_file(1))
 
     another = KeystoreFiles(path, ManualClock())
@@ -97,7 +97,7 @@ def test_an_account_is_never_written_twice(directory: KeystoreFiles, path: Path)
     assert len(names(path)) == 1
 
 
-def test_one_of_many_who_write_the_same_account_wins(path: Path) -> None:
+def test_one_of_many_writers_of_an_account_wins(path: Path) -> None:
     def write(number: int) -> bool:
         try:
             KeystoreFiles(path, ManualClock(number * 1000)).write(ADDRESS, key_file(1))
@@ -121,7 +121,7 @@ def test_many_who_write_different_accounts_all_succeed(directory: KeystoreFiles)
     assert len(directory.addresses()) == 24
 
 
-def test_what_a_killed_writer_left_does_no_harm(directory: KeystoreFiles, path: Path) -> None:
+def test_a_file_of_a_killed_writer_does_no_harm(directory: KeystoreFiles, path: Path) -> None:
     path.mkdir(parents=True)
     (path / ".partial").write_bytes(b"half a fi")
 
@@ -211,7 +211,7 @@ def test_a_file_that_names_no_address_has_that_of_its_name(directory: KeystoreFi
     assert directory.addresses() == [ADDRESS]
 
 
-def test_what_is_foreign_is_passed_over_with_one_warning(
+def test_foreign_files_are_ignored_with_one_warning(
     directory: KeystoreFiles, path: Path, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
@@ -239,7 +239,7 @@ def test_an_account_without_a_file_is_unknown(directory: KeystoreFiles) -> None:
         directory.read(ADDRESS)
 
 
-def test_a_directory_that_is_a_file_is_told(directory: KeystoreFiles, path: Path) -> None:
+def test_a_directory_that_is_a_file_is_an_error(directory: KeystoreFiles, path: Path) -> None:
     path.parent.mkdir()
     path.touch()
 

@@ -36,7 +36,7 @@ async def status_of(server: RunningServer, method: str, path: str, body: object 
     return status
 
 
-async def test_every_write_is_told_to_come_back(server: RunningServer) -> None:
+async def test_every_write_is_answered_503_with_retry_after(server: RunningServer) -> None:
     session_id = await server.open_session()
     call_id = await server.request_call(session_id)
     writes = [

@@ -18,7 +18,7 @@ _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 _MIXED_MODULES = {"approval_store", "device_state_store", "device_store", "sign_in_store", "store"}
 """Modules that may hold statements beside other code."""
 
-# What is owed is counted, in an index, when the server starts and once a minute.
+# Owed messages are counted, in an index, when the server starts and once a minute.
 _WALKS = {"bridge_server.outbox.store._COUNT_OWED"}
 
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
@@ -99,14 +99,14 @@ def test_accounts_are_looked_up_and_not_looked_for_among_all_of_a_project(file: 
     assert whole == set()
 
 
-def test_what_is_said_to_mean_a_whole_project_does(file: Path) -> None:
+def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
     assert STATEMENTS.keys() >= _ALL_OF_A_PROJECT
     for name in _ALL_OF_A_PROJECT:
         assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
 
 
 @pytest.mark.parametrize("name", _WALKS)
-def test_what_walks_through_a_table_walks_through_an_index_of_what_is_owed(file: Path, name: str) -> None:
+def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path, name: str) -> None:
     assert plan(file, STATEMENTS[name]) == ["SCAN outbox USING COVERING INDEX outbox_due"]
 
 
@@ -118,7 +118,7 @@ def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: P
     assert following == ["SEARCH outbox USING INDEX outbox_due (destination=? AND queue=?)"]
 
 
-def test_what_is_queued_for_a_device_is_counted_in_an_index(file: Path) -> None:
+def test_messages_queued_for_a_device_are_counted_in_an_index(file: Path) -> None:
     steps = plan(file, STATEMENTS["bridge_server.projects.device_state_store._STATES"])
 
     assert any(step.startswith("SEARCH outbox USING") and "outbox_by_device" in step for step in steps)

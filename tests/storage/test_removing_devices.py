@@ -1,4 +1,4 @@
-"""A device that goes takes along what is queued for it, in one transaction."""
+"""Removing a device deletes its queued messages in one transaction."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -60,13 +60,13 @@ async def kept(database: SqliteDatabase) -> tuple[list[Row], list[str]]:
 async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_stay(
     database: SqliteDatabase, signals: Signals
 ) -> None:
-    told: list[Key] = []
-    signals.listen(told.append)
+    heard: list[Key] = []
+    signals.listen(heard.append)
 
     await DeviceStore(database).remove(7, OLD)
 
     assert await kept(database) == ([("other",)], ["old.0"])
-    assert told == [("outbox-owed", "-2")]
+    assert heard == [("outbox-owed", "-2")]
 
 
 async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(

@@ -150,7 +150,7 @@ class Meanwhile:
         return await self._database.transaction(begin, adds=adds)
 
 
-async def test_what_came_to_life_again_after_it_was_found_is_kept(
+async def test_a_session_renewed_after_it_was_found_expired_is_kept(
     database: SqliteDatabase, store: RelayStore
 ) -> None:
     await fill(store, sessions=1, calls_each=1)

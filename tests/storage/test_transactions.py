@@ -36,7 +36,7 @@ def name_of(begin: Callable[..., object]) -> str:
     return begin.__name__
 
 
-async def test_what_was_answered_is_read_by_the_next_read(database: Database) -> None:
+async def test_a_read_sees_every_answered_transaction(database: Database) -> None:
     for number in range(50):
         await database.transaction(put("a", f"text {number}"))
 
@@ -215,7 +215,7 @@ async def test_a_change_is_announced_when_others_can_read_it(database: Database,
     assert await asyncio.gather(*reads) == ["x"] * 100
 
 
-async def test_who_waits_for_an_announcement_hears_it_before_the_writer_goes_on(
+async def test_an_announcement_reaches_its_waiter_before_the_writer_goes_on(
     database: Database, heard: list[Key]
 ) -> None:
     await database.transaction(put("a", "text"))

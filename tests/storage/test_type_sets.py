@@ -64,7 +64,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
         yield Room(operator, file)
 
 
-async def test_one_choice_is_left_of_an_account_that_has_made_every_choice(room: Room) -> None:
+async def test_an_account_that_changed_its_choice_often_has_one_choice(room: Room) -> None:
     for choice in CHOICES:
         await room.subscribe(A, choice)
 
@@ -85,7 +85,7 @@ async def test_a_choice_goes_with_the_last_that_makes_it(room: Room) -> None:
     assert room.look("SELECT * FROM type_set_members") == []
 
 
-async def test_one_that_chooses_the_same_again_counts_once(room: Room) -> None:
+async def test_an_account_that_repeats_its_choice_counts_once(room: Room) -> None:
     for _ in range(3):
         await room.subscribe(A, ["a"])
 
@@ -102,7 +102,7 @@ async def test_a_choice_that_is_left_and_made_in_one_transaction_stays(room: Roo
     assert [(each.account, each.types) for each in page] == [(A, ()), (B, ("a",))]
 
 
-async def test_what_fails_counts_nothing(room: Room) -> None:
+async def test_a_failing_transaction_counts_nothing(room: Room) -> None:
     await room.subscribe(A, ["a"])
 
     with pytest.raises(UnknownTypesError):

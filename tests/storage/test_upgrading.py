@@ -11,7 +11,7 @@ from bridge_server.storage.migrate import Migration, packaged_migrations
 from tests.support.server import running_server
 
 
-async def test_it_upgrades_the_database_keeps_a_copy_and_has_lost_nothing(
+async def test_an_upgrade_keeps_a_copy_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data_dir, newest = tmp_path / "data", packaged_migrations()[-1].version

@@ -1,4 +1,4 @@
-"""A database from before what is pending was part of the call keeps its sessions, calls and statuses."""
+"""A database from before pending marks were part of calls keeps its sessions, calls and statuses."""
 
 import sqlite3
 from contextlib import closing
@@ -65,7 +65,7 @@ def test_every_row_is_moved_as_it_is(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
-async def test_what_was_stored_is_served_answered_and_swept(tmp_path: Path) -> None:
+async def test_stored_calls_are_served_answered_and_swept(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     data_dir.mkdir(mode=0o700)
     older(data_dir / "bridge.sqlite3")

@@ -20,7 +20,7 @@ INSERT INTO buckets (limit_name, key, full_at_us) VALUES ('requests', '192.0.2.1
 """
 
 
-async def test_what_the_first_version_stored_is_served_and_a_project_publishes(tmp_path: Path) -> None:
+async def test_sessions_of_the_first_version_are_served_and_a_project_publishes(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     data_dir.mkdir(mode=0o700)
     file = data_dir / "bridge.sqlite3"

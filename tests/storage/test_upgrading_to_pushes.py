@@ -66,8 +66,8 @@ async def test_devices_and_what_is_owed_to_them_are_kept_and_served(tmp_path: Pa
             kept = look(server, "SELECT message_id, last_error, device_id FROM outbox")
             reached = look(server, "SELECT device_id, delivered_at_ms IS NOT NULL, lane FROM devices")
 
-    told = [request.headers["webhook-id"].partition(".")[0] for request in receiver.requests]
-    assert told == ["web", "web"]
+    delivered = [request.headers["webhook-id"].partition(".")[0] for request in receiver.requests]
+    assert delivered == ["web", "web"]
     assert [(device["id"], device["channel"]) for device in devices] == [("web", "webhook"), ("log", "log")]
     assert log_again == devices[1]
     assert kept == [("dead", "late", None)]

@@ -23,6 +23,7 @@ class Guarded:
 
     port: int
     connections: Connections
+    limits: ConnectionLimits
 
     async def until(self, holds: Callable[[Connections], bool]) -> None:
         """Return once this holds."""
@@ -62,7 +63,7 @@ async def guarded(
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()
-        yield Guarded(runner.addresses[0][1], connections)
+        yield Guarded(runner.addresses[0][1], connections, limits)
     finally:
         connections.stop()
         for connection in list(connections.all()):

@@ -22,7 +22,7 @@ SOCKETS: dict[str, set[str]] = {"/": {"GET"}, "/compat/v1": {"GET"}}
 V07 = {f"/compat/v0.7{path}": methods for path, methods in BRIDGE.items()}
 PUSH: dict[str, set[str]] = {"/new": {"POST"}, "/push": {"POST"}}
 ANY_ORIGIN = {**BRIDGE, **SOCKETS, **V07, **PUSH}
-"""Those that web pages may call from wherever they are."""
+"""The paths that web pages of any origin may call."""
 NOTIFY: dict[str, set[str]] = {
     f"/{PROJECT_ID}/notify": {"POST"},
     f"/v1/{PROJECT_ID}/subscribers": {"POST"},
@@ -32,7 +32,7 @@ NOTIFY: dict[str, set[str]] = {
 WALLET: dict[str, set[str]] = {"/rpc": {"POST"}}
 AROUND: dict[str, set[str]] = {"/livez": {"GET"}, "/readyz": {"GET"}, "/metrics": {"GET"}}
 NO_ORIGIN = {**NOTIFY, **WALLET, **AROUND}
-"""Those that no web page may call, as long as no setting allows it."""
+"""The paths that no web page may call, unless a setting allows it."""
 WITH_A_BODY = [
     ("PUT", f"/session/{SESSION_ID}"),
     ("POST", f"/session/{SESSION_ID}/call/new"),

@@ -38,7 +38,7 @@ def rows(server: RunningServer) -> list[int]:
         return [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES]
 
 
-def assert_told_well(answer: Answer, method: str) -> None:
+def assert_well_answered(answer: Answer, method: str) -> None:
     assert answer.status < 500, answer
     assert answer.headers["X-Request-ID"]
     if answer.status >= 400 and method != "HEAD":
@@ -63,7 +63,7 @@ async def test_any_request_is_answered_well(
 
     answer = await ask_raw(server, odd.spelled())
 
-    assert_told_well(answer, method)
+    assert_well_answered(answer, method)
 
 
 @many
@@ -83,7 +83,7 @@ async def test_a_body_that_is_refused_stores_nothing(server: RunningServer, body
 
     answer = await ask(server, method, path, body)
 
-    assert_told_well(answer, method)
+    assert_well_answered(answer, method)
     if answer.status == 200:
         document = orjson.loads(body)
         assert isinstance(document.get("encryptionPayload", ""), str | dict)

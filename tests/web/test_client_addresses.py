@@ -1,4 +1,4 @@
-"""Who is counted: the peer, or the client that a trusted proxy names."""
+"""Rate limits count for the peer, or for the client that a trusted proxy names."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -111,7 +111,7 @@ async def test_the_port_of_a_hop_does_not_matter(tmp_path: Path, hop: str) -> No
     assert statuses == [200, 200]
 
 
-async def test_what_a_client_says_of_itself_is_not_believed(tmp_path: Path) -> None:
+async def test_a_forwarded_header_of_a_client_is_not_believed(tmp_path: Path) -> None:
     async with running_server(tmp_path, quota_exempt=("192.0.2.0/24",), **_ONE_REQUEST) as server:
         statuses = [
             await status_for(server, address) for address in ("198.51.100.1", "198.51.100.2", "192.0.2.7")

@@ -13,7 +13,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 
 from bridge_server.web import connection as connection_module
-from bridge_server.web import tally
+from bridge_server.web import observed_handler, tally
 from bridge_server.web.answers import text_answer
 from tests.support.eventually import eventually
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
@@ -84,7 +84,7 @@ async def test_exempt_clients_and_proxies_may_have_more(address: str) -> None:
         await server.until(lambda connections: connections.open == 0)
 
 
-async def are_told(lines: Sequence[Mapping[str, Any]], refusals: int) -> bool:
+async def are_logged(lines: Sequence[Mapping[str, Any]], refusals: int) -> bool:
     return sum(int(line["connections"]) for line in lines) == refusals
 
 
@@ -98,7 +98,7 @@ async def test_refusals_are_one_line_soon_and_one_a_minute(monkeypatch: pytest.M
                 await server.until(lambda connections: connections.open == 1)
                 for refusals in (20, 40):
                     open_from(stack, server, SOMEBODY, 20)
-                    await eventually(partial(are_told, lines, refusals))
+                    await eventually(partial(are_logged, lines, refusals))
 
     assert {line["event"] for line in lines} == {"connections_refused"}
     assert {tuple(line["addresses"]) for line in lines} == {(SOMEBODY,)}
@@ -114,12 +114,22 @@ async def test_a_connection_that_asks_nothing_in_its_time_is_closed(said: bytes)
         assert server.connections.silent == 1
 
 
+async def test_a_lowered_time_for_the_head_counts_for_connections_that_are_open() -> None:
+    async with guarded(greet, head_seconds=3_600.0) as server:
+        with client(server.port, SOMEBODY) as connection:
+            await server.until_known(1)
+            server.limits.head_seconds = 0.01
+            assert await everything_from(connection) == b""
+
+        assert server.connections.silent == 1
+
+
 async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
     async with guarded(greet, head_seconds=0.3) as server:
         with client(server.port) as connection:
 
             def drip() -> None:
-                """Until somebody hangs up."""
+                """Until the server hangs up."""
                 connection.settimeout(0.01)
                 with suppress(ConnectionError):
                     for byte in get("/", f"X: {'x' * 2_000}"):
@@ -134,7 +144,7 @@ async def test_a_head_that_comes_by_the_byte_is_not_waited_for() -> None:
         assert server.connections.silent == 1
 
 
-async def test_who_has_asked_once_may_be_silent_for_longer() -> None:
+async def test_a_connection_that_has_asked_once_may_be_silent_for_longer() -> None:
     async with guarded(greet, head_seconds=0.2) as server:
         with client(server.port, SOMEBODY, get()) as idle, client(server.port) as silent:
             assert await everything_from(silent) == b""
@@ -144,7 +154,7 @@ async def test_who_has_asked_once_may_be_silent_for_longer() -> None:
             assert (await everything_from(idle)).count(b"hello") == 2
 
 
-async def test_who_waits_for_an_answer_is_not_silent() -> None:
+async def test_a_connection_that_waits_for_an_answer_is_not_silent() -> None:
     async with guarded(wait, head_seconds=0.2) as server:
         with client(server.port, SOMEBODY, get("/", "Connection: close")) as connection:
             assert (await everything_from(connection)).endswith(b"waited")
@@ -206,8 +216,8 @@ async def test_when_none_is_silent_an_idle_one_makes_room(monkeypatch: pytest.Mo
                 for connection in (idle[1], busy):
                     assert (await everything_from(connection)).endswith(b"hello")
 
-    told = [line for line in lines if line["event"] == "connections_made_room"]
-    assert [line["addresses"] for line in told] == [{ANOTHER: 1}]
+    made_room = [line for line in lines if line["event"] == "connections_made_room"]
+    assert [line["addresses"] for line in made_room] == [{ANOTHER: 1}]
 
 
 async def test_where_all_are_busy_nobody_makes_room_and_a_newcomer_is_served() -> None:
@@ -242,8 +252,17 @@ async def test_an_aiohttp_that_is_made_otherwise_serves_without_guard(
     assert lines
 
 
-async def test_without_a_look_inside_all_else_is_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "_KNOWS_INSIDE", False)
+def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
+    names = ("_current_request", "_messages", "_request_count")
+
+    assert observed_handler.is_as_known(web.RequestHandler)
+    assert not observed_handler.is_as_known(type("Handler", (), dict.fromkeys(names)))
+
+
+async def test_connections_are_guarded_without_private_attributes_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observed_handler, "_IS_AS_KNOWN", False)
     async with guarded(greet, per_address=1, head_seconds=0.05) as server:
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)

@@ -45,7 +45,7 @@ async def test_headers_that_a_page_wants_to_send_are_allowed(server: RunningServ
 @pytest.mark.parametrize(
     "headers", [None, "", "<script>", 'x-"quoted"', "x:1", "x\ty", "x;y", "é", "(x)", "x=1", "a" * 1025]
 )
-async def test_what_is_no_list_of_header_names_is_not_repeated(
+async def test_a_faulty_list_of_header_names_is_not_repeated(
     server: RunningServer, headers: str | None
 ) -> None:
     answer = await ask(server, "OPTIONS", "/info", headers=preflight_headers(headers))

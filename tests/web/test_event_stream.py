@@ -30,7 +30,7 @@ class Flood:
 
 
 class Stuck(Flood):
-    """A source that waits for its client, until it is told to hurry."""
+    """A source that waits for its client, until `hurry` is called."""
 
     async def flow(self, outlet: EventOutlet) -> None:
         asyncio.get_running_loop().call_later(0.2, outlet.hurry)
@@ -72,7 +72,7 @@ async def test_a_client_that_does_not_read_is_cut_off(source_of: type[Flood]) ->
         await asyncio.wait_for(source.is_left.wait(), 20)
 
 
-async def test_what_piles_up_for_a_client_is_bounded() -> None:
+async def test_unread_events_of_a_client_are_bounded() -> None:
     source = Flood()
     async with streaming(source) as port, AsyncExitStack() as stack:
         client = connect_without_reading(port)

@@ -100,7 +100,7 @@ REFUSED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
-async def test_what_is_not_strictly_a_json_object_is_400(server: RunningServer, body: bytes) -> None:
+async def test_a_body_that_is_not_strictly_a_json_object_is_400(server: RunningServer, body: bytes) -> None:
     session_id = await server.open_session()
 
     answer = await ask(server, "PUT", f"/session/{session_id}", body)
@@ -138,7 +138,7 @@ async def test_what_is_not_strictly_a_json_object_is_400(server: RunningServer, 
         "names of other languages' objects",
     ],
 )
-async def test_what_is_strictly_a_json_object_is_taken(server: RunningServer, body: bytes) -> None:
+async def test_every_strict_json_object_is_taken(server: RunningServer, body: bytes) -> None:
     session_id = await server.open_session()
 
     answer = await ask(server, "PUT", f"/session/{session_id}", body)

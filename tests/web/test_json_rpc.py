@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0: what is read of a body, and what response objects look like."""
+"""JSON-RPC 2.0: reading bodies, and writing response objects."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def spelled(**members: Any) -> bytes:
 
 
 def unreadable(body: bytes) -> Unreadable:
-    """What is read of a body that is no request."""
+    """The result of reading a body that is no request."""
     request = read_requests(body)
     assert isinstance(request, Unreadable)
     return request
@@ -144,7 +144,7 @@ def test_unknown_members_are_ignored() -> None:
         (spelled(id={}), b"null", "id"),
     ],
 )
-def test_what_is_no_request_is_told_what_is_wrong(body: bytes, id_text: bytes, place: str) -> None:
+def test_a_faulty_request_is_answered_with_its_fault(body: bytes, id_text: bytes, place: str) -> None:
     request = unreadable(body)
 
     assert (request.error.code, request.id_text) == (INVALID_REQUEST, id_text)
@@ -164,7 +164,7 @@ def test_what_is_no_request_is_told_what_is_wrong(body: bytes, id_text: bytes, p
         (b'{"n":' + b"9" * 400 + b"}", "JSON"),
     ],
 )
-def test_what_is_no_json_is_a_parse_error(body: bytes, reason: str) -> None:
+def test_a_text_that_is_not_json_is_a_parse_error(body: bytes, reason: str) -> None:
     request = unreadable(body)
 
     assert (request.error.code, request.id_text) == (PARSE_ERROR, b"null")

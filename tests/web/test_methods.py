@@ -1,4 +1,4 @@
-"""Unknown routes are 404, other methods 405 with what is allowed."""
+"""Unknown routes are 404, other methods 405 with the allowed ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bodies with many values are looked through beside the event loop; what is found is the same."""
+"""Bodies with many values are parsed beside the event loop, with equal results."""
 
 import asyncio
 import threading
@@ -49,7 +49,7 @@ async def test_only_many_values_are_read_beside_the_loop(
     assert document.text("encryptionPayload") == body[len(b'{"encryptionPayload":') : -1]
 
 
-async def test_what_is_wrong_there_is_raised_here() -> None:
+async def test_an_error_found_in_the_thread_is_raised_to_the_handler() -> None:
     bodies = OpaqueBodies()
 
     with pytest.raises(InvalidInputError, match="not JSON"):

@@ -56,7 +56,9 @@ async def test_the_bearer_of_the_token_reads_the_metrics(server: RunningServer, 
         [f"Bearer {METRICS_TOKEN}", "Bearer wrong"],
     ],
 )
-async def test_everybody_else_is_told_the_same(server: RunningServer, authorizations: list[str]) -> None:
+async def test_every_other_authorization_has_an_equal_answer(
+    server: RunningServer, authorizations: list[str]
+) -> None:
     nothing = (await metrics(server)).problem(401)
 
     answer = await metrics(server, *authorizations)

@@ -1,4 +1,4 @@
-"""Failures as problems: one table from kinds to statuses, and nothing told of the inside."""
+"""Failures as problems: one table from kinds to statuses, and no details of the server's code."""
 
 import importlib
 import pkgutil
@@ -11,7 +11,7 @@ import bridge_server
 from bridge_server.kernel import errors
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.relay.service import Relay
-from bridge_server.web import gateway
+from bridge_server.web import request_lines
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
 from tests.support.asking import ask
 from tests.support.server import RunningServer
@@ -49,14 +49,14 @@ def test_every_kind_of_failure_is_in_the_table_once() -> None:
     assert len({kind.code for kind in kinds}) == len(kinds)
 
 
-async def test_a_fault_of_the_server_is_told_without_its_inside_and_logged_once(
+async def test_a_fault_of_the_server_is_answered_without_details_and_logged_once(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def break_down(_: Relay) -> None:
         raise RuntimeError("the inside")
 
     log = CapturingLogger()
-    monkeypatch.setattr(gateway, "log", log)
+    monkeypatch.setattr(request_lines, "log", log)
     monkeypatch.setattr(Relay, "open_session", break_down)
 
     answer = await ask(server, "POST", "/session/new", headers={"X-Request-ID": "mine", **_ORIGIN})
@@ -97,7 +97,7 @@ async def test_successes_are_not_logged_one_by_one(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
-    monkeypatch.setattr(gateway, "log", log)
+    monkeypatch.setattr(request_lines, "log", log)
 
     for path in ("/hello", "/nope", "/session/a"):
         await ask(server, "GET", path)

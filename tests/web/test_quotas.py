@@ -38,7 +38,7 @@ async def spend(server: RunningServer, count: int) -> list[int]:
     return [(await hello(server)).status for _ in range(count)]
 
 
-def told(answer: Answer) -> tuple[str | None, ...]:
+def limits_of(answer: Answer) -> tuple[str | None, ...]:
     return tuple(answer.headers.get(name) for name in _HEADERS)
 
 
@@ -46,20 +46,20 @@ async def test_each_success_tells_where_the_client_stands(server: RunningServer)
     answers = [await hello(server) for _ in range(3)]
 
     policy = '"requests";q=3;w=3'
-    assert [told(answer) for answer in answers] == [
+    assert [limits_of(answer) for answer in answers] == [
         (None, '"requests";r=2;t=1', policy),
         (None, '"requests";r=1;t=2', policy),
         (None, '"requests";r=0;t=3', policy),
     ]
 
 
-async def test_one_request_too_many_is_429(server: RunningServer) -> None:
+async def test_a_request_over_the_limit_is_429(server: RunningServer) -> None:
     assert await spend(server, 3) == [200] * 3
 
     answer = await hello(server)
 
     assert answer.problem(429)["type"].endswith(":limit-exceeded")
-    assert told(answer) == ("1", '"requests";r=0;t=3', '"requests";q=3;w=3')
+    assert limits_of(answer) == ("1", '"requests";r=0;t=3', '"requests";q=3;w=3')
 
 
 async def test_capacity_comes_back_as_time_goes_by(server: RunningServer) -> None:
@@ -111,7 +111,7 @@ async def test_operators_routes_and_preflights_cost_nothing(server: RunningServe
     ]
 
     assert [answer.status for answer in answers] == [200, 200, 204]
-    assert {told(answer) for answer in answers} == {(None, None, None)}
+    assert {limits_of(answer) for answer in answers} == {(None, None, None)}
 
 
 async def test_new_sessions_have_a_limit_of_their_own(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ async def test_new_sessions_have_a_limit_of_their_own(tmp_path: Path) -> None:
 
         assert [answer.status for answer in answers] == [200, 200, 429]
         policy = '"requests";q=10;w=10, "new-sessions";q=2;w=60'
-        assert told(answers[0]) == (None, '"requests";r=9;t=1, "new-sessions";r=1;t=30', policy)
-        assert told(answers[1]) == (None, '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy)
+        assert limits_of(answers[0]) == (None, '"requests";r=9;t=1, "new-sessions";r=1;t=30', policy)
+        assert limits_of(answers[1]) == (None, '"requests";r=8;t=2, "new-sessions";r=0;t=60', policy)
         assert answers[2].headers["Retry-After"] == "30"
         assert (other.status, early.status, later.status) == (200, 429, 200)
         assert early.headers["Retry-After"] == "1"
@@ -151,16 +151,16 @@ async def test_a_refusal_tells_what_is_left_and_not_what_it_would_have_left(tmp_
         assert refused.headers["RateLimit"] == '"requests";r=9;t=1, "new-sessions";r=0;t=60'
 
 
-async def test_exempt_clients_are_neither_limited_nor_told_of_limits(tmp_path: Path) -> None:
+async def test_exempt_clients_have_no_limits_and_no_headers_about_them(tmp_path: Path) -> None:
     async with limited(tmp_path, quota_exempt=("127.0.0.0/8",)) as server:
         answers = [await hello(server) for _ in range(10)]
 
         assert {answer.status for answer in answers} == {200}
-        assert {told(answer) for answer in answers} == {(None, None, None)}
+        assert {limits_of(answer) for answer in answers} == {(None, None, None)}
 
 
 async def test_clients_on_this_machine_are_exempt_by_default(other_server: RunningServer) -> None:
-    assert told(await hello(other_server)) == (None, None, None)
+    assert limits_of(await hello(other_server)) == (None, None, None)
 
 
 async def test_a_clock_that_is_set_back_does_not_refill(server: RunningServer) -> None:

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import CapturingLogger
 
 from bridge_server.cli.logs import calm_about_clients
-from bridge_server.web import gateway
+from bridge_server.web import request_lines
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import until_waiting
@@ -55,7 +55,7 @@ Faults: TypeAlias = Callable[[], list[str]]
 def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
     """What the server, or the library under it, has logged as going wrong: seen as its operator would."""
     log = CapturingLogger()
-    monkeypatch.setattr(gateway, "log", log)
+    monkeypatch.setattr(request_lines, "log", log)
     caplog.handler.addFilter(calm_about_clients)
     caplog.set_level(logging.INFO)
 
@@ -150,7 +150,7 @@ async def test_a_request_in_single_bytes_is_answered(server: RunningServer) -> N
     assert answer.status == 200
 
 
-async def test_what_follows_a_bad_request_is_not_read(server: RunningServer) -> None:
+async def test_bytes_after_a_bad_request_are_not_read(server: RunningServer) -> None:
     session_id = await server.open_session()
     async with raw_connection(server) as connection:
         await connection.send(b"\x00\r\n\r\n" + spell("DELETE", f"/session/{session_id}"))

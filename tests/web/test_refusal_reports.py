@@ -25,7 +25,7 @@ def test_refusals_are_counted_by_address_until_they_are_reported() -> None:
     assert refusals.take() is None
 
 
-def test_only_so_many_addresses_are_told_apart_and_every_refusal_counts() -> None:
+def test_the_number_of_addresses_is_limited_and_every_refusal_counts() -> None:
     refusals = Refusals(most_addresses=2)
     for address in ("a", "b", "c", "d", "b"):
         refusals.count(address)
@@ -49,7 +49,7 @@ def test_the_ten_addresses_with_the_most_are_named() -> None:
     assert report.addresses == {str(number): number + 1 for number in range(19, 9, -1)}
 
 
-async def test_a_server_tells_whom_it_refused_in_one_line(
+async def test_a_server_logs_the_refused_addresses_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_REPORT_SECONDS", 0.05)
@@ -59,18 +59,18 @@ async def test_a_server_tells_whom_it_refused_in_one_line(
         ) as server:
             statuses = [(await ask(server, "GET", "/hello")).status for _ in range(4)]
 
-            async def is_told() -> bool:
+            async def is_logged() -> bool:
                 return sum(int(line.get("requests", 0)) for line in lines) == 3
 
-            await eventually(is_told)
+            await eventually(is_logged)
 
-    told = [line for line in lines if line["event"] == "requests_refused"]
+    reports = [line for line in lines if line["event"] == "requests_refused"]
     assert statuses == [200, 429, 429, 429]
-    assert all(line["addresses"] == {"127.0.0.1": line["requests"]} for line in told)
-    assert {line["log_level"] for line in told} == {"warning"}
+    assert all(line["addresses"] == {"127.0.0.1": line["requests"]} for line in reports)
+    assert {line["log_level"] for line in reports} == {"warning"}
 
 
-async def test_what_is_left_at_the_end_is_told(tmp_path: Path) -> None:
+async def test_refusals_before_the_end_are_logged(tmp_path: Path) -> None:
     with capture_logs() as lines:
         async with running_server(
             tmp_path / "data", quota_exempt=(), requests_burst=1, requests_per_second=0.001

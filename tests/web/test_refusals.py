@@ -1,4 +1,4 @@
-"""What is no request that a route could be looked for: a problem, in the server's own words, and the end."""
+"""Requests that cannot be read: a problem in the server's own words, and the end of the connection."""
 
 import logging
 import socket
@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import CapturingLogger
 
-from bridge_server.web import gateway, refusals
+from bridge_server.web import refusals, request_lines
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.raw_http import ask_raw, raw_connection, spell
@@ -41,7 +41,7 @@ REFUSED = {
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> CapturingLogger:
     log = CapturingLogger()
-    monkeypatch.setattr(gateway, "log", log)
+    monkeypatch.setattr(request_lines, "log", log)
     return log
 
 
@@ -54,7 +54,7 @@ def debugging() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("status", "request_"), REFUSED.values(), ids=REFUSED.keys())
-async def test_it_is_a_problem_that_does_not_name_the_software(
+async def test_a_refusal_is_a_problem_that_does_not_name_the_software(
     server: RunningServer, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with raw_connection(server) as connection:
@@ -68,7 +68,7 @@ async def test_it_is_a_problem_that_does_not_name_the_software(
     assert not caplog.records
 
 
-async def test_each_has_an_id_of_its_own_and_the_connection_ends(server: RunningServer) -> None:
+async def test_each_refusal_has_its_own_id_and_ends_the_connection(server: RunningServer) -> None:
     ids = []
     for _ in range(2):
         async with raw_connection(server) as connection:
@@ -77,6 +77,14 @@ async def test_each_has_an_id_of_its_own_and_the_connection_ends(server: Running
             assert await connection.rest() == b""
 
     assert len(set(ids)) == 2
+
+
+async def test_a_web_page_of_any_origin_may_read_why_its_target_is_refused(server: RunningServer) -> None:
+    answer = await ask_raw(server, spell("GET", "/" + "a" * 10_240, b"", b"Origin: https://dapp.example"))
+
+    answer.problem(414)
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert "X-Request-ID" in answer.headers["Access-Control-Expose-Headers"]
 
 
 async def test_an_aiohttp_that_is_unknown_answers_in_its_own_words(

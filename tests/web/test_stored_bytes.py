@@ -23,7 +23,7 @@ FAR = "https://example.org/hook"
 def limited(
     data_dir: Path, clock: ManualClock | None = None, **settings: Any
 ) -> AbstractAsyncContextManager[RunningServer]:
-    """A thousand bytes per address; addresses are told by a proxy."""
+    """A thousand bytes per address; addresses are reported by a proxy."""
     usual = {"quota_exempt": (), "trusted_proxies": "127.0.0.1", "payload_bytes_per_address": 1_000}
     return running_server(data_dir, clock, **{**usual, **settings})
 
@@ -56,9 +56,11 @@ async def put(server: RunningServer, session_id: str, size_bytes: int, address: 
 
 
 def left(answer: Answer) -> str:
-    """What the client is told to have left of payload bytes."""
-    (told,) = (part for part in answer.headers["RateLimit"].split(", ") if part.startswith('"payload-bytes"'))
-    return told.split(";")[1]
+    """The remaining payload bytes, as the answer declares them."""
+    (declared,) = (
+        part for part in answer.headers["RateLimit"].split(", ") if part.startswith('"payload-bytes"')
+    )
+    return declared.split(";")[1]
 
 
 async def test_every_payload_is_charged_with_its_size(server: RunningServer) -> None:
@@ -120,7 +122,7 @@ async def test_another_address_has_its_own(server: RunningServer) -> None:
     assert (refused.status, taken.status) == (429, 200)
 
 
-async def test_what_is_larger_than_the_bucket_takes_all_of_it(server: RunningServer) -> None:
+async def test_a_payload_larger_than_the_bucket_empties_it(server: RunningServer) -> None:
     session_id = await server.open_session()
 
     first, second = await put(server, session_id, 5_000), await put(server, session_id, 10)
@@ -128,7 +130,7 @@ async def test_what_is_larger_than_the_bucket_takes_all_of_it(server: RunningSer
     assert (first.status, left(first), second.status) == (200, "r=0", 429)
 
 
-async def test_what_is_not_valid_costs_no_bytes(server: RunningServer) -> None:
+async def test_an_invalid_body_costs_no_bytes(server: RunningServer) -> None:
     session_id = await server.open_session()
     path = f"/session/{session_id}/call/new"
 
@@ -163,7 +165,7 @@ async def test_all_clients_together_have_a_bucket_and_the_exempt_are_among_them(
         assert (await bridge.update(session_id, "x" * 98)).status == 200
 
 
-async def test_the_webhooks_that_a_call_causes_are_charged_to_whoever_calls(server: RunningServer) -> None:
+async def test_the_webhooks_of_a_call_are_charged_to_its_client(server: RunningServer) -> None:
     session_id = await server.open_session()
     bridge = BridgeClient(server)
     for number in range(3):
@@ -177,7 +179,7 @@ async def test_the_webhooks_that_a_call_causes_are_charged_to_whoever_calls(serv
     assert left(await put(server, session_id, 2)) == f"r={1_000 - 4 * each - 2}"
 
 
-async def test_what_is_not_stored_in_the_end_costs_nothing(tmp_path: Path) -> None:
+async def test_a_payload_that_is_not_stored_costs_nothing(tmp_path: Path) -> None:
     async with limited(tmp_path / "data", max_pending_calls=1, max_topic_webhooks=1) as server:
         session_id = await server.open_session()
         hook = b'{"topic":"a","webhook":"https://example.org/%d"}'

@@ -197,7 +197,7 @@ async def test_exempt_clients_are_spared_the_bound_of_their_address_alone() -> N
             await server.until(lambda connections: connections.cut == 1)
 
 
-async def test_what_comes_through_a_proxy_counts_for_its_client() -> None:
+async def test_answers_through_a_proxy_count_for_its_client() -> None:
     async with guarded(whole, address_bytes=2 * MIB, trusted=SOMEBODY) as server:
         with ExitStack() as stack:
             for number in range(3):
@@ -260,7 +260,9 @@ async def test_a_client_that_takes_a_little_is_never_cut_off(
     assert unread.bytes_of("somebody") == reader.size_bytes
 
 
-async def test_who_has_held_most_for_longest_goes_first(looks: Callable[[float], Awaitable[None]]) -> None:
+async def test_the_connection_with_most_bytes_for_longest_is_cut_first(
+    looks: Callable[[float], Awaitable[None]],
+) -> None:
     unread = Unread(UnreadLimits(10_000, 10_000, 3_600.0), lambda _: None)
     small, large, newcomer = Taker(1_000), Taker(4_000), Taker(9_000)
     for taker in (small, large):
@@ -274,7 +276,7 @@ async def test_who_has_held_most_for_longest_goes_first(looks: Callable[[float],
     assert unread.total_bytes == 9_000
 
 
-async def test_what_is_pushed_on_top_counts_and_shows_who_takes_something(
+async def test_pushed_bytes_count_and_show_which_clients_read(
     looks: Callable[[float], Awaitable[None]],
 ) -> None:
     unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)

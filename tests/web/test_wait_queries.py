@@ -1,4 +1,4 @@
-"""The query of a poll: what is read without parsing it means what parsing says."""
+"""The query of a poll: the quick reading agrees with parsing."""
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
@@ -34,6 +34,6 @@ def test_a_query_asks_for_a_wait(query: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "-1", "+7", "7.0", " 7", "7%20", "x", "٧", "9" * 4001])
-def test_what_is_no_number_of_seconds_is_refused(value: str) -> None:
+def test_a_wait_that_is_not_a_number_of_seconds_is_refused(value: str) -> None:
     with pytest.raises(InvalidInputError, match="whole seconds"):
         wanted_wait(make_mocked_request("GET", f"/session/a?wait={value}"), 25)

@@ -9,8 +9,7 @@ import orjson
 from aiohttp import hdrs
 
 from bridge_server.kernel.retry_after import parse_retry_after
-
-_ANSWER_LIMIT_BYTES = 64 * 1_024
+from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES, read_bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,7 @@ def service_answer(status: int, retry_after: str | None, body: bytes, now_ms: in
 async def read_answer(response: aiohttp.ClientResponse, now_ms: int) -> ServiceAnswer:
     """The answer with at most 64 KiB of its body; what is longer is cut, and so is no JSON."""
     body = bytearray()
-    while chunk := await response.content.read(_ANSWER_LIMIT_BYTES - len(body)):
-        body += chunk
+    await read_bounded(response, body, ANSWER_LIMIT_BYTES)
     return service_answer(response.status, response.headers.get(hdrs.RETRY_AFTER), bytes(body), now_ms)
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-_ANSWER_LIMIT_BYTES = 64 * 1_024
+from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES
 
 
 class Http2Error(Exception):
@@ -51,8 +51,8 @@ class Http2Exchange:
 
     def take_data(self, data: bytes) -> None:
         """Keep a piece of the body; at 64 KiB the answer counts as whole, and the stream as still open."""
-        self.body += data[: _ANSWER_LIMIT_BYTES - len(self.body)]
-        if len(self.body) >= _ANSWER_LIMIT_BYTES:
+        self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
+        if len(self.body) >= ANSWER_LIMIT_BYTES:
             self.finish()
             self.ended = False
 

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from bridge_server.kernel.json_texts import element_texts, member_texts
 from bridge_server.wallet.errors import NodeError, NoNodeError
 from bridge_server.wallet.models import RpcCall
 
@@ -17,8 +18,6 @@ _INTERNAL_ERROR = -32603
 
 # As most nodes begin the answer to one call, whose id is always 1.
 _USUAL_BEGINNING = re.compile(rb'\{"jsonrpc":"2\.0","id":1,"result":')
-_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
-_BETWEEN = re.compile(r"[ \t\n\r]*,?[ \t\n\r]*")
 
 
 class _NotJsonRpcError(ValueError):
@@ -64,7 +63,7 @@ def _single(body: bytes) -> Answer:
         result = body[beginning.end() : -1]
         if _is_json(result):  # and so ends where the object ends
             return result
-    return _answer(_members(body.decode()))
+    return _answer(member_texts(body.decode()))
 
 
 def _is_json(text: bytes) -> bool:
@@ -77,13 +76,13 @@ def _is_json(text: bytes) -> bool:
 
 def _several(text: str, count: int) -> list[Answer]:
     if text.startswith("{"):  # one error for the whole batch
-        answer = _answer(_members(text))
+        answer = _answer(member_texts(text))
         if not isinstance(answer, NodeError):
             raise _NotJsonRpcError("one result for a batch")
         return [answer] * count
     answers = {}
-    for element in _elements(text):
-        members = _members(element)
+    for element in element_texts(text):
+        members = member_texts(element)
         answers[members.get("id", "")] = _answer(members)
     left_out = NodeError(_INTERNAL_ERROR, "The node's answer leaves this call of the batch out.")
     return [answers.get(str(number), left_out) for number in range(1, count + 1)]
@@ -98,7 +97,7 @@ def _answer(members: dict[str, str]) -> Answer:
 
 
 def _error(text: str) -> NodeError:
-    members = _members(text)
+    members = member_texts(text)
     error = orjson.loads(text)
     code, message = error.get("code"), error.get("message")
     return NodeError(
@@ -107,49 +106,3 @@ def _error(text: str) -> NodeError:
         orjson.Fragment(members["data"].encode()) if "data" in members else None,
         has_data="data" in members,
     )
-
-
-def _no_constant(name: str) -> Any:
-    raise _NotJsonRpcError(name)
-
-
-# Numbers are not read: their digits stay as they are.
-_decode_at = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant).raw_decode
-
-
-def _members(text: str) -> dict[str, str]:
-    """The JSON text of each member of an object; raises ValueError when it is none."""
-    members = {}
-    position = _inside(text, "{", "}")
-    while position < len(text) - 1:
-        name, position = _decode_at(text, position)
-        colon = _COLON.match(text, position)
-        if colon is None or not isinstance(name, str):
-            raise _NotJsonRpcError("no member")
-        _, end = _decode_at(text, colon.end())
-        members[name] = text[colon.end() : end]
-        position = _after(text, end)
-    return members
-
-
-def _elements(text: str) -> list[str]:
-    """The JSON text of each element of an array; raises ValueError when it is none."""
-    elements = []
-    position = _inside(text, "[", "]")
-    while position < len(text) - 1:
-        _, end = _decode_at(text, position)
-        elements.append(text[position:end])
-        position = _after(text, end)
-    return elements
-
-
-def _inside(text: str, opening: str, closing: str) -> int:
-    if not (text.startswith(opening) and text.endswith(closing) and len(text) > 1):
-        raise _NotJsonRpcError(f"no {opening}{closing}")
-    return _after(text, 1)
-
-
-def _after(text: str, position: int) -> int:
-    between = _BETWEEN.match(text, position)
-    assert between is not None  # it matches nothing too
-    return between.end()

@@ -14,6 +14,7 @@ from http import HTTPStatus
 import aiohttp
 from aiohttp import hdrs
 
+from bridge_server.outgoing.bounded_body import read_bounded
 from bridge_server.outgoing.failure_text import failure
 from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
@@ -96,14 +97,12 @@ class Endpoint:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    chunks, size = [], 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > ANSWER_LIMIT_BYTES:
-            response.close()
-            raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
-    return b"".join(chunks)
+    body = bytearray()
+    await read_bounded(response, body, ANSWER_LIMIT_BYTES + 1)
+    if len(body) > ANSWER_LIMIT_BYTES:
+        response.close()
+        raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
+    return bytes(body)
 
 
 class CheckedConnection:

@@ -8,16 +8,15 @@ Host. A request without a token must come from this machine.
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import ForbiddenError
+from bridge_server.kernel.ip_addresses import is_loopback, is_loopback_address, parse_ip_address
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.client_address import ClientAddresses
 
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECASE)
-_LOOPBACK_NAME = "localhost"
 
 # Only proxies add these headers.
 _FORWARDING_HEADERS = frozenset(("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"))
@@ -65,12 +64,12 @@ class Access:
 
     def _is_known(self, host: str) -> bool:
         name = _name_of(host)
-        return name == _LOOPBACK_NAME or is_loopback(name) or name in self._hosts
+        return is_loopback(name) or name in self._hosts
 
     def _is_local(self, request: web.Request) -> bool:
         """Whether the client is on this machine, not only the proxy that forwards for it."""
         peer = request.remote or ""
-        if not is_loopback(peer):
+        if not is_loopback_address(peer):
             return False
         headers = request.headers
         if not any(map(_is_forwarding, headers)):
@@ -80,7 +79,7 @@ class Access:
             self._addresses.trusts(peer)
             and "X-Forwarded-For" in headers
             and "Forwarded" not in headers
-            and all(is_loopback(hop.strip()) for hop in hops)
+            and all(is_loopback_address(hop.strip()) for hop in hops)
         )
 
 
@@ -89,15 +88,6 @@ def _is_forwarding(header: str) -> bool:
     """Whether only proxies send a header of this name."""
     name = header.lower()
     return name in _FORWARDING_HEADERS or name.startswith(_FORWARDING_PREFIX)
-
-
-@lru_cache(maxsize=1_024)
-def is_loopback(text: str) -> bool:
-    """Whether this is a loopback address."""
-    try:
-        return _address_of(text).is_loopback
-    except ValueError:
-        return False
 
 
 def _name_of(host: str) -> str:
@@ -110,11 +100,6 @@ def _is_own_address(request: web.Request, host: str) -> bool:
     """Whether the host is the address that the connection came to."""
     own = request.transport.get_extra_info("sockname") if request.transport is not None else None
     try:
-        return isinstance(own, tuple) and _address_of(_name_of(host)) == _address_of(own[0])
+        return isinstance(own, tuple) and parse_ip_address(_name_of(host)) == parse_ip_address(own[0])
     except ValueError:
         return False
-
-
-def _address_of(text: str) -> IPv4Address | IPv6Address:
-    address = ip_address(text.partition("%")[0])
-    return getattr(address, "ipv4_mapped", None) or address
