@@ -3,7 +3,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-import { secondsOf } from './durations.js'
+import { Clock } from './clock.js'
+import { Faults } from './faults.js'
 import { startProgram, temporaryFolder } from './program.js'
 import { requester } from './requests.js'
 import { tomlOf } from './toml.js'
@@ -19,9 +20,9 @@ export async function startBridge({ settings = {}, devAccounts = false } = {}) {
   const folder = temporaryFolder()
   const config = join(folder, 'settings.toml')
   await writeFile(config, tomlOf(settings), { mode: 0o600 })
-  const options = ['--test', '--stop-with-parent', '--port', '0', '--data-dir', join(folder, 'data'), '--config', config]
-  if (devAccounts) options.push('--dev-accounts')
-  const program = await startProgram(['serve', ...options], folder)
+  const where = ['--port', '0', '--data-dir', join(folder, 'data'), '--config', config]
+  const accounts = devAccounts ? ['--dev-accounts'] : []
+  const program = await startProgram(['serve', '--test', '--stop-with-parent', ...where, ...accounts], folder)
   return openBridge({ url: program.facts.url, testToken: program.facts.test_token, program })
 }
 
@@ -59,7 +60,7 @@ export class Bridge {
   /** Addresses that the wallet at `rpcUrl` signs for. */
   accounts = []
 
-  /** Where the clients of generation 0.7 connect. */
+  /** Where the clients of generation 0.7 connect: `bridgeUrl` of `walletconnect`. */
   get v07Url() {
     return `${this.url}/compat/v0.7`
   }
@@ -102,7 +103,7 @@ export class Bridge {
     return (await this.#request('GET', '/_test/traffic', { query: { after, wait } })).requests
   }
 
-  /** Starts a wallet that answers by rules; it ends with the bridge. The options are those of `startWallet`. */
+  /** Starts a wallet that ends with the bridge; the options are those of `startWallet`. */
   async wallet(options = {}) {
     const wallet = await startWallet(options)
     this.#wallets.add(wallet)
@@ -121,55 +122,12 @@ export class Bridge {
   }
 }
 
-class Clock {
-  #request
-
-  constructor(request) {
-    this.#request = request
-  }
-
-  /** Lets time pass; resolves once all that became due is done. Seconds, or `{ days, hours, minutes, ... }`. */
-  async advance(duration) {
-    return this.#request('PUT', '/_test/clock', { body: { advance: secondsOf(duration) } })
-  }
-
-  /** Sets the time, a Date or RFC 3339 text; a `frozen` clock stands still. */
-  async set(time, { frozen = false } = {}) {
-    const now = time instanceof Date ? time.toISOString() : time
-    return this.#request('PUT', '/_test/clock', { body: { now, frozen } })
-  }
-
-  /** The server's time. */
-  async now() {
-    return new Date((await this.#request('GET', '/_test/clock')).now)
-  }
-}
-
-class Faults {
-  #request
-
-  constructor(request) {
-    this.#request = request
-  }
-
-  /** Replaces all rules, such as `{ where: 'request', route: 'call-status', status: 503, times: 2 }`. */
-  async set(rules) {
-    return (await this.#request('PUT', '/_test/faults', { body: rules })).faults
-  }
-
-  /** The rules, with how often each was used (`hits`). */
-  async list() {
-    return (await this.#request('GET', '/_test/faults')).faults
-  }
-
-  /** Removes all rules. */
-  async clear() {
-    await this.set([])
-  }
-}
-
 async function accountsOf(rpcUrl) {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_accounts', params: [] })
-  const answer = await fetch(rpcUrl, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
+  const answer = await fetch(rpcUrl, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body,
+  })
   return answer.ok ? ((await answer.json()).result ?? []) : []
 }

@@ -3,8 +3,7 @@
 import { accessSync, constants, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
-const NAMES = process.platform === 'win32' ? ['bridge-server.exe', 'bridge-server.cmd'] : ['bridge-server']
-const PROGRAMS = process.platform === 'win32' ? 'Scripts' : 'bin'
+const NAME = 'bridge-server'
 
 /**
  * The path of the program: BRIDGE_SERVER_BIN, or `bridge-server` on PATH, or in the virtual environment that
@@ -17,11 +16,13 @@ export function findServer(environment = process.env) {
     throw new Error(`BRIDGE_SERVER_BIN names ${named}, which is no program that can be run`)
   }
   const folders = path.split(delimiter).filter(Boolean)
-  if (venv) folders.push(join(venv, PROGRAMS))
-  const found = folders.flatMap((folder) => NAMES.map((name) => join(folder, name))).find(isProgram)
+  if (venv) folders.push(join(venv, 'bin'))
+  const found = folders.map((folder) => join(folder, NAME)).find(isProgram)
   if (found) return found
   throw new Error(
-    (venv ? `There is no bridge-server in the virtual environment ${venv}. ` : 'bridge-server is not on PATH. ') +
+    (venv
+      ? `There is no bridge-server in the virtual environment ${venv}. `
+      : 'bridge-server is not on PATH. ') +
       'Install it in a virtual environment from a checkout of Bridge Server (python3 -m venv .venv && ' +
       '.venv/bin/pip install PATH_OF_THE_CHECKOUT), and name the environment in BRIDGE_SERVER_VENV ' +
       'or the program in BRIDGE_SERVER_BIN.'

@@ -1,7 +1,14 @@
 /** Seconds, or a sum of spans. */
 export type Duration =
   | number
-  | { milliseconds?: number; seconds?: number; minutes?: number; hours?: number; days?: number; weeks?: number }
+  | {
+      milliseconds?: number
+      seconds?: number
+      minutes?: number
+      hours?: number
+      days?: number
+      weeks?: number
+    }
 
 /** A value of a setting of the server. */
 export type Setting = string | number | boolean | bigint | ReadonlyArray<string | number | boolean>
@@ -144,7 +151,12 @@ export class Wallet implements AsyncDisposable {
   pairByPicture(png: Uint8Array): Promise<Session>
   scan(page: Pick<PageLike, 'screenshot'>): Promise<Session>
   install(page: PageLike, options?: { name?: string }): Promise<void>
-  request(call: { method: string; params?: unknown; origin?: string; name?: string }): Promise<
+  request(call: {
+    method: string
+    params?: unknown
+    origin?: string
+    name?: string
+  }): Promise<
     { result: unknown; error?: undefined } | { error: { code: number; message: string; data?: unknown } }
   >
   setRules(on: Rules): Promise<string[]>

@@ -1,14 +1,16 @@
-// The provider in a page: EIP-1193 at `window.ethereum`, announced by EIP-6963. Its answers come from the wallet.
+// The provider in a page: EIP-1193 at `window.ethereum`, announced by EIP-6963. The wallet answers for it.
 
 const BINDING = '__bridgeServerWallet'
 const EVENTS = '__bridgeServerEvents'
 
-/** Install it in every document that the page opens from now on. */
+/** Installs it in the document that the page shows, and in each that it opens from now on. */
 export async function installProvider(page, wallet, name) {
   await page.exposeBinding(BINDING, ({ frame }, { method, params }) =>
     wallet.request({ method, params, origin: originOf(frame), name: undefined })
   )
-  await page.addInitScript(injectProvider, { binding: BINDING, events: EVENTS, name })
+  const facts = { binding: BINDING, events: EVENTS, name }
+  await page.addInitScript(injectProvider, facts)
+  await page.evaluate(injectProvider, facts)
   void passEventsOn(page, wallet)
 }
 
@@ -34,7 +36,9 @@ async function passEventsOn(page, wallet) {
 }
 
 function emitIn(frame, event, value) {
-  return frame.evaluate(([name, ...rest]) => globalThis[name]?.(...rest), [EVENTS, event, value]).catch(() => undefined)
+  return frame
+    .evaluate(([name, ...rest]) => globalThis[name]?.(...rest), [EVENTS, event, value])
+    .catch(() => undefined)
 }
 
 /* Runs in the page. */
@@ -46,7 +50,10 @@ function injectProvider({ binding, events, name }) {
     async request({ method, params }) {
       const answer = await window[binding]({ method, params })
       if (!answer.error) return answer.result
-      throw Object.assign(new Error(answer.error.message), { code: answer.error.code, data: answer.error.data })
+      throw Object.assign(new Error(answer.error.message), {
+        code: answer.error.code,
+        data: answer.error.data,
+      })
     },
     on(event, listener) {
       of(event).add(listener)
@@ -67,7 +74,9 @@ function injectProvider({ binding, events, name }) {
   }
   const announce = () =>
     window.dispatchEvent(
-      new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info: Object.freeze(info), provider }) })
+      new CustomEvent('eip6963:announceProvider', {
+        detail: Object.freeze({ info: Object.freeze(info), provider }),
+      })
     )
   window.addEventListener('eip6963:requestProvider', announce)
   announce()

@@ -1,2 +1,5 @@
-export default function setup(globalConfig?: any): Promise<void>
+import type { Bridge, BridgeOptions } from './index.js'
+
+export default function setup(globalConfig?: unknown, projectConfig?: unknown): Promise<void>
 export function teardown(): Promise<void>
+export function useBridge(options?: BridgeOptions): Bridge

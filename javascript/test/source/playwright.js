@@ -1,27 +1,29 @@
 // Playwright: `import { test, expect } from '@bridge-server/test/playwright'`.
 
-import { expect, test as base } from '@playwright/test'
+import { expect, test as plain } from '@playwright/test'
 
 import { startBridge } from './bridge.js'
 
 /**
  * `bridge`: one server for each worker, emptied before each test. `wallet`: a headless wallet for each test.
- * Options for `test.use`: `bridgeOptions` as for `startBridge`, `walletOptions` as for `startWallet`.
+ * Options for `test.use` and for `use` of Playwright's configuration: `bridgeOptions` as for `startBridge`,
+ * `walletOptions` as for `startWallet`. The report of a failed test has the server's last requests and log.
  */
-export const test = base.extend({
-  bridgeOptions: [{ devAccounts: true }, { option: true, scope: 'worker' }],
+export const test = plain.extend({
+  bridgeOptions: [{}, { option: true, scope: 'worker' }],
   walletOptions: [{}, { option: true }],
   bridgeOfWorker: [
     async ({ bridgeOptions }, use) => {
-      const bridge = await startBridge(bridgeOptions)
+      const bridge = await startBridge({ devAccounts: true, ...bridgeOptions })
       await use(bridge)
       await bridge.stop()
     },
     { scope: 'worker' },
   ],
-  bridge: async ({ bridgeOfWorker }, use) => {
+  bridge: async ({ bridgeOfWorker }, use, testInfo) => {
     await bridgeOfWorker.reset()
     await use(bridgeOfWorker)
+    if (testInfo.status !== testInfo.expectedStatus) await attachRecords(bridgeOfWorker, testInfo)
   },
   wallet: async ({ bridge, walletOptions }, use) => {
     const wallet = await bridge.wallet(walletOptions)
@@ -29,5 +31,12 @@ export const test = base.extend({
     await wallet.stop()
   },
 })
+
+async function attachRecords(bridge, testInfo) {
+  const traffic = await bridge.traffic().catch((error) => [error.message])
+  const lines = traffic.map((request) => JSON.stringify(request)).join('\n')
+  await testInfo.attach('requests of the bridge', { body: lines, contentType: 'text/plain' })
+  await testInfo.attach('log of the bridge', { body: bridge.log, contentType: 'text/plain' })
+}
 
 export { expect }

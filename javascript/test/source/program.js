@@ -14,14 +14,18 @@ const STOP_MILLISECONDS = 10_000
 const LOOK_MILLISECONDS = 10
 const KEPT_LINES = 200
 
+const running = new Set()
+process.once('exit', () => running.forEach((program) => program.abandon()))
+
 /** A new temporary folder, for the program alone. */
 export function temporaryFolder() {
   return mkdtempSync(join(tmpdir(), 'bridge-server-'))
 }
 
 /**
- * Starts `bridge-server` with these arguments and `--ready-file`; resolves once it is ready, to a Program with
- * its facts. `folder` is removed when it has stopped. Rejects with the program's own words if it ends before.
+ * Starts `bridge-server` with these arguments and `--ready-file`; resolves once it is ready, to a Program
+ * with its facts. `folder` is removed when it has stopped. Rejects with the program's own words if it ends
+ * before it is ready.
  */
 export async function startProgram(arguments_, folder) {
   const readyFile = join(folder, 'ready.json')
@@ -42,7 +46,6 @@ export class Program {
   #folder
   #lines = []
   #failure
-  #kill = () => this.#child?.kill('SIGKILL')
 
   constructor(folder) {
     this.#folder = folder
@@ -51,19 +54,21 @@ export class Program {
   /** What its ready file says. */
   facts = {}
 
-  /** The last lines that it wrote to standard error. */
+  /** The last lines that it wrote. */
   get log() {
     return this.#lines.join('\n')
   }
 
   spawn(file, arguments_) {
-    const child = spawn(file, arguments_, { stdio: ['ignore', 'ignore', 'pipe'] })
+    const child = spawn(file, arguments_, { stdio: ['ignore', 'pipe', 'pipe'] })
     this.#child = child
-    process.once('exit', this.#kill)
+    child.unref() // A test that forgets to stop the program still ends.
+    running.add(this)
     this.#ended = new Promise((resolve) => {
       child.once('error', (error) => resolve((this.#failure = error.message)))
-      child.once('exit', (code, signal) => resolve((this.#failure = `it ended with ${signal ?? `exit code ${code}`}`)))
+      child.once('close', (code, signal) => resolve((this.#failure = endingOf(code, signal))))
     })
+    this.#keepLines(child.stdout)
     this.#keepLines(child.stderr)
   }
 
@@ -72,22 +77,36 @@ export class Program {
     while (Date.now() < deadline) {
       const facts = await readFacts(readyFile)
       if (facts) return facts
-      if (this.#failure) throw new Error(`bridge-server did not start: ${this.#failure}\n${this.log}`.trimEnd())
+      if (this.#failure) throw this.#startError(`did not start: ${this.#failure}`)
       await sleep(LOOK_MILLISECONDS)
     }
-    throw new Error(`bridge-server was not ready within ${START_MILLISECONDS / 1000} s\n${this.log}`.trimEnd())
+    throw this.#startError(`was not ready within ${START_MILLISECONDS / 1000} s`)
   }
 
   /** Ends the program in good order, or by SIGKILL after 10 s, and removes its folder. */
   async stop() {
     if (this.#child && this.#failure === undefined) {
       this.#child.kill('SIGTERM')
-      const timer = setTimeout(this.#kill, STOP_MILLISECONDS)
+      const timer = setTimeout(() => this.#child.kill('SIGKILL'), STOP_MILLISECONDS)
       await this.#ended
       clearTimeout(timer)
     }
-    process.removeListener('exit', this.#kill)
-    rmSync(this.#folder, { recursive: true, force: true })
+    running.delete(this)
+    this.#removeFolder()
+  }
+
+  /** Ends the program at once, where nothing can be waited for. */
+  abandon() {
+    this.#child.kill('SIGKILL')
+    this.#removeFolder()
+  }
+
+  #startError(reason) {
+    return new Error(`bridge-server ${reason}\n${this.log}`.trimEnd())
+  }
+
+  #removeFolder() {
+    rmSync(this.#folder, { recursive: true, force: true, maxRetries: 3 })
   }
 
   #keepLines(stream) {
@@ -99,8 +118,12 @@ export class Program {
       this.#lines = [...this.#lines, ...lines].slice(-KEPT_LINES)
     })
     stream.on('end', () => rest && this.#lines.push(rest))
-    stream.unref?.()
+    stream.unref()
   }
+}
+
+function endingOf(code, signal) {
+  return `it ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}`
 }
 
 async function readFacts(path) {

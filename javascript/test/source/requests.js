@@ -14,14 +14,14 @@ export class RefusedError extends Error {
 /** A function `(method, path, { query, body, type })` that resolves to the JSON that was answered. */
 export function requester(url, token) {
   return async function request(method, path, { query = {}, body, type = 'application/json' } = {}) {
-    const target = new URL(path, url)
+    const target = new URL(url + path)
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) target.searchParams.set(name, String(value))
     }
     const headers = { Authorization: `Bearer ${token}` }
     if (body !== undefined) headers['Content-Type'] = type
     const sent = body === undefined || type !== 'application/json' ? body : JSON.stringify(body)
-    const answer = await fetch(target, { method, headers, body: sent })
+    const answer = await reached(target, { method, headers, body: sent })
     const text = await answer.text()
     if (!answer.ok) throw new RefusedError(answer.status, problemOf(text))
     return text ? JSON.parse(text) : undefined
@@ -30,7 +30,10 @@ export function requester(url, token) {
 
 /** The events of a stream (server-sent events), parsed. It ends with the stream, or with `signal`. */
 export async function* eventsOf(url, token, signal) {
-  const answer = await fetch(url, { headers: { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' }, signal })
+  const answer = await fetch(url, {
+    headers: { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' },
+    signal,
+  })
   if (!answer.ok) throw new RefusedError(answer.status, problemOf(await answer.text()))
   const decoder = new TextDecoder()
   let rest = ''
@@ -41,6 +44,16 @@ export async function* eventsOf(url, token, signal) {
       const data = block.split(/\r?\n/).filter((line) => line.startsWith('data:'))
       if (data.length) yield JSON.parse(data.map((line) => line.slice(5).trimStart()).join('\n'))
     }
+  }
+}
+
+async function reached(target, options) {
+  try {
+    return await fetch(target, options)
+  } catch (error) {
+    throw new Error(`${target.origin} does not answer: ${error.cause?.message ?? error.message}`, {
+      cause: error,
+    })
   }
 }
 

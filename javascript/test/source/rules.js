@@ -7,5 +7,7 @@
  */
 export function rulesOf(on) {
   if (Array.isArray(on)) return on
-  return Object.entries(on).flatMap(([method, actions]) => [actions].flat().map((action) => `${method}=${action}`))
+  return Object.entries(on).flatMap(([method, actions]) =>
+    [actions].flat().map((action) => `${method}=${action}`)
+  )
 }

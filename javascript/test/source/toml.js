@@ -9,7 +9,8 @@ export function tomlOf(settings) {
 }
 
 function keyOf(name) {
-  if (!/^[a-z][a-z0-9_]*$/.test(name)) throw new TypeError(`${JSON.stringify(name)} is no setting's name: write max_wait`)
+  if (!/^[a-z][a-z0-9_]*$/.test(name))
+    throw new TypeError(`${JSON.stringify(name)} is no setting's name: write max_wait`)
   return name
 }
 

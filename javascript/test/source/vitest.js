@@ -2,14 +2,13 @@
 
 import { startBridge } from './bridge.js'
 
-/** One server for the whole run; its whereabouts are provided as `bridge`, for `connectBridge`. */
+/**
+ * One server for the whole run. Its addresses and its token are provided as `bridge`, for `connectBridge`.
+ * Its options, as for `startBridge`, are `bridgeOptions` in `provide` of Vitest's configuration.
+ */
 export default async function setup(project) {
-  const bridge = await startBridge({ devAccounts: true, ...optionsOf(project) })
+  const bridge = await startBridge({ devAccounts: true, ...project.config.provide?.bridgeOptions })
   const { url, v07Url, rpcUrl, testToken, accounts } = bridge
   project.provide('bridge', { url, v07Url, rpcUrl, testToken, accounts })
   return () => bridge.stop()
-}
-
-function optionsOf(project) {
-  return project.config?.env?.BRIDGE_SERVER_OPTIONS ? JSON.parse(project.config.env.BRIDGE_SERVER_OPTIONS) : {}
 }

@@ -10,12 +10,16 @@ const CALL_SECONDS = 5
 /**
  * Starts `bridge-server wallet`. Its options, all of which may be left out:
  *
- * `on` rules (`{ eth_sendTransaction: 'reject' }`); `session` and `policy` ('approve', 'reject', 'ask', 'hang')
- * for sessions and for calls that no rule names; `accounts` indexes of development accounts; `chainId`; `rpc` a
- * wallet's JSON-RPC that signs, with `rpcTokenFile`; `nodeUrl`; `mnemonicFile`; `privateKeyFile`.
+ * `on` rules (`{ eth_sendTransaction: 'reject' }`); `session` and `policy` ('approve', 'reject', 'ask',
+ * 'hang') for sessions and for calls that no rule names; `accounts` indexes of development accounts;
+ * `chainId`; `rpc` a wallet's JSON-RPC that signs, with `rpcTokenFile`; `nodeUrl`; `mnemonicFile`;
+ * `privateKeyFile`.
  */
 export async function startWallet(options = {}) {
-  const program = await startProgram(['wallet', '--listen', '127.0.0.1:0', ...flagsOf(options)], temporaryFolder())
+  const program = await startProgram(
+    ['wallet', '--listen', '127.0.0.1:0', ...flagsOf(options)],
+    temporaryFolder()
+  )
   return new Wallet(program)
 }
 
@@ -102,7 +106,10 @@ export class Wallet {
   /** The oldest call that waits for the test to answer it (rule or policy `ask`). */
   async nextCall(method, { timeout = CALL_SECONDS } = {}) {
     const [call] = await this.calls({ state: 'pending', method, wait: timeout })
-    if (!call) throw new Error(`No call of ${method ?? 'any method'} waited within ${timeout} s\n${this.log}`.trimEnd())
+    if (!call)
+      throw new Error(
+        `No call of ${method ?? 'any method'} waited within ${timeout} s\n${this.log}`.trimEnd()
+      )
     return call
   }
 
@@ -159,7 +166,9 @@ export class Session {
   }
 
   async #patch(changes) {
-    const { session } = await this.#request('PATCH', `/sessions/${encodeURIComponent(this.id)}`, { body: changes })
+    const { session } = await this.#request('PATCH', `/sessions/${encodeURIComponent(this.id)}`, {
+      body: changes,
+    })
     Object.assign(this, session)
   }
 }

@@ -10,4 +10,5 @@ test('a method may have several actions, in order', () =>
     'eth_sign=hang',
   ]))
 
-test('texts stay as they are', () => assert.deepEqual(rulesOf(['a@https://x.example=reject']), ['a@https://x.example=reject']))
+test('texts stay as they are', () =>
+  assert.deepEqual(rulesOf(['a@https://x.example=reject']), ['a@https://x.example=reject']))
