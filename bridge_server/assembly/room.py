@@ -26,6 +26,12 @@ class Room:
     """Opened in this order when the server starts, and closed in reverse when it has stopped."""
     stop: Callable[[], None] | None = None
     """Called when the server begins to stop, while requests are still being answered."""
+    emptied: tuple[Running, ...] = ()
+    """Entered before test mode empties the database, and left afterwards: the room forgets what it keeps in
+    memory of the rows, and its sockets and streams end. Called again at each reset.
+    """
+    catch_up: Callable[[], Awaitable[int]] | None = None
+    """Does at once what has become due by the clock; returns the number of delivery attempts."""
     sweeps: tuple[Sweep, ...] = ()
     """Delete what has expired, once every `sweep_interval`."""
     gauges: Gauges = dict
