@@ -3,23 +3,27 @@
 import resource
 from dataclasses import dataclass
 
+from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.testmode.instruments import Instruments
 from bridge_server.version import USER_AGENT
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
-from bridge_server.web.stored_bytes import StorageLimit, StoredBytes, storage_limit
+from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from bridge_server.web.unread import UnreadLimits
 
 
@@ -33,7 +37,10 @@ class Foundation:
     """The settings that can change while the server runs."""
     clock: Clock
     ids: IdMaker
+    events: Events
+    """What commits announce."""
     signals: Signals
+    """The waiters of long polls."""
     stopping: Stopping
     database: SqliteDatabase
     addresses: ClientAddresses
@@ -48,21 +55,34 @@ class Foundation:
     figures: RequestFigures
     refusals: Refusals
     webhooks: WebhookSender
+    """The client of the webhooks' receivers."""
+    webhook_sender: Sender
+    """Sends through that client."""
+    instruments: Instruments | None
+    """What test mode moves, breaks and watches; None outside of test mode."""
 
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, clock, signals = LiveSettings(settings), clock or SystemClock(), Signals()
+    live, clock, events, signals = LiveSettings(settings), clock or SystemClock(), Events(), Signals()
+    instruments = instruments_for_tests(clock, signals) if settings.test else None
+    if instruments is not None:
+        clock = instruments.clock
+    webhooks = _webhooks(live)
+    signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    quotas = Quotas(clock)
+    quotas, database = Quotas(clock), SqliteDatabase(settings.database_file, events, settings.database_limit)
+    if instruments is not None:
+        break_disk(database, instruments)
     return Foundation(
         settings=settings,
         live=live,
         clock=clock,
         ids=ids or IdMaker(),
+        events=events,
         signals=signals,
         stopping=Stopping(),
-        database=SqliteDatabase(settings.database_file, signals, settings.database_limit),
+        database=database,
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
@@ -71,7 +91,9 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
         figures=RequestFigures(),
         refusals=Refusals(),
-        webhooks=_webhooks(live),
+        webhooks=webhooks,
+        webhook_sender=webhooks if instruments is None else observed_webhooks(webhooks, instruments),
+        instruments=instruments,
     )
 
 
@@ -92,10 +114,10 @@ def _every_request(settings: Settings) -> Limit:
 def _stored_bytes(
     name: str, lifetime_seconds: int, live: LiveSettings, quotas: Quotas, addresses: ClientAddresses
 ) -> StoredBytes:
-    def per_address(settings: Settings) -> StorageLimit:
+    def per_address(settings: Settings) -> Limit:
         return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)
 
-    def in_all(settings: Settings) -> StorageLimit:
+    def in_all(settings: Settings) -> Limit:
         return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
 
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))

@@ -8,12 +8,11 @@ from functools import partial
 import structlog
 
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Transaction
-from bridge_server.web.bucket_store import BUCKETS_SAVED, BucketStore, saving
+from bridge_server.web.bucket_store import BucketsSaved, BucketStore, saving
 
 _SAVE_SECONDS = 1.0
 
@@ -39,6 +38,7 @@ def limits_room(foundation: Foundation) -> Room:
             partial(_quota_keeping, foundation, buckets),
             lambda: running(foundation.refusals.report_forever()),
         ),
+        emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
         gauges=gauges,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
@@ -55,11 +55,7 @@ async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncI
         unsaved = quotas.take_unsaved()
         return saving(unsaved) if unsaved else None
 
-    def notice(key: Key) -> None:
-        if key == BUCKETS_SAVED:
-            quotas.saved()
-
-    foundation.signals.listen(notice)
+    foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
     foundation.database.ride_along(with_next_commit)
     async with running(_save_forever(foundation)):
         yield

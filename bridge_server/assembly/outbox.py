@@ -9,7 +9,6 @@ from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
-from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import OutboxStore
 
 
@@ -17,17 +16,13 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatch
     """The dispatcher of the rooms' messages."""
     senders = {scheme: sender for room in rooms for scheme, sender in room.senders.items()}
 
-    async def forget_receiver(message: OutgoingMessage) -> None:
-        for room in rooms:
-            if room.forget_receiver is not None:
-                await room.forget_receiver(message)
-
+    gone_handlers = {purpose: forget for room in rooms for purpose, forget in room.gone_handlers.items()}
     return Dispatcher(
         OutboxStore(foundation.database),
-        Channels(senders, otherwise=foundation.webhooks),
-        foundation.signals,
+        Channels(senders, otherwise=foundation.webhook_sender),
+        foundation.events,
         foundation.clock,
-        forget_receiver,
+        gone_handlers,
     )
 
 
@@ -46,6 +41,8 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
         name="outbox",
         running=(partial(_delivery, foundation, rooms, dispatcher),),
         stop=dispatcher.begin_nothing,
+        emptied=(dispatcher.emptied,),
+        catch_up=dispatcher.settle,
         sweeps=(sweep_dead_letters,),
         gauges=gauges,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.webhook_events import PROJECT_EVENT
 from bridge_server.settings.settings import Settings
 
 
@@ -38,7 +40,15 @@ def project_services(foundation: Foundation) -> ProjectServices:
 
 def projects_room(services: ProjectServices) -> Room:
     """Deletes what deleted projects have left behind. Projects have no endpoints of their own."""
-    return Room(name="projects", sweeps=(services.projects.sweep,))
+    return Room(
+        name="projects",
+        sweeps=(services.projects.sweep,),
+        gone_handlers={PROJECT_EVENT: _keep_webhook},
+    )
+
+
+async def _keep_webhook(_: OutgoingMessage) -> None:
+    """Change nothing: the operator has set a project's webhook, and removes it."""
 
 
 def _account_limit(settings: Settings) -> Limit:

@@ -1,12 +1,14 @@
 """The relay of sessions and calls, in both of its dialects."""
 
+from functools import partial
+
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.relay.dialect import PLAIN, Dialect
 from bridge_server.relay.handlers import RelayHandlers
-from bridge_server.relay.models import Caps, Lifetimes
+from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
 from bridge_server.relay.polling import OWNER_KINDS, RelayReads
 from bridge_server.relay.routes import relay_routes
 from bridge_server.relay.service import Relay
@@ -14,6 +16,7 @@ from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.relay.v07 import V07
 from bridge_server.settings.settings import Settings
+from bridge_server.topics.models import TOPIC_WEBHOOK
 from bridge_server.web.routes import Route
 
 
@@ -23,7 +26,7 @@ def relay_room(foundation: Foundation) -> Room:
     store = RelayStore(foundation.database)
     relay = Relay(store, clock, foundation.ids, _lifetimes(settings), live.held(_caps))
     cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
-    foundation.signals.listen(cache.forget)
+    cache.subscribe_to(foundation.events)
     reads = RelayReads(store, cache, foundation.signals, clock)
     new_sessions = live.held(_new_sessions)
 
@@ -33,8 +36,9 @@ def relay_room(foundation: Foundation) -> Room:
     return Room(
         name="relay",
         routes=routes(PLAIN) + routes(V07),
+        emptied=(partial(afterwards, cache.clear),),
         sweeps=relay_sweeps(store),
-        forget_receiver=relay.forget_receiver,
+        gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
     )
 
 

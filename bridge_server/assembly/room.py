@@ -1,18 +1,25 @@
 """A room as a value: everything that the server has to know of one of its subjects."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import GoneHandlers
 from bridge_server.web.metrics import Gauges
 from bridge_server.web.routes import Route
 
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
-"""Opens a resource or starts background work; leaving the context closes it. Called once."""
+"""Opens a resource or starts background work; leaving the context closes it."""
+
+
+@asynccontextmanager
+async def afterwards(work: Callable[[], None]) -> AsyncIterator[None]:
+    """A context that does the work when it is left."""
+    yield
+    work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,5 +51,5 @@ class Room:
     """Deliver messages of the outbox, by the schemes of their URLs."""
     clients: tuple[Running, ...] = ()
     """HTTP clients of the senders: open before the outbox delivers, closed after its last delivery."""
-    forget_receiver: Callable[[OutgoingMessage], Awaitable[None]] | None = None
-    """Called with a message whose receiver answered that it is gone (410)."""
+    gone_handlers: GoneHandlers = field(default_factory=dict)
+    """Called with messages whose receiver answered that it is gone (410), by the purpose of the message."""

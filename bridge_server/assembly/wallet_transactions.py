@@ -40,7 +40,7 @@ def wallet_transactions(
         store, node, filling, signing, broadcasting, confirming, locks, clock, kept_ms
     )
     worker = TransactionWorker(
-        store, service, signing, broadcasting, confirming, node, foundation.signals, clock
+        store, service, signing, broadcasting, confirming, node, foundation.events, clock
     )
     accounts.on_unlocked(worker.wake)
     return WalletTransactions(store, service, worker)

@@ -1,43 +1,39 @@
-"""From «something came into these inboxes» to whoever waits for that."""
+"""Wake-ups of long polls and streams when notifications are delivered to inboxes."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import TypeAlias, TypeVar
-
-import orjson
 
 from bridge_server.kernel.signals import Key, Signals
 
 Value = TypeVar("Value")
 
 Listener: TypeAlias = Callable[[AbstractSet[int]], None]
-"""Told the numbers of the accounts that something has come for."""
+"""Called with the numbers of the accounts that have a new notification."""
 
 _WAITING = "inbox"
 
 
 class Arrivals:
-    """Listens to keys of one kind, whose ids are JSON arrays of accounts' numbers.
+    """The listeners and the waiting readers of all inboxes.
 
-    One call to notify reaches hundreds of accounts, of which few wait at any moment: only those are touched.
+    A call to notify can reach hundreds of accounts, of which few wait: only the waiting ones are touched.
     """
 
-    def __init__(self, signals: Signals, kind: str) -> None:
+    def __init__(self, signals: Signals) -> None:
         self._signals = signals
-        self._kind = kind
         self._waiting: Counter[int] = Counter()
         self._listeners: list[Listener] = []
-        signals.listen(self._notice)
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` at every arrival."""
+        """Call `listener` at every delivery."""
         self._listeners.append(listener)
 
     async def wait_for(
         self, account: int, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
     ) -> Value | None:
-        """What `read` finds, now or after an arrival; None when it finds nothing within `wait_seconds`."""
+        """The result of `read`, now or after a delivery; None if there is none within `wait_seconds`."""
         self._waiting[account] += 1
         try:
             return await self._signals.wait_for(_key(account), read, wait_seconds)
@@ -46,13 +42,12 @@ class Arrivals:
             if not self._waiting[account]:
                 del self._waiting[account]
 
-    def _notice(self, key: Key) -> None:
-        if key[0] != self._kind:
-            return
-        accounts = frozenset(orjson.loads(key[1]))
+    def arrived(self, accounts: Iterable[int]) -> None:
+        """Call the listeners, and wake the readers of these accounts that wait."""
+        numbers = frozenset(accounts)
         for listener in self._listeners:
-            listener(accounts)
-        for account in accounts & self._waiting.keys():
+            listener(numbers)
+        for account in numbers & self._waiting.keys():
             self._signals.touch(_key(account))
 
 

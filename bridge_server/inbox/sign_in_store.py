@@ -1,11 +1,11 @@
-"""Nonces and tokens in SQL."""
+"""The store of nonces and tokens."""
 
 from bridge_server.inbox.errors import NonceRefusedError
-from bridge_server.inbox.models import SIGNED_OUT, Nonce, Reader
+from bridge_server.inbox.events import SignedOut
+from bridge_server.inbox.models import Nonce, Reader
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.subscription_store import account_number
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Statement,
     Transaction,
@@ -39,7 +39,7 @@ _SWEEP_SLICE = 500
 
 
 class SignInStore:
-    """Durable nonces and tokens. What has expired at `now_ms` is as if it were not there."""
+    """Durable nonces and tokens. Rows that have expired at `now_ms` are not found."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -61,7 +61,7 @@ class SignInStore:
         yield Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
 
     async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
-        """Who has the token of this digest; None when nobody has."""
+        """The account whose token has this digest, or None."""
         rows = await self.database.read(_READER, (digest, now_ms))
         if not rows:
             return None
@@ -71,13 +71,13 @@ class SignInStore:
 
     @transaction
     def sign_out(self, digest: bytes) -> Transaction[None]:
-        """Remove the token and touch SIGNED_OUT."""
+        """Remove the token. Publishes `SignedOut`."""
         yield Statement(_SIGN_OUT, (digest,))
-        yield Announcement((SIGNED_OUT, digest.hex()))
+        yield SignedOut(digest.hex())
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:
-        """Delete a slice of what has expired; returns how many rows."""
+        """Delete a slice of the expired rows; returns how many."""
         for statement in _SWEEPS:
             deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:

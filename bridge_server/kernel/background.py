@@ -1,4 +1,4 @@
-"""Work that goes on beside something else and ends with it."""
+"""Background work that ends with the block that began it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine

@@ -1,7 +1,7 @@
-"""A bounded memory of what was read. The store stays the truth: a touched key is forgotten at once.
+"""A bounded cache of values that were read. The store stays the truth: a touched key is forgotten at once.
 
-Reads of one key that meet are one read, and all who ask are handed the same bytes: a large value is in memory
-once, however many clients it is on its way to.
+Reads of one key that overlap become one read, and every caller gets the same bytes: a large value is in
+memory once, however many clients it is being sent to.
 """
 
 import asyncio
@@ -9,19 +9,20 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 
-from bridge_server.kernel.signals import Key
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 
 _ENTRY_OVERHEAD_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Cached:
-    """Bytes that hold until the key is touched, or until `expires_at_ms`; None means «there, but empty»."""
+    """Bytes that are valid until the key is touched, or until `expires_at_ms`; None: there, but empty."""
 
     value: bytes | None
     expires_at_ms: int
     owner: Key | None = None
-    """Holds only until this key is touched, too."""
+    """Another key: once it is touched, the bytes are not valid any more."""
 
     @property
     def size_bytes(self) -> int:
@@ -30,7 +31,7 @@ class Cached:
 
 
 class _Load:
-    """One read that is under way. Who began it reads; those that come meanwhile wait for the outcome."""
+    """One read that is under way. Its first caller reads, and later callers wait for the outcome."""
 
     __slots__ = ("_outcome",)
 
@@ -38,7 +39,7 @@ class _Load:
         self._outcome: asyncio.Future[Cached | Exception | None] | None = None
 
     async def outcome(self) -> Cached | None:
-        """What is read. None when the reader was cancelled; what the read raises is raised."""
+        """Return the value once it is read, None when the reader was cancelled. A read's error is raised."""
         if self._outcome is None:
             self._outcome = asyncio.get_running_loop().create_future()
         outcome = await asyncio.shield(self._outcome)
@@ -47,7 +48,7 @@ class _Load:
         return outcome
 
     def end(self, outcome: Cached | Exception | None) -> None:
-        """Tell those that wait."""
+        """Wake the callers that wait, with this outcome."""
         if self._outcome is not None:
             self._outcome.set_result(outcome)
 
@@ -55,7 +56,7 @@ class _Load:
 class ReadCache:
     """Keeps the values read most recently, up to `capacity_bytes` in all.
 
-    Values may have owners, which are keys of the kinds `owner_kinds`.
+    Values may have owners: keys whose kinds are among `owner_kinds`.
     """
 
     def __init__(self, capacity_bytes: int, owner_kinds: Collection[str] = ()) -> None:
@@ -66,8 +67,12 @@ class ReadCache:
         self._loads: dict[Key, _Load] = {}
         self._owned: dict[Key, set[Key]] = {}
 
+    def subscribe_to(self, events: Events) -> None:
+        """Forget every key that a commit touches."""
+        events.subscribe(Touched, self._on_touched)
+
     def get(self, key: Key, now_ms: int) -> Cached | None:
-        """What is remembered and still holds."""
+        """Return the value of the key, None when none is cached that is still valid."""
         entry = self._entries.get(key)
         if entry is None or entry.expires_at_ms <= now_ms:
             return None
@@ -77,11 +82,11 @@ class ReadCache:
     async def load(
         self, key: Key, read: Callable[[], Awaitable[Cached]], *, keeps_empty: bool = True
     ) -> Cached:
-        """Read, and remember the result unless the key was touched meanwhile: then it may be the past.
+        """Read, and cache the result unless the key was touched meanwhile: then it may be outdated.
 
-        A read of the key that is under way already, and began after the last touch, is waited for
-        instead. Who owns a value is known only afterwards: the touch of any owner counts as a touch of every
-        key that is being read. Without `keeps_empty` a result that has no value is not remembered.
+        If a read of the key is under way that began after the last touch, wait for that one instead. The
+        owner of a value is known only after the read: the touch of any owner counts as a touch of every key
+        that is being read. Without `keeps_empty` a result that has no value is not cached.
         """
         while (under_way := self._loads.get(key)) is not None:
             shared = await under_way.outcome()
@@ -103,7 +108,7 @@ class ReadCache:
             load.end(outcome)
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of the key, and distrust what is being read of it."""
+        """Drop the value of the key. A read of it that is under way is not cached."""
         self._loads.pop(key, None)
         if key in self._entries:
             self._drop(key)
@@ -118,6 +123,9 @@ class ReadCache:
         self._entries.clear()
         self._owned.clear()
         self._size_bytes = 0
+
+    def _on_touched(self, event: Touched) -> None:
+        self.forget(event.key)
 
     def _remember(self, key: Key, entry: Cached) -> None:
         if key in self._entries:

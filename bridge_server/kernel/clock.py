@@ -3,7 +3,7 @@
 import time
 from typing import Final, Protocol
 
-# It counts while the machine sleeps; elsewhere than on Linux the monotonic clock has to do.
+# CLOCK_BOOTTIME counts while the machine sleeps; only Linux has it.
 _ELAPSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -19,7 +19,7 @@ class Clock(Protocol):
         ...
 
     def elapsed_us(self) -> int:
-        """Microseconds since some moment before this process: nobody sets it, and it never goes back.
+        """Microseconds since some moment before this process. It cannot be set, and never goes back.
 
         For deadlines that are kept in memory. Another process may count from another moment.
         """

@@ -1,13 +1,13 @@
-"""A clock on the wall that was set: time of day and time that elapsed no longer agree."""
+"""Finds that the wall clock was set: the time of day and the elapsed time no longer agree."""
 
 from bridge_server.kernel.clock import Clock
 
 TOLERANCE_US = 3_600_000_000
-"""So much either way is the business of whoever keeps the clock right."""
+"""A smaller step, forward or back, is an ordinary correction of the clock."""
 
 
 class ClockJumps:
-    """Compares the clock with itself at each look. A machine that slept has no jump: both went on."""
+    """Compares the two times at each look. A machine that slept has no jump: both have moved on."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

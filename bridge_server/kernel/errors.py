@@ -17,7 +17,7 @@ class Fault:
 
 
 class BridgeError(Exception):
-    """Something that the caller can be told. `detail` says what was wrong and what to do."""
+    """A failure that is shown to the caller. `detail` says what was wrong and what to do."""
 
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Error"
@@ -28,7 +28,7 @@ class BridgeError(Exception):
 
 
 class InvalidInputError(BridgeError):
-    """The input breaks a rule; `faults` names every one that was found."""
+    """The input breaks rules; `faults` names every fault that was found."""
 
     code = "invalid-input"
     title = "The request is not valid"
@@ -46,21 +46,21 @@ class NotAuthenticatedError(BridgeError):
 
 
 class ForbiddenError(BridgeError):
-    """The caller may not do this, whoever it is."""
+    """The request is refused to every caller."""
 
     code = "forbidden"
     title = "Forbidden"
 
 
 class NotFoundError(BridgeError):
-    """There is no such thing, or no longer; the two are deliberately told alike."""
+    """The thing does not exist, or exists no longer; the answer deliberately does not say which."""
 
     code = "not-found"
     title = "Not found"
 
 
 class GoneError(BridgeError):
-    """What the request is about has ended for good, and the server has forgotten it."""
+    """The thing has ended for good, and the server has forgotten it."""
 
     code = "gone"
     title = "Gone"
@@ -113,7 +113,7 @@ class LimitError(BridgeError):
 
 
 class UnavailableError(BridgeError):
-    """The server cannot do it right now and expects to recover by itself."""
+    """The server cannot serve the request now and expects to recover by itself."""
 
     code = "unavailable"
     title = "Temporarily unavailable"

@@ -1,4 +1,4 @@
-"""Ids that are capabilities: whoever knows one may use what it names, so they must be unguessable."""
+"""Ids that are capabilities: knowing an id is the right to use the thing, so ids must be unguessable."""
 
 import os
 from collections.abc import Callable

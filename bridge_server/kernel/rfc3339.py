@@ -43,7 +43,7 @@ def date_time_of(milliseconds: int) -> str:
 
 
 def _rest(match: re.Match[str]) -> timedelta:
-    """What the seconds, their fraction and the offset add to the minute."""
+    """The seconds, their fraction and the offset, as a duration that is added to the minute."""
     milliseconds = int((match["fraction"] or "")[:3].ljust(3, "0"))
     time = timedelta(seconds=int(match["second"]), milliseconds=milliseconds)
     if match["sign"] is None:

@@ -14,7 +14,7 @@ def new_secret(random_bytes: Callable[[int], bytes]) -> str:
 
 
 def digest(secret: str) -> bytes:
-    """What is stored of a secret."""
+    """The digest under which a secret is stored."""
     return sha256(secret.encode(errors="surrogateescape")).digest()
 
 

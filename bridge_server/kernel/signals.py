@@ -1,25 +1,36 @@
-"""Wake-ups: who waits for a change of something is woken when it was committed.
+"""Wake-ups: a coroutine that waits for a change of something is woken once the change is committed.
 
 A waiter joins *before* it reads and sleeps *after*, so that a change between the two is never lost.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from itertools import chain
 from math import ceil
 from typing import TypeVar
+
+from bridge_server.kernel.events import Event, Events
 
 Key = tuple[str, str]
 """What changed: its kind and its id, such as `("session", session_id)`."""
 
 Value = TypeVar("Value")
 
+
+@dataclass(frozen=True, slots=True)
+class Touched(Event):
+    """What the key names has changed: its waiters read again, and caches forget it."""
+
+    key: Key
+
+
 # Waits end on ticks of the loop's clock, so that thousands of waiters share a few timers.
 _TICK_SECONDS = 0.05
 
 
 class Signals:
-    """Carries changes from whoever committed them to whoever waits for them, within one event loop.
+    """The waiters of one event loop, by the key that they wait for.
 
     Thousands wait, nearly each for a key of its own: the first waiter of a key needs no collection.
     """
@@ -28,12 +39,11 @@ class Signals:
         self._first: dict[Key, asyncio.Future[bool]] = {}
         self._further: dict[Key, dict[asyncio.Future[bool], None]] = {}
         self._sleepers: dict[int, set[asyncio.Future[bool]]] = {}
-        self._listeners: list[Callable[[Key], None]] = []
         self._closed = False
 
     @property
     def waiting(self) -> int:
-        """How many waiters there are at this moment."""
+        """The number of waiters at this moment."""
         return len(self._first) + sum(map(len, self._further.values()))
 
     @property
@@ -41,14 +51,12 @@ class Signals:
         """Whether anybody waits at this moment."""
         return bool(self._first or self._further)
 
-    def listen(self, listener: Callable[[Key], None]) -> None:
-        """Call `listener` with every key that is touched, before any waiter wakes."""
-        self._listeners.append(listener)
+    def subscribe_to(self, events: Events) -> None:
+        """Wake the waiters of every key that a commit touches."""
+        events.subscribe(Touched, self._on_touched)
 
     def touch(self, key: Key) -> None:
-        """Say that what the key names has changed."""
-        for listener in self._listeners:
-            listener(key)
+        """Wake the waiters of the key: what it names has changed."""
         first = self._first.pop(key, None)
         if first is not None:
             _wake(first, True)
@@ -90,6 +98,9 @@ class Signals:
                     return None
             finally:
                 self._leave(key, tick, waiter)
+
+    def _on_touched(self, event: Touched) -> None:
+        self.touch(event.key)
 
     def _join(self, key: Key, waiter: asyncio.Future[bool]) -> None:
         if key in self._first:

@@ -1,4 +1,4 @@
-"""The end of the server, for work that waits for somebody else."""
+"""The stop of the server, for work that waits for another server."""
 
 import asyncio
 import math
@@ -26,14 +26,14 @@ class Stopping:
         return self._closed.is_set()
 
     def close(self) -> None:
-        """The server stops now; said again, it changes nothing."""
+        """Begin the stop. A second call changes nothing."""
         if not self.has_begun:
             self._over_at = asyncio.get_running_loop().time() + self._grace_seconds
             self._closed.set()
 
     async def finish(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """The result of the work. Raises StoppedError when the server has stopped before it; at once, and the
-        work is not begun, when that was longer ago than the grace.
+        """Return the result of the work. Raises StoppedError when the grace ends before the work; when it has
+        ended already, the work is not begun.
         """
         if self._seconds_left() <= 0:
             work.close()

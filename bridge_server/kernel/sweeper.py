@@ -1,7 +1,7 @@
-"""Deletes what expired, a little at a time, so that nobody waits long behind it.
+"""Deletes expired rows, a few at a time, so that no other write waits long.
 
 A clock that jumped may be wrong, and then everything seems to have expired: nothing is deleted for an hour,
-so that somebody can set it right.
+so that an operator can set it right.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ Sweep: TypeAlias = Callable[[int], Awaitable[int]]
 """Deletes one slice of what has expired at the given time in milliseconds; returns how many rows it deleted
 or looked at, and 0 when that is enough for now."""
 
-# After each slice the others have the database to themselves: for a multiple of the time that it took,
-# and at least so long. A sweep that goes on for a minute is behind: its pauses shrink down to a tenth.
+# After each slice the sweep pauses for a multiple of the time that the slice took, and at least so long. A
+# sweep that goes on for a minute is behind: its pauses shrink down to a tenth.
 _PAUSE_PER_SECOND = 2.0
 _LEAST_PAUSE_SECONDS = 0.03
 _MOST_HASTE = 0.9
@@ -57,7 +57,7 @@ class Sweeper:
                 await self.sweep()
             except UnavailableError as error:
                 log.warning("sweep_postponed", reason=error.detail)
-            except Exception:  # what failed may work next time; what expired must not stay for ever
+            except Exception:  # a failure of one sweep must not end sweeping
                 log.exception("sweep_failed")
 
     def _rests_after_jump(self) -> bool:

@@ -1,6 +1,6 @@
 """Token buckets as one number each: the moment at which the bucket is full again (GCRA).
 
-A bucket of `burst` tokens that gains one every `interval_us` is described by `full_at_us`. Spending moves
+A bucket of `burst` tokens that gains some every `interval_us` is described by `full_at_us`. Spending moves
 that moment into the future; a moment that has passed is a full bucket, so a full bucket needs no record.
 Integer microseconds throughout.
 """
@@ -13,19 +13,25 @@ MICROSECONDS = 1_000_000
 
 @dataclass(slots=True)
 class Limit:
-    """A named limit: `burst` tokens at once, one more every `interval_us` microseconds.
+    """A named limit: `burst` tokens at once, `gain` more every `interval_us` microseconds.
 
+    A gain above 1 makes the rate finer than one token in whole microseconds. It is a constant of the name.
     The limits that settings make are rewritten in place when the settings are read again.
     """
 
     name: str
     burst: int
     interval_us: int
+    gain: int = 1
 
     @property
     def window_us(self) -> int:
         """How long an empty bucket takes to be full."""
-        return self.burst * self.interval_us
+        return self.price_us(self.burst)
+
+    def price_us(self, tokens: int) -> int:
+        """How long these tokens take to come back, in whole microseconds, rounded up."""
+        return -(-tokens * self.interval_us // self.gain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,29 +54,32 @@ def spend(limit: Limit, full_at_us: int, now_us: int, cost: int = 1) -> Spending
     """Try to take `cost` tokens from the bucket that is full at `full_at_us`.
 
     A clock that was set back makes a bucket look emptier than empty; it then counts as just empty, so
-    that nobody gains a token and nobody waits longer than one window.
+    that no client gains a token or waits longer than one window.
     """
-    start_us = min(max(full_at_us, now_us), now_us + limit.window_us)
-    after_us = start_us + cost * limit.interval_us
-    excess_us = after_us - now_us - limit.window_us
+    interval_us, gain = limit.interval_us, limit.gain
+    window_us = -(-limit.burst * interval_us // gain)  # here and below `price_us` itself: a call takes longer
+    start_us = min(max(full_at_us, now_us), now_us + window_us)
+    after_us = start_us - (-cost * interval_us // gain)
+    excess_us = after_us - now_us - window_us
     allowed = excess_us <= 0
     kept_us = after_us if allowed else start_us
     return Spending(
         allowed=allowed,
         full_at_us=kept_us,
-        remaining=(limit.window_us - (kept_us - now_us)) // limit.interval_us,
+        remaining=(window_us - (kept_us - now_us)) * gain // interval_us,
         retry_after_us=max(0, excess_us),
         reset_us=kept_us - now_us,
     )
 
 
-def reckoned_anew(full_at_us: int, now_us: int, interval_us: int, new_interval_us: int) -> int:
-    """When the bucket is full if it gains a token every `new_interval_us` from now on: it owes as many tokens
-    as it did, and a part of one counts whole.
+def reckoned_anew(full_at_us: int, now_us: int, interval_us: int, new_interval_us: int, gain: int = 1) -> int:
+    """When the bucket is full if it gains `gain` tokens every `new_interval_us` from now on: it owes as many
+    tokens as it did, and a part of one counts whole.
     """
     if full_at_us <= now_us or interval_us == new_interval_us:
         return full_at_us
-    return now_us - (now_us - full_at_us) // interval_us * new_interval_us
+    tokens = -((now_us - full_at_us) * gain // interval_us)
+    return now_us - (-tokens * new_interval_us // gain)
 
 
 def whole_seconds(duration_us: int) -> int:

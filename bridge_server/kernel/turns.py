@@ -1,4 +1,4 @@
-"""One after the other, for each key by itself."""
+"""A lock for each key."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ class KeyedLock:
 
     @asynccontextmanager
     async def taken(self, key: str) -> AsyncIterator[None]:
-        """Have the turn inside."""
+        """Hold the key's lock inside."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         self._wanted[key] = self._wanted.get(key, 0) + 1
         try:

@@ -1,14 +1,17 @@
-"""What a device is told of a notification: the seam between publishing and the channels that deliver."""
+"""The notice of a notification for a device, as a message of the outbox."""
 
 import orjson
 
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.notify.models import DeviceOfRecipient, Sent
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.notify.models import DeviceOfRecipient, SentNotification
+from bridge_server.outbox.models import OutgoingMessage, Purpose
+
+DEVICE = Purpose("device")
+"""The purpose of a notice to an account's device: its subject is the project that has sent it."""
 
 
-def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
-    """The message for one device. Its id is the same whenever it is sent, and no other device's."""
+def write_notice(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+    """The message for one device. Its id is unique to the device, and the same in every attempt."""
     notice = {
         "event": "notification",
         "id": str(sent.number),
@@ -25,6 +28,7 @@ def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
         f"{device.device_id}.{sent.number}",
         device.url,
         orjson.dumps(notice),
+        DEVICE,
         lane=device.lane,
         device_id=device.device_id,
         subject=sent.project_id,

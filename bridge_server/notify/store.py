@@ -9,16 +9,17 @@ from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.notify import sql
 from bridge_server.notify.errors import UnknownTypeError
+from bridge_server.notify.events import Delivered
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Failure,
+    FailureReason,
     Failures,
     Lookup,
     MessagesTo,
     Notification,
     NotifyRequest,
-    Obstacle,
-    Sent,
+    SentNotification,
 )
 from bridge_server.outbox.store import enqueue_all
 from bridge_server.projects.deleting import delete_sendings
@@ -26,7 +27,6 @@ from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.projects.models import Project, Publisher, TypeId
 from bridge_server.projects.store import find_publishing, find_types
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
@@ -38,12 +38,7 @@ from bridge_server.storage.database import (
     transaction,
 )
 
-DELIVERIES = "deliveries"
-"""The kind of key that is touched when something arrived in inboxes; its id is a JSON array of the
-accounts' numbers.
-"""
-
-_NOBODY = "[]"
+_NO_ACCOUNTS = "[]"
 _SWEEP_SLICE = 500
 
 
@@ -66,29 +61,31 @@ class NotifyStore:
 
         `limit` applies to each account unless the project has its own.
 
-        A `notification_id` that is known stands for what it was first sent with; accounts that it has
-        reached count as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
-        when the project or the secret is there no more.
+        A known `notification_id` stands for the content of its first call; accounts that it has reached count
+        as sent to and are charged nothing. Raises UnknownTypeError, and NotAuthenticatedError
+        when the project or the secret is deleted.
         """
         asked = json_array(list(dict.fromkeys(request.keys.values())))
         project = yield from find_publishing(publisher)
         charged = project.account_limit or limit
         stored, left = yield from _stored(project, request, asked)
         accounts, failures = yield from _sort(project, stored.type, left, charged, now_us)
-        if accounts != _NOBODY:
+        if accounts != _NO_ACCOUNTS:
             stored = stored if stored.number else (yield from _store(project, stored, None))
             number = yield from _deliver(project, stored, accounts, now_us // 1000)
             yield _spend(project, accounts, charged, now_us)
-            sent = Sent(project.project_id, project.name, stored.notification, number, now_us // 1000)
+            sent = SentNotification(
+                project.project_id, project.name, stored.notification, number, now_us // 1000
+            )
             yield from _queue_devices(project, sent, accounts, messages_to)
-            yield Announcement((DELIVERIES, accounts))
+            yield Delivered(tuple(orjson.loads(accounts)))
         return failures
 
     @transaction
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
         """Mark every notification that the project has sent so far; returns how many were unread.
 
-        Raises NotAuthenticatedError when the project or the secret is there no more.
+        Raises NotAuthenticatedError when the project or the secret is deleted.
         """
         project = yield from find_publishing(publisher)
         unread = scalar(int, (yield Statement(sql.COUNT_UNREAD, (project.number,))))
@@ -117,7 +114,7 @@ class NotifyStore:
 
     @transaction
     def sweep(self, now_ms: int, read_before_ms: int, sent_before_ms: int) -> Transaction[int]:
-        """Delete a slice of what need not be kept: notifications read or sent before these times, buckets
+        """Delete a slice of the notifications that were read or sent before these times, and of the buckets
         that are full. Returns how many rows.
         """
         buckets = yield from _sweep_buckets(now_ms * 1000)
@@ -147,7 +144,7 @@ class _Stored:
 def _stored(
     project: Project, request: NotifyRequest, asked: str
 ) -> Generator[Step, list[Row], tuple[_Stored, str]]:
-    """What is to be sent, and the account keys that it has not reached yet."""
+    """The content to send, and the account keys that it has not reached yet."""
     if request.notification_id is not None:
         rows = yield Statement(sql.FIRST_CALL, (project.number, request.notification_id))
         if rows:
@@ -181,19 +178,19 @@ def _sort(
     rows = yield Statement(sql.SORT, (*clock, most_owed_us, asked, project.number, type_number))
     accounts, others = rows[0]
     failures = {
-        key: _failure(Obstacle(obstacle), owed_us, limit, now_us)
-        for key, obstacle, owed_us in orjson.loads(others)
+        key: _failure(FailureReason(reason), owed_us, limit, now_us)
+        for key, reason, owed_us in orjson.loads(others)
     }
-    limited = [key for key, failure in failures.items() if failure.obstacle is Obstacle.RATE_LIMITED]
+    limited = [key for key, failure in failures.items() if failure.reason is FailureReason.RATE_LIMITED]
     if limited:
         yield Statement(sql.CLAMP, (*clock, limit.window_us, project.number, json_array(limited)))
     return accounts, failures
 
 
-def _failure(obstacle: Obstacle, owed_us: int, limit: Limit, now_us: int) -> Failure:
-    if obstacle is not Obstacle.RATE_LIMITED:
-        return Failure(obstacle)
-    return Failure(obstacle, spend(limit, now_us + owed_us, now_us).retry_after_us)
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> Failure:
+    if reason is not FailureReason.RATE_LIMITED:
+        return Failure(reason)
+    return Failure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
 
 
 def _spend(project: Project, accounts: str, limit: Limit, now_us: int) -> Statement:
@@ -214,7 +211,9 @@ def _deliver(
     return number
 
 
-def _queue_devices(project: Project, sent: Sent, accounts: str, messages_to: MessagesTo) -> Transaction[None]:
+def _queue_devices(
+    project: Project, sent: SentNotification, accounts: str, messages_to: MessagesTo
+) -> Transaction[None]:
     rows = yield Statement(sql.DEVICES, (accounts, project.number))
     devices = [DeviceOfRecipient(*row) for row in rows]
     yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)

@@ -1,9 +1,10 @@
-"""A limited number of places, shared so that receivers that hang keep nobody from those that answer.
+"""A limited number of places, shared so that receivers that hang do not delay receivers that answer.
 
-Three pools, so that none fills another: for hosts that took their last message, for those of which nothing
-is known, and for messages that were tried before. In a pool that is full, and at a host that has as many
-requests as it may, whoever waits is served in a fair order; and requests that take too long there are given
-up, a few at a time, first of whoever has the most. What is given up has failed, and is tried again.
+There are three pools, so that none fills another: for hosts that took their last message, for hosts of which
+nothing is known, and for messages that were tried before. In a pool that is full, and at a host that has as
+many requests as it may have, waiting queues are served in a fair order. Requests that take too long there are
+given up, a few at a time, beginning with the client that has the most. Such a request counts as a failure and
+is tried again.
 """
 
 import asyncio
@@ -14,15 +15,15 @@ from dataclasses import dataclass
 from bridge_server.outbox.fair_order import FairOrder
 from bridge_server.outbox.models import Claimant, Queue
 
-_DEPTH = 4  # of the fair order: who pays, subject, host, queue
+_DEPTH = 4  # of the fair order: payer, subject, host, queue
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests may be under way at once, and how long one is waited for while others wait: less when
-    there is a crowd of them.
+    """How many requests may be under way at once, and how long each may take while other queues wait: less
+    time when many wait.
 
-    A retry is given all its time: it has failed, and may be of a receiver that is only slow.
+    A retry is given all its time: its receiver may only be slow.
     """
 
     known: int = 64
@@ -49,24 +50,24 @@ class Place:
         self.has_ended = False
 
     def is_late(self, now: float, patience_seconds: float) -> bool:
-        """Whether its request takes longer than that, and was not given up yet."""
+        """Whether its request takes longer than the patience, and was not given up yet."""
         return not self.has_ended and now - self.started >= patience_seconds
 
     def end(self, now: float) -> None:
-        """Give the request up that is under way."""
+        """Give up the request that is under way."""
         if self.limit is not None and not self.limit.expired():
             self.has_ended = True
             self.limit.reschedule(now)
 
 
 class _Group:
-    """Places that are limited together, and who waits for one of them."""
+    """Places that are limited together, and the queues that wait for one of them."""
 
     __slots__ = ("_ended_at", "places", "taken", "waiting")
 
     def __init__(self, places: int) -> None:
         self.places = places
-        self.taken: dict[Place, None] = {}  # those that have waited the longest first
+        self.taken: dict[Place, None] = {}  # in the order of their requests' starts
         self.waiting: FairOrder[Claimant] = FairOrder(_DEPTH)
         self._ended_at = 0.0
 
@@ -75,8 +76,8 @@ class _Group:
         return len(self.taken) < self.places
 
     def end_late(self, now: float, patience_seconds: float) -> None:
-        """If somebody waits, give up requests that take too long: only as many as let all places change hands
-        within the time that each has, so that one is always about to be free.
+        """If a queue waits, give up requests that take too long: no more of them than let every place change
+        hands once within the patience, so that a place is always about to be free.
         """
         turns = int((now - self._ended_at) * self.places / patience_seconds)
         if self.has_room or not self.waiting or not turns:
@@ -101,9 +102,9 @@ class _Group:
 
 
 class Admission:
-    """Gives places to the queues that ask: `grant` is called with each, at once or later.
+    """Gives places to the queues that ask: `grant` is called with each place, at once or later.
 
-    Channels are the operator's choice, and limited by themselves: they get a place without waiting.
+    Channels are the operator's choice and have limits of their own: they get a place without waiting.
     """
 
     def __init__(
@@ -161,7 +162,7 @@ class Admission:
         return queue in self._waiting
 
     def renew(self, place: Place) -> bool:
-        """Keep the place for another request, unless somebody waits for it."""
+        """Keep the place for another request, unless a queue waits for it."""
         if self._is_closed:
             return False
         if place.group is None:
@@ -175,7 +176,7 @@ class Admission:
         return True
 
     def leave(self, place: Place) -> None:
-        """Give the place back; it goes to whoever waits."""
+        """Give the place back; a waiting queue gets it."""
         pool = place.group
         if pool is None:
             return
@@ -235,7 +236,7 @@ class Admission:
                 self._let_wait(claimant, host, had_a_turn=False)
 
     def _next(self, group: _Group) -> Claimant | None:
-        """Who is next in the group and still waits, from now on no more."""
+        """Remove and return the queue that is next in the group."""
         while (claimant := group.waiting.take()) is not None:
             if self._waiting.get(claimant.queue) is claimant:
                 self._forget(claimant)
@@ -260,7 +261,7 @@ class Admission:
             self._timer = loop.call_later(self._limits.look_every_seconds, self._look)
 
     def _look(self) -> None:
-        """Give up what takes too long where somebody waits for it."""
+        """Give up requests that take too long where a queue waits for their place."""
         self._timer = None
         now = asyncio.get_running_loop().time()
         patience_seconds = self._patience_seconds()
@@ -276,14 +277,14 @@ class Admission:
             self._look_later()
 
     def _patience_seconds(self) -> float:
-        """The more wait, the shorter: in a crowd, whoever answers at once is served at once."""
+        """The more queues wait, the shorter: then receivers that answer at once are still served at once."""
         limits = self._limits
         share = limits.strangers / max(1, len(self._waiting))
         return max(limits.patience_in_crowd_seconds, min(1.0, share) * limits.patience_seconds)
 
 
 def _payer(claimant: Claimant) -> str:
-    """Who is served in turn with others: a client's address, or what is sent without one is about."""
+    """The unit of fairness: a client's address, or the subject of messages that count to no client."""
     return claimant.client or f" {claimant.queue.name}"
 
 

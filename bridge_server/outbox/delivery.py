@@ -1,4 +1,4 @@
-"""What happens to one message: an attempt, what follows from it, and the record of it."""
+"""One message: the attempt to deliver it, what follows from the outcome, and the record of it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +10,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.known_hosts import KnownHosts
-from bridge_server.outbox.models import DueMessage, OutgoingMessage, host_of
+from bridge_server.outbox.models import DueMessage, GoneHandlers, host_of
 from bridge_server.outbox.pauses import Pauses
 from bridge_server.outbox.retry import next_delay_ms, pause_ms
 from bridge_server.outbox.settling import Settling
@@ -37,20 +37,20 @@ class OutboxFigures:
 
 
 class Delivery:
-    """Attempts messages and records what came of it."""
+    """Attempts to deliver messages and records the outcomes."""
 
     def __init__(
         self,
         store: OutboxStore,
         sender: Sender,
         clock: Clock,
-        on_gone: Callable[[OutgoingMessage], Awaitable[None]],
+        gone_handlers: GoneHandlers,
         chance: Callable[[], float],
     ) -> None:
         self._store = store
         self._sender = sender
         self._clock = clock
-        self._on_gone = on_gone
+        self._gone_handlers = gone_handlers
         self._chance = chance
         self._settling = Settling(self._forget)
         self._pauses = Pauses()
@@ -61,15 +61,15 @@ class Delivery:
         """Make one attempt. If cancelled, the message stays due."""
         try:
             outcome = await self._sender.send(due.message, self._clock.now_ms())
-        except Exception:  # what breaks its sender must not be tried again at once, and again
+        except Exception:  # a message that breaks its sender is a failure, and is not tried again at once
             log.exception("webhook_attempt_broke", destination=due.message.destination)
             return Outcome(Verdict.FAILED, "the attempt broke")
         self._note_pause(due, outcome)
         return outcome
 
-    def paused_until_ms(self, destination: str) -> int | None:
-        """Until when its service wants nothing for this destination; None when it may be asked."""
-        return self._pauses.until_ms(destination, self._clock.now_ms())
+    def pause_left_ms(self, destination: str) -> int:
+        """For how long the service wants no message for this destination; 0 when it may be sent one."""
+        return -(-self._pauses.left_us(destination, self._clock.elapsed_us()) // 1_000)
 
     def delivered(self, due: DueMessage) -> asyncio.Future[None]:
         """Store that the receiver took it; the future is done once that is stored."""
@@ -79,7 +79,7 @@ class Delivery:
         return self._settling.delivered(due)
 
     async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
-        """Store what came of an attempt that was no delivery; returns when the next one is due, if one is.
+        """Store the outcome of an attempt that failed; returns when the next one is due, if there is one.
 
         If the channel is blocked, there is nothing to store: the message stays as it was.
         """
@@ -87,7 +87,7 @@ class Delivery:
             return None
         self.figures.failed += 1
         if outcome.verdict is Verdict.GONE:
-            await self._tell_gone(due)
+            await self._forget_receiver(due)
         delay_ms = self._delay_ms(due, outcome)
         silent = self._silent_host(due, outcome)
         if delay_ms is None:
@@ -96,20 +96,20 @@ class Delivery:
         return await self._postpone(due, outcome, delay_ms, silent)
 
     async def caught_up(self) -> None:
-        """Return once it is not the case that very many deliveries wait to be stored."""
+        """Return once few enough deliveries wait to be stored."""
         if self._settling.is_behind:
             await self._settling.caught_up()
 
     async def idle(self) -> None:
-        """Return once all that was delivered is stored."""
+        """Return once every delivery is stored."""
         await self._settling.idle()
 
     async def close(self) -> None:
-        """Give up what is not stored by now: it stays due."""
+        """Give up storing: a message whose delivery is not stored by now stays due."""
         await self._settling.close()
 
     def _silent_host(self, due: DueMessage, outcome: Outcome) -> str | None:
-        """The host, if it is stored that it answers, and it did not."""
+        """The host, if it did not answer and the store says that it does."""
         host = host_of(due.message.destination)
         return host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
 
@@ -119,10 +119,10 @@ class Delivery:
             return
         wait_ms = pause_ms(asked)
         destination = due.message.destination
-        if self.paused_until_ms(destination) is None:  # else one of those that were under way with the first
+        if not self.pause_left_ms(destination):  # else another attempt of that moment has logged it
             seconds = wait_ms // 1_000
             log.warning("webhooks_paused", destination=destination, seconds=seconds, reason=outcome.reason)
-        self._pauses.put(destination, self._clock.now_ms() + wait_ms)
+        self._pauses.put(destination, self._clock.elapsed_us() + wait_ms * 1_000)
 
     async def _forget(self, delivered: Sequence[DueMessage]) -> None:
         now_ms = self._clock.now_ms()
@@ -161,15 +161,22 @@ class Delivery:
         )
         await _persist(lambda: self._store.bury(due, died_at_ms, outcome.reason, silent))
 
-    async def _tell_gone(self, due: DueMessage) -> None:
+    async def _forget_receiver(self, due: DueMessage) -> None:
+        message = due.message
+        forget = self._gone_handlers.get(message.purpose)
+        if forget is None:
+            log.warning(
+                "webhook_gone_unknown_purpose", purpose=message.purpose, destination=message.destination
+            )
+            return
         try:
-            await self._on_gone(due.message)
+            await forget(message)
         except Exception:  # the message is settled whatever becomes of its registration
-            log.exception("webhook_gone_not_handled", destination=due.message.destination)
+            log.exception("webhook_gone_not_handled", destination=message.destination)
 
 
 async def _persist(write: Callable[[], Awaitable[None]]) -> None:
-    """Write until it is stored: to give up would mean to send again what the receiver has already."""
+    """Write until it is stored: otherwise the receiver would be sent a message again that it has already."""
     pause_seconds = _FIRST_PAUSE_SECONDS
     while True:
         try:

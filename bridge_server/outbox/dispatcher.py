@@ -1,8 +1,8 @@
-"""Sees to it that everything in the outbox is sent when it is due: one lane for each queue at work."""
+"""Sends every message of the outbox when it is due: one lane for each queue that is being sent."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
@@ -10,15 +10,16 @@ from typing import Any
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Admission, Limits, Place
-from bridge_server.outbox.announcements import Stock, queue_of
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
+from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
-from bridge_server.outbox.models import Backlog, Claimant, OutgoingMessage, Queue
+from bridge_server.outbox.models import Backlog, Claimant, GoneHandlers, Queue
 from bridge_server.outbox.schedule import Schedule
+from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 
@@ -28,34 +29,34 @@ _FIRST = Queue("", "")
 _TICK_SECONDS = 1.0
 _MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
-_TICKS_BEFORE_LOOKING_FOR_WHO_WAS_TURNED_AWAY = 5
+_TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
 
 log = structlog.get_logger()
 
 
 class Dispatcher:
-    """Delivers what the store holds, from `start` to `stop`.
+    """Delivers the messages of the store, from `start` to `stop`.
 
-    `on_gone` is called with a message that was answered 410. `chance` is a source of numbers in
-    [0, 1) for spreading the attempts.
+    `gone_handlers` are called with messages that were answered 410, by purpose. `chance` is a source of
+    numbers in [0, 1) for spreading the attempts.
     """
 
     def __init__(
         self,
         store: OutboxStore,
         sender: Sender,
-        signals: Signals,
+        events: Events,
         clock: Clock,
-        on_gone: Callable[[OutgoingMessage], Awaitable[None]],
+        gone_handlers: GoneHandlers,
         chance: Callable[[], float] = random.random,
         grace_seconds: float = 2.0,
         limits: Limits | None = None,
     ) -> None:
         self._store = store
-        self._signals = signals
+        self._events = events
         self._clock = clock
         self._stock = Stock()
-        self._make_delivery = partial(Delivery, store, sender, clock, on_gone, chance)
+        self._make_delivery = partial(Delivery, store, sender, clock, gone_handlers, chance)
         self._limits = limits or Limits()
         self._grace_seconds = grace_seconds
         self._prepare()
@@ -75,8 +76,9 @@ class Dispatcher:
         self._running = False
 
     async def start(self) -> None:
-        """Resume what is owed and listen for more. Raises UnavailableError when the store cannot be read."""
-        self._signals.listen(self._on_touch)
+        """Resume what is owed and wait for more. Raises UnavailableError when the store cannot be read."""
+        self._stock.subscribe_to(self._events)
+        self._events.subscribe(OutboxGrew, self._on_growth)
         await self._resume()
 
     async def _resume(self) -> None:
@@ -86,7 +88,7 @@ class Dispatcher:
         self._spawn(self._tick_forever())
 
     def begin_nothing(self) -> None:
-        """Start nothing more; what is in flight goes on."""
+        """Begin no more attempts; those under way go on."""
         if self._running:
             self._running = False
             self._admission.close()
@@ -97,7 +99,7 @@ class Dispatcher:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Start nothing more, give what is in flight `grace_seconds`, abandon the rest: it stays due."""
+        """Begin no more attempts, give those under way `grace_seconds`, cancel the rest: it stays due."""
         self.begin_nothing()
         await self._end_all(self._grace_seconds)
 
@@ -113,7 +115,7 @@ class Dispatcher:
         await self._delivery.close()
 
     async def wake(self) -> None:
-        """Attend to what has become due by the clock; called every second while running."""
+        """Send what has become due by the clock; called every second while running."""
         now_ms = self._clock.now_ms()
         due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
         for claimant in due:
@@ -150,8 +152,8 @@ class Dispatcher:
         return self._running and (waits or len(self._tasks) > 1)
 
     async def recount(self) -> None:
-        """Take the counts and times from the store, which another process may have changed, and attend to
-        what is due. When more is due than can wait in memory, the next recount goes on with the rest.
+        """Take the counts and times from the store, which another process may have changed, and send what is
+        due. When more is due than can wait in memory, the next recount goes on with the rest.
         """
         await self._store.count()
         self._schedule.has_turned_away = self._admission.has_turned_away = False
@@ -174,10 +176,8 @@ class Dispatcher:
                 has_wrapped, after = True, _FIRST
 
     def figures(self) -> dict[str, int]:
-        """What an operator watches.
-
-        `due` messages that are owed and `dead` letters that are kept; attempts that `delivered` and that
-        `failed`, since the start.
+        """The operator's figures: messages that are owed (`due`) and kept as dead letters (`dead`); attempts
+        since the start that `delivered` and that `failed`.
         """
         done = self._delivery.figures
         return {
@@ -187,11 +187,10 @@ class Dispatcher:
             "failed": done.failed,
         }
 
-    def _on_touch(self, key: Key) -> None:
-        self._stock.note(key)
-        claimant = queue_of(key)
-        if claimant is not None and self._running:
-            self._attend(claimant)
+    def _on_growth(self, event: OutboxGrew) -> None:
+        if self._running:
+            queue = Queue(event.destination, event.queue)
+            self._attend(Claimant(queue, event.client, has_failed=False))
 
     def _plan(self, owed: Backlog) -> None:
         if owed.is_due:
@@ -200,7 +199,7 @@ class Dispatcher:
             self._schedule.put(owed.claimant, owed.next_due_ms)
 
     async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
-        """Of each queue only the earliest time is remembered, and these have come."""
+        """Schedule the queues again: only the earliest time of each was remembered, and it has come."""
         try:
             for claimant in roused:
                 next_due_ms = await self._store.next_due_ms(claimant.queue, now_ms)
@@ -217,7 +216,7 @@ class Dispatcher:
             lane.rouse(claimant.has_failed)
 
     def _begin(self, place: Place) -> None:
-        """A place was given to a queue."""
+        """Send the messages of a queue that was given a place."""
         queue = place.claimant.queue
         lane = self._lanes.get(queue)
         if lane is None:
@@ -225,11 +224,11 @@ class Dispatcher:
         lane.accept(place)
 
     def _end(self, lane: Lane) -> None:
-        """Nothing of the lane is under way."""
+        """Forget a lane that has no message under way, and look at its queue again after its rest."""
         del self._lanes[lane.queue]
-        rests_until_ms = lane.rests_until_ms()
-        if rests_until_ms is not None:
-            self._schedule.put(lane.claimant(), rests_until_ms)
+        rest_ms = lane.rest_ms()
+        if rest_ms:
+            self._schedule.put(lane.claimant(), self._clock.now_ms() + rest_ms)
 
     async def _tick_forever(self) -> None:
         ticks = 0
@@ -244,8 +243,8 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     def _has_to_look_again(self, ticks: int) -> bool:
-        """Whether somebody was turned away, and there is room again."""
-        if ticks % _TICKS_BEFORE_LOOKING_FOR_WHO_WAS_TURNED_AWAY:
+        """Whether a queue was turned away, and there is room again."""
+        if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
             return False
         half = self._limits.waiting // 2
         return (self._admission.has_turned_away and len(self._admission) < half) or (

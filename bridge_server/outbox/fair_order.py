@@ -1,4 +1,4 @@
-"""Whose turn it is among those that wait: the address of a client first, then its subject, then a host."""
+"""A fair order of waiting items: by the address of a client first, then by subject, then by host."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -8,11 +8,11 @@ Item = TypeVar("Item")
 
 
 class FairOrder(Generic[Item]):
-    """What waits, by paths of keys. Every path that is used has the length `depth`.
+    """Waiting items, by paths of keys. Every path has the length `depth`.
 
-    On each level every second turn is that of the newest key that had none yet; the others go to the key
-    whose last turn is longest ago and to the oldest that had none. So who has just come is served before
-    thousands that came at once, and these are served all the same.
+    On each level every second turn goes to the newest key that had no turn yet. The other turns go to the key
+    whose last turn is longest ago and to the oldest key that had no turn. So a new key is served before
+    thousands that came at once, and each of these is served as well.
     """
 
     def __init__(self, depth: int) -> None:
@@ -23,7 +23,7 @@ class FairOrder(Generic[Item]):
         return bool(self._root)
 
     def add(self, path: Sequence[Hashable], item: Item, *, had_a_turn: bool = False) -> None:
-        """Let the item wait; one that waits under this path already is replaced."""
+        """Let the item wait; an item that waits under this path already is replaced."""
         level = self._root
         for key in path[:-1]:
             level = level.level(key, had_a_turn)

@@ -1,4 +1,4 @@
-"""Which hosts took the last message that they were sent: part of the places is theirs."""
+"""The hosts that took the last message that they were sent: they have places of their own."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ class KnownHosts:
         self._written_at_ms: OrderedDict[str, int] = OrderedDict()
 
     def restore(self, hosts: Iterable[tuple[str, int]]) -> None:
-        """Take over what was written before a restart, latest first."""
+        """Take over the hosts that were written before a restart, latest first."""
         for host, answered_at_ms in reversed(list(hosts)):
             self._written_at_ms[host] = answered_at_ms
 
@@ -30,11 +30,11 @@ class KnownHosts:
             self._written_at_ms.popitem(last=False)
 
     def failed(self, host: str) -> bool:
-        """The host took nothing; returns whether it is written somewhere that it did."""
+        """The host did not take a message; returns whether the store says that it answers."""
         return bool(self._written_at_ms.pop(host, 0))
 
     def to_write(self, hosts: Iterable[str], now_ms: int) -> list[str]:
-        """Those of the hosts of which it is not written, or long ago, that they answer."""
+        """The hosts whose answers were never written, or were written long ago."""
         return [
             host
             for host in dict.fromkeys(hosts)
@@ -42,7 +42,7 @@ class KnownHosts:
         ]
 
     def written(self, hosts: Iterable[str], now_ms: int) -> None:
-        """It is written that these hosts answered."""
+        """Note that the answers of these hosts are written."""
         for host in hosts:
             if host in self._written_at_ms:
                 self._written_at_ms[host] = now_ms

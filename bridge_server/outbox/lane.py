@@ -17,17 +17,17 @@ from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 from bridge_server.outgoing.outcome import Outcome, Verdict
 
-# A host that a stranger names is spared; a service that this server pushes through is made for many. A
-# push service that a browser names lies in between: it is a stranger's word, and mostly one of three.
+# A host that a stranger named gets few requests at once; a service that this server pushes through is made
+# for many. A push service that a browser named lies in between: a stranger's choice, mostly one of three.
 _AT_ONCE = 4
 _AT_ONCE_OF_CHANNEL_AT_HOST = 16
 _AT_ONCE_OF_CHANNEL = 64
-# The next request goes out while what came of the last ones is on its way to the disk: as many as this may
-# be under way in both senses, and so be sent again after a crash.
+# The next request is made while the last outcomes are on their way to the disk. So many messages may be in
+# either state, and are sent again after a crash.
 _UNSETTLED = 128
 _UNSETTLED_OF_CHANNEL = 256
-# What is read from the store at first, and twice as much each time: most queues hold one message, and those
-# of receivers that hang are not to fill the memory.
+# The number of messages that are read from the store at first; it doubles each time. Most queues hold one
+# message, and the queues of receivers that hang must not fill the memory.
 _FIRST_CLAIM = 8
 _BLOCKED_PAUSE_MS = 30_000
 _UNREADABLE_STORE_PAUSE_MS = 5_000
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all lanes share."""
+    """The collaborators that all lanes share."""
 
     store: OutboxStore
     delivery: Delivery
@@ -53,7 +53,7 @@ class Surroundings:
 class Lane:
     """Claims a queue's messages in memory: this process is the only one that sends them.
 
-    It lives as long as something is under way. While it only waits for a place, it need not be there.
+    A lane exists while a message is under way. A queue that only waits for a place needs none.
     """
 
     def __init__(self, claimant: Claimant, shared: Surroundings) -> None:
@@ -74,39 +74,39 @@ class Lane:
         self.workers: set[asyncio.Task[None]] = set()
 
     def rouse(self, has_failed: bool) -> None:
-        """Look again: something was added, or something that failed has become due."""
+        """Read the store again: a message was added, or one that failed has become due."""
         self._more_has_failed = has_failed and (self._more_has_failed or not self._maybe_more)
         if not has_failed and self._claimed and self._claimed[-1].attempts > 0:
-            self._claimed.clear()  # what is new goes before them, and they are still due
+            self._claimed.clear()  # a new message goes before them, and they are still due
         self._maybe_more = True
         self._ask()
 
     def accept(self, place: Place) -> None:
-        """Send with this place as long as there is something to send, and nobody else waits for it."""
+        """Send with this place as long as there are messages, and no other queue waits for the place."""
         task = asyncio.create_task(self._work(place))
         self.workers.add(task)
         task.add_done_callback(self._worker_left)
 
     def close(self) -> None:
-        """Begin nothing more; what is in flight goes on."""
+        """Begin no more attempts; those under way go on."""
         self._is_closed = True
 
-    def rests_until_ms(self) -> int | None:
-        """Until when nothing is started, and what was claimed stays due; None when it need not rest."""
+    def rest_ms(self) -> int:
+        """For how long no message is sent, and the claimed ones stay due; 0 when the lane may send."""
         if self._is_blocked:
-            return self._shared.clock.now_ms() + _BLOCKED_PAUSE_MS
-        return self._shared.delivery.paused_until_ms(self.queue.destination)
+            return _BLOCKED_PAUSE_MS
+        return self._shared.delivery.pause_left_ms(self.queue.destination)
 
     def claimant(self) -> Claimant:
-        """Whom what it would send next counts to."""
+        """The queue as it asks for a place: with the client of the message that it would send next."""
         if self._claimed:
             head = self._claimed[0]
             return Claimant(self.queue, head.message.client, head.attempts > 0)
         return Claimant(self.queue, self._client, self._more_has_failed)
 
     def _ask(self) -> None:
-        """Ask for another place if there may be something to do with it."""
-        if self._is_closed or not (self._claimed or self._maybe_more) or self.rests_until_ms() is not None:
+        """Ask for another place if there may be a message to send."""
+        if self._is_closed or not (self._claimed or self._maybe_more) or self.rest_ms():
             return
         if len(self.workers) < self._at_once() and len(self._in_flight) < self._most_unsettled:
             self._shared.admission.ask(self.claimant(), had_a_turn=bool(self.workers))
@@ -137,7 +137,7 @@ class Lane:
             self._shared.on_idle(self)
 
     async def _next(self, place: Place) -> DueMessage | None:
-        """The message to send with this place, if there is one; another sort of place is asked for later."""
+        """The message to send with this place, if there is one that this kind of place is for."""
         await self._shared.delivery.caught_up()
         if not self._claimed and self._maybe_more and self._may_start():
             await self._claim()
@@ -150,13 +150,13 @@ class Lane:
     def _may_start(self) -> bool:
         if self._is_closed or len(self._in_flight) >= self._most_unsettled:
             return False
-        return self.rests_until_ms() is None
+        return not self.rest_ms()
 
     async def _claim(self) -> None:
         async with self._claiming:
             if self._claimed or not self._maybe_more:
                 return
-            # What is in flight now may be settled by the time the rows come, and they may still show it.
+            # A message in flight may be settled by the time the rows are read, and may still be among them.
             busy = set(self._in_flight)
             limit = self._claim_size + len(busy)
             self._maybe_more = False

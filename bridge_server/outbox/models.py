@@ -1,21 +1,28 @@
-"""What is sent, where it goes, and what comes of an attempt."""
+"""Outgoing messages, the queues in which they wait, and what is read of both from the store."""
 
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NewType, TypeAlias
 
 from yarl import URL
 
 UNREADABLE_DESTINATION = "unreadable"
-"""The destination of a message whose URL cannot be read: it has a lane too, in which it is refused."""
+"""The destination of a message whose URL cannot be read: its lane refuses it."""
+
+Purpose = NewType("Purpose", str)
+"""The kind of thing that a message serves, such as `device`. A room defines the purposes of its messages."""
+
+UNKNOWN_PURPOSE = Purpose("unknown")
+"""The purpose of a message that an older version stored, and whose row does not show what it serves."""
 
 _WEB_SCHEMES = ("", "http", "https")
 _HOST = re.compile(r"(.*?)(?::[0-9]*)?", re.ASCII)
 
 
 class Queue(NamedTuple):
-    """Messages that go out in their order: those of one destination that are about one thing."""
+    """Messages of one destination that serve one subject. They are sent in their order."""
 
     destination: str
     name: str
@@ -23,10 +30,10 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """A queue that has something due, and whom that counts to.
+    """A queue that has a message due, and the client that the message counts to.
 
-    `client` is the address of whoever caused it, None when that client is exempt from quotas or the server
-    itself did. `has_failed` says that nothing is due but what was tried before.
+    `client` is the address of the client that caused the message, None when that client is exempt from quotas
+    or the server caused it. `has_failed` says that every message that is due was tried before.
     """
 
     queue: Queue
@@ -43,16 +50,18 @@ class Claimant:
 class OutgoingMessage:
     """A body of JSON to POST to an absolute http(s) URL, or to hand to the channel that another scheme names.
 
-    `message_id` is the same at every attempt. `signing_secret`, a Standard Webhooks secret, signs it instead
-    of the server's own. `lane` says whom it waits with, for a channel that knows better than its URL.
-    `device_id` names the device that it is for, whose state is then kept. `client` is the address under which
-    whoever caused it is counted, None for one that is exempt and for the server itself; `subject` the session
-    (its topic) or the project that it is about.
+    `message_id` is the same at every attempt. `purpose` and `subject` say what it serves: the purpose decides
+    what is forgotten when the receiver is gone; the subject is the session, the topic or the project that the
+    message is about. `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
+    `lane` is its destination, for a channel that knows better than its URL. `device_id` names the device that
+    it is for, whose state is then kept. `client` is the address that is charged for it, None when its client
+    is exempt from quotas or the server itself caused it.
     """
 
     message_id: str
     url: str = field(repr=False)
     body: bytes = field(repr=False)
+    purpose: Purpose
     signing_secret: str | None = field(default=None, repr=False)
     lane: str | None = None
     device_id: str | None = None
@@ -61,7 +70,7 @@ class OutgoingMessage:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes to store."""
+        """The number of bytes that storing it takes."""
         return len(self.url.encode()) + len(self.body)
 
     @property
@@ -71,7 +80,7 @@ class OutgoingMessage:
 
     @property
     def destination(self) -> str:
-        """Where it waits: scheme, host and port in one spelling, such as `https://example.com:443`.
+        """Scheme, host and port in one spelling, such as `https://example.com:443`.
 
         Of a URL that names no host, its scheme: a channel.
         """
@@ -90,11 +99,15 @@ class OutgoingMessage:
 
     @property
     def queue(self) -> Queue:
-        """What it waits in at its destination. At a host that a stranger named, every device and every
-        subject has a queue of its own; a channel sends everything in its order.
+        """The queue at its destination. At a host that a stranger named, every device and every subject has a
+        queue of its own; a channel sends everything in its order.
         """
         is_webhook = self.channel in ("http", "https")
         return Queue(self.destination, (self.device_id or self.subject or "") if is_webhook else "")
+
+
+GoneHandlers: TypeAlias = Mapping[Purpose, Callable[[OutgoingMessage], Awaitable[None]]]
+"""By purpose: forgets the registration that caused a message whose receiver has answered that it is gone."""
 
 
 @lru_cache(maxsize=4_096)
@@ -107,7 +120,7 @@ def host_of(destination: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DueMessage:
-    """A stored message: its row, how often it was tried, when it was written and when it is due next."""
+    """A stored message: its row, the number of attempts, when it was written and when it is due next."""
 
     row_id: int
     message: OutgoingMessage
@@ -118,7 +131,7 @@ class DueMessage:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is owed in one queue: whom it counts to, whether a message is due, and when the next will be."""
+    """One queue that is owed something: whether a message is due now, and when the next one will be."""
 
     claimant: Claimant
     is_due: bool

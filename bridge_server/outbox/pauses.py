@@ -1,20 +1,23 @@
-"""Which lanes rest because their service asked for it, and until when."""
+"""Destinations that are left alone for a while, because their service asked for it."""
 
 
 class Pauses:
-    """Kept in memory: after a restart, whoever is asked too early says so again."""
+    """The end of each pause, by elapsed time in microseconds, so that setting the clock changes no pause.
+
+    They are kept in memory: after a restart, a service that is asked too early asks for a pause again.
+    """
 
     def __init__(self) -> None:
-        self._until_ms: dict[str, int] = {}
+        self._until_us: dict[str, int] = {}
 
-    def put(self, destination: str, until_ms: int) -> None:
-        """Let the lane rest until then; a later time that is known already stays."""
-        self._until_ms[destination] = max(until_ms, self._until_ms.get(destination, until_ms))
+    def put(self, destination: str, until_us: int) -> None:
+        """Let the destination rest until then; a later end that is known already stays."""
+        self._until_us[destination] = max(until_us, self._until_us.get(destination, until_us))
 
-    def until_ms(self, destination: str, now_ms: int) -> int | None:
-        """When the lane may go on; None when it may now, and then nothing is remembered of it."""
-        until_ms = self._until_ms.get(destination)
-        if until_ms is not None and until_ms <= now_ms:
-            del self._until_ms[destination]
-            return None
-        return until_ms
+    def left_us(self, destination: str, elapsed_us: int) -> int:
+        """How long the destination still rests; 0 once the pause is over, which is forgotten then."""
+        left_us = self._until_us.get(destination, elapsed_us) - elapsed_us
+        if left_us <= 0:
+            self._until_us.pop(destination, None)
+            return 0
+        return left_us

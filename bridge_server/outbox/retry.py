@@ -1,4 +1,4 @@
-"""When to try again: a table of growing delays, some chance, and what the receiver asked for."""
+"""The delay of a retry: a table of growing delays, spread by chance, and the receiver's own wish."""
 
 DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
 """How long to wait after each failed attempt, about 24 hours in all; one more failure is the last."""
@@ -10,9 +10,9 @@ _ASKED_LIMIT_SECONDS = 3_600.0
 def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = None) -> int | None:
     """Milliseconds to wait after the failed attempt number `attempts`, or None when it was the last.
 
-    `chance` in [0, 1) spreads the delay by a fifth to either side, so that what failed together does not
-    return together. A receiver that asked for time gets it, up to an hour; asking never shortens the delay,
-    which would use the attempts up within minutes.
+    `chance` in [0, 1) spreads the delay by a fifth to either side, so that messages that failed together are
+    not retried together. A receiver that asks for time gets it, up to an hour; its wish never shortens the
+    delay, which would use the attempts up within minutes.
     """
     if attempts > len(DELAYS_SECONDS):
         return None
@@ -22,5 +22,5 @@ def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = No
 
 
 def pause_ms(asked_seconds: float) -> int:
-    """Milliseconds for which a service that asked for time is left alone: up to an hour, as a message is."""
+    """Milliseconds for which a service that asked for time is sent nothing: up to an hour."""
     return round(min(asked_seconds, _ASKED_LIMIT_SECONDS) * 1_000)

@@ -1,4 +1,4 @@
-"""Which queue has to be looked at when: one number and one heap entry for each."""
+"""The times at which queues have to be looked at: one number and one heap entry for each."""
 
 import heapq
 
@@ -8,7 +8,7 @@ from bridge_server.outbox.models import Claimant, Queue
 class Schedule:
     """Remembers the earliest time for each queue, in milliseconds since the Unix epoch, of `most` queues.
 
-    Those that come when there are so many are not remembered: they have to be found in the store again.
+    A further queue is not remembered: it has to be found in the store again.
     """
 
     def __init__(self, most: int = 10_000) -> None:
@@ -41,7 +41,7 @@ class Schedule:
         while self._heap and self._heap[0][0] <= now_ms and len(due) < limit:
             due_ms, queue = heapq.heappop(self._heap)
             known = self._due.get(queue)
-            if known is not None and known[0] == due_ms:  # else an entry that an earlier one replaced
+            if known is not None and known[0] == due_ms:  # else an earlier time has replaced the entry
                 del self._due[queue]
                 due.append(known[1])
         return due

@@ -1,4 +1,4 @@
-"""One attempt: one POST to a stranger's server, which may answer anything, slowly, or never."""
+"""One attempt to deliver: one POST to a stranger's server, which may answer anything, slowly, or never."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,21 +81,22 @@ class WebhookSender:
             self._session = None
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Make one attempt. Whatever the receiver or the network does becomes an outcome, never an error."""
+        """Make one attempt. Every failure of the receiver or the network becomes an outcome, not an error."""
         assert self._session is not None, "the sender is not open"
         url = _readable(message.url)
         if url is None:
             return Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
         try:
             async with self._session.post(
-                url, data=message.body, headers=self._headers(message, now_ms), allow_redirects=False
+                url, data=message.body, headers=self.headers(message, now_ms), allow_redirects=False
             ) as response:
                 await read_limited(response)
                 return _judge(response.status, response.headers, now_ms)
         except Exception as error:  # a stranger's server must not be able to stop the sending
             return judge_error(error)
 
-    def _headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
+    def headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
+        """The headers that the message is sent with at this time."""
         return {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",

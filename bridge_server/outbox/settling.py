@@ -1,7 +1,7 @@
-"""Takes what was delivered off the outbox: the deliveries of a moment in one transaction.
+"""Deletes delivered messages from the outbox: the deliveries of a moment in one transaction.
 
-A commit costs more than the message that it forgets, and whoever else writes waits behind it. A delivery
-whose record waits for others is at most sent once more after a crash, under the same id.
+A commit for each would cost more than its delivery, and delay every other write. If the server crashes before
+the record is stored, the message is sent once more, under its message id.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _TOO_MANY = 2_048
 
 
 class Settling:
-    """Collects deliveries for `forget`, which returns once they are forgotten for good."""
+    """Collects deliveries for `forget`, which returns once their messages are deleted durably."""
 
     def __init__(self, forget: Callable[[Sequence[DueMessage]], Awaitable[None]]) -> None:
         self._forget = forget
@@ -28,7 +28,7 @@ class Settling:
         self._caught_up.set()
 
     def delivered(self, due: DueMessage) -> asyncio.Future[None]:
-        """Forget the message soon; the future is done once it is forgotten."""
+        """Delete the message soon; the future is done once it is deleted."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((due, done))
         self._unsettled += 1
@@ -42,7 +42,7 @@ class Settling:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much waits to be forgotten that nothing more is to be delivered."""
+        """Whether so many deliveries wait to be recorded that no more should be made."""
         return self._unsettled >= _TOO_MANY
 
     async def caught_up(self) -> None:
@@ -50,12 +50,12 @@ class Settling:
         await self._caught_up.wait()
 
     async def idle(self) -> None:
-        """Return once everything that was delivered is forgotten."""
+        """Return once every delivery is recorded."""
         if self._work is not None:
             await asyncio.wait([self._work])
 
     async def close(self) -> None:
-        """Give up what is not forgotten by now: it stays due."""
+        """Give up recording: a message whose delivery is not recorded by now stays due."""
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])

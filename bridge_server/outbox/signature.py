@@ -1,4 +1,4 @@
-"""The headers by which a receiver knows a message and, given the secret, its sender (Standard Webhooks)."""
+"""The headers that identify a message and, with the secret, its sender (Standard Webhooks)."""
 
 import base64
 import binascii
@@ -15,8 +15,8 @@ _KEY_BYTES = range(24, 65)
 class Signer:
     """Makes the webhook headers; signs when there is a secret.
 
-    The secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for anything else: the library
-    would skip over characters that are not base64 and sign with whatever is left.
+    The secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
+    would skip over characters that are not base64 and sign with the rest.
     """
 
     def __init__(self, secret: str | None) -> None:

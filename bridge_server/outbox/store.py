@@ -1,36 +1,29 @@
-"""The outbox in SQL. A message enters it in the transaction of whoever causes it."""
+"""The outbox in SQL. A message is stored in the transaction that causes it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import orjson
 
-from bridge_server.outbox.announcements import counted, key_of, more_dead, more_owed
-from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
-from bridge_server.storage.database import (
-    Announcement,
-    Database,
-    Row,
-    Statement,
-    Transaction,
-    scalar,
-    transaction,
-)
+from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
+from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Purpose, Queue
+from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
 
 _INSERT = """
 INSERT INTO outbox
-    (message_id, destination, url, body, signing_secret, device_id, client, subject, queue,
+    (message_id, destination, url, body, purpose, subject, signing_secret, device_id, client, queue,
      created_at_ms, next_attempt_at_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INSERT_ALL = """
-INSERT INTO outbox (message_id, destination, url, body, device_id, client, subject, queue,
+INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
      created_at_ms, next_attempt_at_ms)
 SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
        CAST(json_extract(value, '$[3]') AS BLOB), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-       json_extract(value, '$[6]'), json_extract(value, '$[7]'), ?1, ?1
+       json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'), ?1, ?1
 FROM json_each(?2)
 """
-# The first row of each queue tells whose it is; all else is in the index.
+# The client is read from the first row of each queue; all else is in the index.
 _BACKLOG = """
 SELECT owed.destination, owed.queue, outbox.client, owed.tried_due, owed.tried, owed.next_due_ms
 FROM (SELECT destination, queue, MIN(id) AS id,
@@ -45,12 +38,12 @@ _NEXT_DUE = """
 SELECT MIN(next_attempt_at_ms) FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms > ?
 """
 _NEXT = """
-SELECT id, message_id, url, body, signing_secret, destination, device_id, client, subject, attempts,
+SELECT id, message_id, url, body, purpose, signing_secret, destination, device_id, client, subject, attempts,
        created_at_ms, next_attempt_at_ms
 FROM outbox WHERE destination = ? AND queue = ? AND next_attempt_at_ms <= ?
 ORDER BY attempts, next_attempt_at_ms, id LIMIT ?
 """
-# An id may be given again once its row is deleted: the message id keeps a late record off a stranger's row.
+# A row's id is used again once the row is deleted: the message id keeps a late record off the new row.
 _DELETE = "DELETE FROM outbox WHERE id = ? AND message_id = ?"
 _POSTPONE = """
 UPDATE outbox SET attempts = ?, next_attempt_at_ms = ?, last_error = ?
@@ -60,7 +53,7 @@ _BURY = """
 UPDATE outbox SET attempts = ?, next_attempt_at_ms = NULL, died_at_ms = ?, last_error = ?
 WHERE id = ? AND message_id = ? AND next_attempt_at_ms IS NOT NULL
 """
-# The gone message itself stays, to become a dead letter.
+# The message whose receiver is gone stays, to become a dead letter.
 _WITHDRAW = """
 DELETE FROM outbox WHERE device_id = ? AND message_id <> ? AND next_attempt_at_ms IS NOT NULL
 """
@@ -91,38 +84,36 @@ _SWEEP_SLICE = 500
 
 
 def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
-    """Owe the message from now on: to be yielded from within the transaction that causes it."""
+    """Owe the message from now on: part of the transaction that causes it."""
     destination, queue = message.queue
-    sealed = (message.message_id, destination, message.url, message.body, message.signing_secret)
-    whose = (message.device_id, message.client, message.subject, queue)
-    yield Statement(_INSERT, (*sealed, *whose, now_ms, now_ms))
-    yield Announcement(key_of(message))
+    content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
+    sending = (message.signing_secret, message.device_id, message.client, queue)
+    yield Statement(_INSERT, (*content, *sending, now_ms, now_ms))
+    yield grown_by(message)
 
 
 def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction[None]:
-    """Owe many messages from now on, in one statement; each queue is announced once."""
+    """Owe many messages from now on, in one statement; each queue has one event."""
     if not messages:
         return
-    yield Statement(_INSERT_ALL, (now_ms, orjson.dumps([_sealed(message) for message in messages]).decode()))
-    queues = {message.queue: message for message in messages}
-    for message in queues.values():
-        yield Announcement(key_of(message))
-    if len(messages) > len(queues):
-        yield Announcement(more_owed(len(messages) - len(queues)))
+    yield Statement(_INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode()))
+    counts = Counter(message.queue for message in messages)
+    last = {message.queue: message for message in messages}
+    for queue, message in last.items():
+        yield grown_by(message, counts[queue])
 
 
 def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
-    """Owe the device nothing more, but for one message: part of the transaction that removes the device."""
+    """Delete the device's messages except one: part of the transaction that removes the device."""
     deleted = scalar(int, (yield Statement(_WITHDRAW, (device_id, but_message_id))))
     if deleted:
-        yield Announcement(more_owed(-deleted))
+        yield OutboxChanged(owed=-deleted)
 
 
 class OutboxStore:
     """The messages that are owed, and the dead letters. Times are milliseconds since the Unix epoch.
 
-    Every change of how many there are is announced with the commit that makes it: `outbox` for a message that
-    was added, `outbox-owed` and `outbox-dead` for how many more or fewer, `outbox-counted` for both figures.
+    Every commit that changes how many there are publishes `OutboxGrew` or `OutboxChanged`.
     All methods raise `UnavailableError` when the database cannot serve now.
     """
 
@@ -130,15 +121,15 @@ class OutboxStore:
         self.database = database
 
     async def backlog(self, now_ms: int, after: Queue, limit: int) -> list[Backlog]:
-        """The queues that follow this one in their order and are owed something, due or not yet."""
+        """The queues that follow this one in their order and hold a message, due or not yet."""
         return [_backlog(row) for row in await self.database.read(_BACKLOG, (now_ms, *after, limit))]
 
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
-        """The messages that are due: those that were tried least first, each sort in the order of time."""
+        """The messages that are due: fewest attempts first, and then in the order of time."""
         return [_due_message(row) for row in await self.database.read(_NEXT, (*queue, now_ms, limit))]
 
     async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:
-        """When the first message becomes due that is not yet; None when there is no such."""
+        """When the next message becomes due that is not due yet; None when there is none."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
         return due_at_ms
@@ -147,9 +138,8 @@ class OutboxStore:
     def delete_delivered(
         self, messages: Sequence[DueMessage], now_ms: int, answering: Sequence[str]
     ) -> Transaction[None]:
-        """Forget messages that receivers took; the devices that they were for have been reached.
-
-        Remember that these hosts have answered.
+        """Delete messages that receivers took, record that their devices were reached, and that the
+        `answering` hosts have answered.
         """
         owed = 0
         for due in messages:
@@ -160,7 +150,7 @@ class OutboxStore:
         for host in answering:
             yield Statement(_HOST_ANSWERED, (host, now_ms))
         if owed:
-            yield Announcement(more_owed(owed))
+            yield OutboxChanged(owed=owed)
 
     @transaction
     def postpone(
@@ -168,7 +158,7 @@ class OutboxStore:
     ) -> Transaction[None]:
         """Record a failed attempt and when the next one is due.
 
-        Remember no longer that the `silent` host has answered.
+        Forget that the `silent` host has ever answered.
         """
         row = (message.row_id, message.message.message_id)
         yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
@@ -176,21 +166,20 @@ class OutboxStore:
 
     @transaction
     def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> Transaction[None]:
-        """Record the last attempt and keep the message as a dead letter, unless it was owed no more."""
+        """Record the last attempt and keep the message as a dead letter, unless it was withdrawn."""
         row = (message.row_id, message.message.message_id)
         ((buried,),) = yield Statement(_BURY, (message.attempts + 1, died_at_ms, error, *row))
         yield from _note_failure(message, died_at_ms, error, silent)
         if buried:
-            yield Announcement(more_owed(-1))
-            yield Announcement(more_dead(1))
+            yield OutboxChanged(owed=-1, dead=1)
 
     @transaction
     def count(self) -> Transaction[None]:
-        """Have announced how many messages are owed and how many dead letters are kept."""
-        # Where changes are made, so that none is counted that is announced afterwards, and none left out.
+        """Publish `OutboxCounted`."""
+        # A transaction that writes, so that no change is counted twice or left out: its event follows it.
         owed = scalar(int, (yield Statement(_COUNT_OWED)))
         dead = scalar(int, (yield Statement(_COUNT_DEAD)))
-        yield Announcement(counted(owed, dead))
+        yield OutboxCounted(owed, dead)
 
     async def answering_hosts(self, limit: int) -> list[tuple[str, int]]:
         """The hosts that answered last and when, latest first."""
@@ -204,16 +193,16 @@ class OutboxStore:
         """
         dead = len((yield Statement(_SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
-            yield Announcement(more_dead(-dead))
+            yield OutboxChanged(dead=-dead)
         old = scalar(int, (yield Statement(_SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
         many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
         return dead + old + many
 
 
-def _sealed(message: OutgoingMessage) -> list[str | None]:
+def _values(message: OutgoingMessage) -> list[str | None]:
     destination, queue = message.queue
-    sealed = [message.message_id, destination, message.url, message.body.decode(), message.device_id]
-    return [*sealed, message.client, message.subject, queue]
+    content = [message.message_id, destination, message.url, message.body.decode(), message.purpose]
+    return [*content, message.subject, message.device_id, message.client, queue]
 
 
 def _note_failure(message: DueMessage, now_ms: int, error: str, silent: str | None) -> Transaction[None]:
@@ -235,7 +224,7 @@ def _backlog(row: Row) -> Backlog:
 
 
 def _due_message(row: Row) -> DueMessage:
-    row_id, message_id, url, body, secret, lane, device_id, client, subject, *times = row
+    row_id, message_id, url, body, purpose, secret, lane, device_id, client, subject, *times = row
     attempts, created_at_ms, due_at_ms = times
     return DueMessage(
         row_id=row_id,
@@ -243,6 +232,7 @@ def _due_message(row: Row) -> DueMessage:
             message_id,
             url,
             body,
+            Purpose(purpose),
             secret,
             lane,
             device_id,

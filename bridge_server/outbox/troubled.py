@@ -1,4 +1,4 @@
-"""Which queues failed when they were last tried: such a one is sent one message at a time."""
+"""The queues whose last attempt failed: they are sent one message at a time."""
 
 from collections import OrderedDict
 
@@ -17,7 +17,7 @@ class Troubled:
         return queue in self._queues
 
     def note(self, queue: Queue, has_failed: bool) -> None:
-        """Remember how the last attempt went."""
+        """Remember whether the last attempt failed."""
         self._queues.pop(queue, None)
         if has_failed:
             self._queues[queue] = None

@@ -13,7 +13,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.store import TopicStore
-from bridge_server.topics.models import Topic
+from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20
@@ -144,4 +144,11 @@ class Journal:
 
     def _notice(self, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
         notice = wire.write_notice(topic)
-        return OutgoingMessage(self._ids.random_uuid(), webhook, notice, client=address, subject=topic)
+        return OutgoingMessage(
+            self._ids.random_uuid(),
+            webhook,
+            notice,
+            TOPIC_WEBHOOK,
+            client=address,
+            subject=topic,
+        )

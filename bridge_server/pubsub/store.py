@@ -26,7 +26,7 @@ class _Waiting:
 
 
 _Counted: TypeAlias = dict[tuple[str, str], _Waiting]
-"""By the statement that reads it, and whose it is."""
+"""By the statement that reads it, and the topic or address."""
 
 
 NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
@@ -34,26 +34,26 @@ NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 
 
 class Allowance(Protocol):
-    """How many bytes of notices an address may cause; None is exempt."""
+    """The bytes of notices that an address may cause; None is exempt."""
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether there is so much left. Any thread may ask."""
+        """Whether so many bytes are left. Any thread may call it."""
         ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:
-        """So much has been stored."""
+        """Charge the address for so many stored bytes."""
         ...
 
 
 class TopicStore:
-    """The messages that wait. What has expired at `now_ms` is as if it were not there."""
+    """The messages that wait. Rows that have expired at `now_ms` count as deleted."""
 
     def __init__(self, database: Database, allowance: Allowance | None = None) -> None:
         self.database = database
         self._allowance = allowance
 
     async def newest(self) -> int:
-        """The greatest number of a message there is, or 0."""
+        """The greatest number of a stored message, or 0."""
         return scalar(int, await self.database.read(sql.NEWEST))
 
     async def waiting(self, topic: Topic, now_ms: int) -> Sequence[Message]:
@@ -63,9 +63,10 @@ class TopicStore:
     async def apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
     ) -> Mapping[int, QueueFullError]:
-        """Store, then delete, and queue a notice to each webhook of what was announced; all or nothing.
+        """Store, then delete, and queue a notice of each announced message to its topic's webhooks; all or
+        nothing.
 
-        Returns the numbers of those that were not stored, and why.
+        Returns the errors of the messages that were not stored, by their numbers.
         """
         refused, caused = await self._apply(changes, now_ms, limits, notice)
         if self._allowance is not None:
@@ -92,7 +93,7 @@ class TopicStore:
     def _notices(
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf
     ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
-        """What each announced message has sent; one that its address may not cause any more is refused."""
+        """The notices of each announced message; a message beyond its address's allowance is refused."""
         webhooks: dict[Topic, list[str]] = {}
         caused: Counter[str | None] = Counter()
         notices: list[tuple[int, OutgoingMessage]] = []
@@ -114,7 +115,7 @@ class TopicStore:
         return self._allowance is None or self._allowance.covers(address, size_bytes)
 
     def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
-        """A full database takes nothing; what has arrived is deleted from it all the same."""
+        """The refusals of a full database, which takes no message and deletes settled ones all the same."""
         if not self.database.is_full:
             return {}
         return {
@@ -159,7 +160,7 @@ def _keep(
 
 
 def _waiting(statement: str, whose: str, now_ms: int, counted: _Counted) -> Transaction[_Waiting]:
-    """Read once in a transaction, and counted along from there: there may be ten thousand rows."""
+    """Read once in a transaction and then kept up to date: there may be ten thousand rows."""
     waiting = counted.get((statement, whose))
     if waiting is None:
         ((messages, size_bytes),) = yield Statement(statement, (whose, now_ms))

@@ -1,4 +1,4 @@
-"""How the bridge is spoken to: one set of rules, and an envelope for each kind of client."""
+"""Dialects of the bridge's protocol: one set of rules, and an envelope for each kind of client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ from bridge_server.relay.models import Found, OpenedSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """Where a kind of client finds the bridge, and how it reads what the bridge says."""
+    """The paths and the spelling of the bridge for one kind of client."""
 
     path: str
-    """What stands before the protocol's paths."""
+    """The prefix of the protocol's paths."""
     route_prefix: str
-    """What stands before the routes' names, in the log and in the metrics."""
+    """The prefix of the routes' names, in the log and in the metrics."""
     opened: Callable[[OpenedSession], bytes]
     """The answer to POST /session/new."""
     payload: Callable[[Found], bytes]
     """The answer to a read that found a payload."""
     calls_envelope: tuple[bytes, bytes] | None
-    """What stands before and after the contract's own answer to a read of calls."""
+    """The text before and after the protocol's own answer to a read of calls."""
     forgiven: tuple[type[BridgeError], ...]
-    """What is no error to read a session at, nor to end it: it reads as one that has nothing yet."""
+    """The errors that are no failure of reading or ending a session: it reads as one without a payload."""
 
 
 PLAIN = Dialect(
@@ -34,4 +34,4 @@ PLAIN = Dialect(
     calls_envelope=None,
     forgiven=(),
 )
-"""The protocol's own (docs/protocol.md, B)."""
+"""The protocol's own spelling (docs/protocol.md, B)."""

@@ -1,4 +1,4 @@
-"""What can go wrong between a dapp and a wallet."""
+"""The failures of the relay."""
 
 from bridge_server.kernel.errors import LimitError, NotFoundError
 

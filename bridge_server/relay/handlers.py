@@ -19,7 +19,7 @@ from bridge_server.web.stored_bytes import StoredBytes
 class RelayHandlers:
     """One method per endpoint of the protocol's section B, answered in one dialect.
 
-    `address_of` tells under which address a client is counted.
+    `address_of` gives the address to which a client's requests count.
     """
 
     def __init__(

@@ -4,15 +4,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple, NewType, TypeAlias
 
+from bridge_server.outbox.models import Purpose
+
 SessionId = NewType("SessionId", str)
 CallId = NewType("CallId", str)
 Payload = NewType("Payload", bytes)
-"""An `encryptionPayload`: the JSON text that its sender wrote, never looked into."""
+"""An `encryptionPayload`: the JSON text that its sender wrote, which the relay never parses."""
+
+CALL_WEBHOOK = Purpose("call-webhook")
+"""The purpose of a notice to the webhook among a session's push details: its subject is the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class PushDetails:
-    """Where the wallet wants to be told of new calls."""
+    """The webhook and the token that the wallet registered for new calls."""
 
     type: str
     token: str
@@ -20,12 +25,12 @@ class PushDetails:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes to store."""
+        """The number of bytes that storing it takes."""
         return sum(len(text.encode()) for text in (self.type, self.token, self.webhook))
 
 
 class Keep(Enum):
-    """The wallet said nothing of its push details: they stay as they are."""
+    """The update has no push details: the stored ones stay as they are."""
 
     KEEP = "keep"
 
@@ -43,20 +48,20 @@ class OpenedSession:
 
 @dataclass(frozen=True, slots=True)
 class SessionUpdate:
-    """What the wallet puts: a payload that replaces the last, and what becomes of its push details."""
+    """The wallet's update: a payload that replaces the last one, and a change of its push details."""
 
     payload: Payload
     push: PushChange
 
     @property
     def size_bytes(self) -> int:
-        """What it takes to store."""
+        """The number of bytes that storing it takes."""
         return len(self.payload) + (self.push.size_bytes if isinstance(self.push, PushDetails) else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """What the dapp asks of the wallet."""
+    """A call request from a dapp."""
 
     payload: Payload
     dapp_name: str
@@ -71,13 +76,13 @@ class StoredCall:
     payload: Payload
     expires_at_ms: int
     session_expires_at_ms: int
-    """When the session expires from now on, if it is worth a write: if it expires before the next."""
+    """The session's new expiry, which is written only if the old one is before `prolonged_if_before_ms`."""
     prolonged_if_before_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class CallAudience:
-    """Who is to be told of a new call: the wallet's own push webhook, and the topic's webhooks."""
+    """The receivers of a new call's notices: the wallet's push webhook, and the topic's webhooks."""
 
     push: PushDetails | None
     webhooks: tuple[str, ...]
@@ -85,7 +90,7 @@ class CallAudience:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Something with or without a payload yet, that holds until `expires_at_ms`."""
+    """A stored thing that may have no payload yet, valid until `expires_at_ms`."""
 
     payload: Payload | None
     expires_at_ms: int
@@ -100,7 +105,7 @@ class StatusSlot(Slot):
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """What the dapp asked, as the wallet reads it."""
+    """A call request as the wallet reads it."""
 
     call_id: CallId
     payload: Payload
@@ -124,7 +129,7 @@ class SweptSlice:
 
 
 class Found(NamedTuple):
-    """What a client reads: a body in the protocol's own spelling, and until when it holds."""
+    """An answer to a read: a body in the protocol's own spelling, valid until `expires_at_ms`."""
 
     body: bytes
     expires_at_ms: int
@@ -142,7 +147,7 @@ class Lifetimes:
 
 @dataclass(slots=True)
 class Caps:
-    """How many there may be. Rewritten in place when the settings are read again."""
+    """Limits per session and per topic. Rewritten in place when the settings are read again."""
 
     pending_calls: int
     topic_webhooks: int

@@ -1,7 +1,7 @@
-"""What dapps and wallets read, at once or by long poll, mostly from memory.
+"""The reads of dapps and wallets, at once or by long poll, mostly from memory.
 
-Everything here is in the encoding that is sent to plain clients, so that a repeated read encodes nothing;
-other dialects wrap it. None means that there is nothing yet.
+Values are cached in the encoding that is sent to plain clients, so that a repeated read encodes nothing;
+other dialects wrap it. None means that there is no value yet.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from bridge_server.relay.models import CallId, Found, PendingCalls, SessionId, S
 from bridge_server.relay.store import RelayStore
 
 _LOOKING_AT_ONCE = 128
-"""Two batches of the readers: more would only stand in line there."""
+"""Two batches of the readers: further reads would only wait there."""
 
 OWNER_KINDS = ("statuses",)
-"""The kinds of key that own what is remembered: all statuses of a session are known by its id."""
+"""The kinds of key that own cached values: the statuses of a session belong to its id."""
 
 Read: TypeAlias = Callable[[Key, int], Awaitable[Cached]]
 """Reads what a key names, as of a time in milliseconds."""
@@ -62,7 +62,7 @@ class RelayReads:
         return self._signals.wait_for(key, partial(self._glance_in_turn, key, read), wait_seconds)
 
     async def _glance_in_turn(self, key: Key, read: Read) -> Found | None:
-        """Look when there is a place: thousands may come at once, and each look that is begun takes 2 KiB."""
+        """Wait for a place before the read: thousands may come at once, and each takes 2 KiB of memory."""
         async with self._looking:
             return await self._glance(key, read)
 
@@ -70,7 +70,7 @@ class RelayReads:
         return _found(await self._load(key, read, self._clock.now_ms(), keeps_empty=True))
 
     async def _glance(self, key: Key, read: Read) -> Found | None:
-        """Look without remembering that there is nothing: waiters are told of changes, and are many."""
+        """Read without caching that there is no value: waiters wake at changes, and are many."""
         now_ms = self._clock.now_ms()
         return _found(self._cache.get(key, now_ms) or await self._load(key, read, now_ms, keeps_empty=False))
 
@@ -104,7 +104,7 @@ def _slot(slot: Slot) -> Cached:
 
 
 def _status(slot: StatusSlot) -> Cached:
-    """As of any slot, but it goes when the session ends, which names only what is pending."""
+    """The value of a status, owned by the session: the end of a session touches only pending calls' keys."""
     body = None if slot.payload is None else wire.write_payload(slot.payload)
     return Cached(body, slot.expires_at_ms, owner=(OWNER_KINDS[0], slot.session_id))
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.relay import wire
 from bridge_server.relay.models import (
+    CALL_WEBHOOK,
     CallAudience,
     CallId,
     Caps,
@@ -19,7 +20,7 @@ from bridge_server.relay.models import (
     StoredCall,
 )
 from bridge_server.relay.store import RelayStore
-from bridge_server.topics.models import Topic
+from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 _MINUTE_MS = 60_000
 _SHARE_OF_SHORT_LIVES = 60
@@ -60,12 +61,12 @@ class Relay:
     async def request_call(
         self, session_id: SessionId, request: NewCall, client: str | None, afford: Callable[[int], None]
     ) -> CallId:
-        """Store a call for the wallet and queue the webhooks that tell of it; returns its id.
+        """Store a call for the wallet and queue its webhooks; returns its id.
 
-        The session lives on from now, to the minute: most calls of a burst need not write its row.
-        `client` is the address that the dapp is counted under, None when that is exempt.
-        Before webhooks are queued, `afford` is called in another thread with the bytes that this takes; what
-        it raises is raised, and nothing is stored.
+        The session's lifetime begins anew, to the minute: most calls of a burst need not write its row.
+        `client` is the address that the dapp counts to, None when it is exempt. Before webhooks are queued,
+        `afford` is called in another thread with the bytes that they take; its errors are raised, and nothing
+        is stored.
         """
         now_ms = self._clock.now_ms()
         call_id = CallId(self._ids.ordered_uuid(now_ms))
@@ -100,36 +101,42 @@ class Relay:
         )
 
     async def forget_receiver(self, notice: OutgoingMessage) -> None:
-        """A receiver said that this notice's subscription is gone: tell it no more of that session.
+        """Remove the webhook that has answered that it is gone, from the notice's session or topic only.
 
-        Others may use the same URL: a push server has one for all its clients. A notice of another room's
-        changes nothing.
+        Other sessions may use the same URL: a push server has one for all its clients.
         """
-        session_id = wire.read_notice(notice.body)
-        if session_id is not None:
-            await self._store.forget_webhook(session_id, notice.url)
+        if notice.subject is not None:
+            await self._store.forget_webhook(SessionId(notice.subject), notice.url)
 
     def _messages(
         self, call: StoredCall, dapp_name: str, audience: CallAudience, client: str | None
     ) -> list[OutgoingMessage]:
-        def message(webhook: str, notice: bytes) -> OutgoingMessage:
+        def message(webhook: str, notice: bytes, purpose: Purpose) -> OutgoingMessage:
             message_id = self._ids.random_uuid()
-            return OutgoingMessage(message_id, webhook, notice, client=client, subject=call.session_id)
+            return OutgoingMessage(
+                message_id,
+                webhook,
+                notice,
+                purpose,
+                client=client,
+                subject=call.session_id,
+            )
 
         messages = [
-            message(webhook, wire.write_topic_notice(call.session_id)) for webhook in audience.webhooks
+            message(webhook, wire.write_topic_notice(call.session_id), TOPIC_WEBHOOK)
+            for webhook in audience.webhooks
         ]
         if audience.push is not None:
             notice = wire.write_push_notice(call.session_id, call.call_id, audience.push, dapp_name)
-            messages.append(message(audience.push.webhook, notice))
+            messages.append(message(audience.push.webhook, notice, CALL_WEBHOOK))
         return messages
 
 
 def _kept_ms(lifetimes: Lifetimes) -> int:
-    """How long a session must live on at a call for the call not to prolong it.
+    """The remaining lifetime from which on a call does not prolong its session.
 
-    A prolongation is worth a write from a minute on, or from a sixtieth of a session that lives less than an
-    hour; and wherever the call and its status would otherwise outlive the session.
+    A prolongation is worth a write when it adds a minute, or a sixtieth of a lifetime of less than an hour.
+    Without one, neither the call nor its status may outlive the session.
     """
     least_ms = min(_MINUTE_MS, lifetimes.session_ms // _SHARE_OF_SHORT_LIVES)
     return max(lifetimes.session_ms - least_ms, lifetimes.call_ms + lifetimes.status_ms)

@@ -12,7 +12,7 @@ UPDATE sessions SET payload = ?, expires_at_ms = ?, push_type = ?, push_token = 
 WHERE session_id = ? AND expires_at_ms > ?
 """
 
-# An ended session is one that has expired; what is left of it is swept like all that has.
+# An ended session has expired; its rows are swept like those of every expired session.
 END_SESSION = """
 UPDATE sessions
 SET expires_at_ms = 0, payload = NULL, push_type = NULL, push_token = NULL, push_webhook = NULL
@@ -82,8 +82,8 @@ UPDATE sessions SET push_type = NULL, push_token = NULL, push_webhook = NULL
 WHERE session_id = ? AND push_webhook = ?
 """
 
-# Rows are looked at in the order of their numbers; those that live are passed over, and whether one does is
-# asked again where it is deleted.
+# Rows are looked at in the order of their numbers. Living rows are passed over, and the deletion checks the
+# expiry again.
 EXPIRED_CALLS = "SELECT id FROM calls WHERE id > ? AND id <= ? AND expires_at_ms <= ? ORDER BY id LIMIT ?"
 NEXT_CALL = "SELECT min(id) FROM calls WHERE id > ?"
 SWEEP_CALL = """

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from bridge_server.kernel.signals import Touched
 from bridge_server.kernel.token_bucket import whole_seconds
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
@@ -27,7 +28,6 @@ from bridge_server.relay.models import (
     SweptSlice,
 )
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
@@ -46,11 +46,11 @@ from bridge_server.topics.webhooks import (
 )
 
 _MANY_ANSWERED = 32
-"""With so many answered calls that are listed, a session's list is gone through at its next call."""
+"""With so many answered calls among the listed ones, the next call takes them off the list."""
 
 
 class RelayStore:
-    """Durable sessions, calls and statuses. What has expired at `now_ms` is as if it were not there."""
+    """Durable sessions, calls and statuses. Rows that have expired at `now_ms` count as deleted."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -68,7 +68,7 @@ class RelayStore:
         ((changed,),) = yield _update_statement(session_id, update, now_ms, expires_at_ms)
         if not changed:
             raise SessionNotFoundError
-        yield Announcement(("session", session_id))
+        yield Touched(("session", session_id))
 
     @transaction
     def delete_session(self, session_id: SessionId, now_ms: int) -> Transaction[None]:
@@ -78,10 +78,10 @@ class RelayStore:
             raise SessionNotFoundError
         yield from remove_all_webhooks(session_id)
         for kind in ("session", "calls", "statuses"):
-            yield Announcement((kind, session_id))
-        # Who waits for a status waits for one of a pending call, and these are listed.
+            yield Touched((kind, session_id))
+        # A poll waits only for the status of a pending call, and pending calls are listed.
         for (call_id,) in (yield Statement(sql.LISTED_CALL_IDS, rows[0])):
-            yield Announcement(("status", call_id))
+            yield Touched(("status", call_id))
 
     async def session(self, session_id: SessionId, now_ms: int) -> Slot:
         """The session and its payload. Raises SessionNotFoundError."""
@@ -113,10 +113,10 @@ class RelayStore:
         # The messages may be refused, and then nothing has been written yet.
         messages = messages_to(_audience(tuple(push), webhooks)) if is_heard else ()
         yield Statement(sql.INSERT_CALL, (call.call_id, session, call.expires_at_ms, call.payload))
-        yield Announcement(("calls", call.session_id))
+        yield Touched(("calls", call.session_id))
         if lives_until_ms < call.prolonged_if_before_ms:
             yield Statement(sql.PROLONG_SESSION, (call.session_expires_at_ms, session))
-            yield Announcement(("session", call.session_id))
+            yield Touched(("session", call.session_id))
         for message in messages:
             yield from enqueue(message, now_ms)
 
@@ -141,14 +141,14 @@ class RelayStore:
     def set_status(
         self, call_id: CallId, payload: Payload, now_ms: int, expires_at_ms: int
     ) -> Transaction[None]:
-        """Store the call's status, or replace one that can still be read. Raises CallNotFoundError."""
+        """Store the call's status, or replace it while it can be read. Raises CallNotFoundError."""
         rows = yield Statement(sql.CALL_FOR_STATUS, (call_id, now_ms, now_ms, now_ms))
         if not rows:
             raise CallNotFoundError
         call, session_id = rows[0]
         yield Statement(sql.UPSERT_STATUS, (call, expires_at_ms, payload))
-        yield Announcement(("status", call_id))
-        yield Announcement(("calls", session_id))
+        yield Touched(("status", call_id))
+        yield Touched(("calls", session_id))
 
     async def status(self, call_id: CallId, now_ms: int) -> StatusSlot:
         """The call's status, if it has one. Raises CallNotFoundError."""
@@ -208,7 +208,7 @@ class RelayStore:
 
 
 def _check_pending(session: int, listed: int, limit: int, now_ms: int) -> Transaction[None]:
-    """Count what is pending of what is listed, and list less if much of it is answered.
+    """Count the listed calls that are pending, and take answered calls off the list if they are many.
 
     Raises TooManyPendingCallsError.
     """

@@ -1,7 +1,7 @@
 """Deletes sessions and calls that have expired, without an index of expiries: by walking through the tables.
 
-Such an index would be written at every change, and what it saves is read once a minute. Rows lie in the order
-in which they were made, which is nearly that in which they expire; some live on, and are passed over.
+An index would be written at every change, and read once a minute. Rows lie in the order in which they were
+made, which is nearly the order in which they expire; living rows are passed over.
 """
 
 from collections.abc import Awaitable, Callable

@@ -127,7 +127,7 @@ def write_calls(calls: tuple[CallRequest, ...]) -> bytes:
 
 
 def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails, dapp_name: str) -> bytes:
-    """What the wallet's push webhook is told of a new call."""
+    """The notice of a new call to the wallet's push webhook."""
     return orjson.dumps(
         {
             "sessionId": session_id,
@@ -140,15 +140,8 @@ def write_push_notice(session_id: SessionId, call_id: CallId, push: PushDetails,
 
 
 def write_topic_notice(topic: str) -> bytes:
-    """What a webhook of /subscribe is told."""
+    """The notice of a new call to a webhook of /subscribe."""
     return orjson.dumps({"topic": topic})
-
-
-def read_notice(body: bytes) -> SessionId | None:
-    """The session that a notice of the relay's is about; None when it is somebody else's."""
-    notice = orjson.loads(body)
-    session_id = notice.get("topic", notice.get("sessionId"))
-    return None if session_id is None else SessionId(session_id)
 
 
 def _payload(document: JsonObject) -> Payload:

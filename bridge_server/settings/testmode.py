@@ -19,16 +19,14 @@ class TestModeSettings(ServerSettings, defer_build=True):
 
     @model_validator(mode="after")
     def _tests_are_on_this_machine(self) -> Self:
-        if not self.test:
-            return self
-        if not is_loopback(self.host):
+        if self.test and not is_loopback(self.host):
             raise ValueError(
-                f"test: its control routes are for this machine alone, and host {self.host} is open to others: "
+                f"test: tests control the server, and host {self.host} is open to others than this machine: "
                 "listen on 127.0.0.1, or leave it out"
             )
-        if self.way_through_a_proxy is not None:
+        if self.test and self.way_through_a_proxy is not None:
             raise ValueError(
-                f"test: its control routes are for this machine alone, and {self.way_through_a_proxy} says that "
-                "others come through a proxy: leave out one of the two"
+                f"test: tests control the server, and {self.way_through_a_proxy} says that others than this "
+                "machine come through a proxy: leave out one of the two"
             )
         return self

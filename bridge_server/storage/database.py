@@ -1,10 +1,10 @@
 """The operations of a database, so that a driver is one file and the stores are written once.
 
-A transaction is a generator: it yields statements and is sent the rows of each (a statement that has none
-to give is answered with one row: how many rows it changed), yields announcements of what it changes, and
-returns its result. It runs wholly or not at all, possibly sharing a commit with
-others, and may be run again from its start if the first attempt was rolled back: so it must not change
-anything but the database.
+A transaction is a generator: it yields statements and is sent the rows of each (a statement without rows is
+answered with one row: how many rows it changed), yields the events that are to be published once it is
+committed, and returns its result. It runs wholly or not at all, possibly sharing a commit with others, and
+may be run again from its start if the first attempt was rolled back: so it must not change anything but the
+database.
 """
 
 from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
@@ -13,7 +13,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias,
 
 import orjson
 
-from bridge_server.kernel.signals import Key
+from bridge_server.kernel.events import Event
 
 Value: TypeAlias = str | bytes | int | None
 Row: TypeAlias = tuple[Any, ...]
@@ -30,13 +30,9 @@ class Statement(NamedTuple):
     parameters: Sequence[Value] = ()
 
 
-class Announcement(NamedTuple):
-    """Say, once this transaction is committed, that what `key` names has changed."""
+Step: TypeAlias = Statement | Event
+"""A statement to execute, or an event to publish once the transaction is committed."""
 
-    key: Key
-
-
-Step: TypeAlias = Statement | Announcement
 Transaction: TypeAlias = Generator[Step, list[Row], Result]
 
 
@@ -70,8 +66,8 @@ class Database(Protocol):
 
         A transaction that `adds` data on a client's demand is refused while the database is full.
 
-        Its announcements are made then, even when the caller no longer waits. What it raises is raised,
-        and it then has changed nothing.
+        Its events are published then, even when the caller no longer waits. What it raises is raised, and it
+        then has changed nothing.
         """
         ...
 
@@ -115,8 +111,8 @@ def reading(
 ) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
     """Make a store's method of a generator whose statements only read.
 
-    Each statement sees the state of its own moment, on the connections that only read. There must be no
-    announcement among them.
+    Each statement sees the state of its own moment, on the connections that only read. The generator must
+    yield no event.
     """
 
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:

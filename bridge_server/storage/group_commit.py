@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import aiosqlite
 import structlog
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Event, Events
 from bridge_server.storage.connection import run
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
@@ -43,7 +43,7 @@ class Job:
     done: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
-    announcements: Sequence[Key] = ()
+    events: Sequence[Event] = ()
 
 
 class _UncleanError(Exception):
@@ -53,9 +53,9 @@ class _UncleanError(Exception):
 class GroupCommit:
     """Runs transactions on the one connection that writes."""
 
-    def __init__(self, signals: Signals, waiting_limit: int, room: Room, presence: Presence) -> None:
+    def __init__(self, events: Events, waiting_limit: int, room: Room, presence: Presence) -> None:
         self._connection: aiosqlite.Connection | None = None
-        self._signals = signals
+        self._events = events
         self._waiting_limit = waiting_limit
         self._room = room
         self._presence = presence
@@ -67,6 +67,11 @@ class GroupCommit:
         self.commits = 0
         self.transactions = 0
         self.last_commit_failed = False
+        self._before_commit: Callable[[], None] | None = None
+
+    def order_failures(self, before_commit: Callable[[], None]) -> None:
+        """Call this before each commit, which fails with what it raises."""
+        self._before_commit = before_commit
 
     def use(self, connection: aiosqlite.Connection) -> None:
         """Write on this connection from now on."""
@@ -134,6 +139,8 @@ class GroupCommit:
     async def _commit(self, batch: list[Job]) -> None:
         assert self._connection is not None
         try:
+            if self._before_commit is not None:
+                self._before_commit()
             await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
             self._presence.require()  # a commit into a file that is gone is none
         except BaseException as error:  # every caller must have an answer
@@ -150,8 +157,8 @@ class GroupCommit:
 
     def _settle(self, job: Job) -> None:
         if job.error is None:
-            for key in job.announcements:
-                self._announce(key)
+            for event in job.events:
+                self._events.publish(event)
         if job.done.done():
             return
         if job.error is None:
@@ -159,12 +166,6 @@ class GroupCommit:
         else:
             job.done.set_exception(job.error)
             job.done.exception()  # a caller that was cancelled never asks
-
-    def _announce(self, key: Key) -> None:
-        try:
-            self._signals.touch(key)
-        except Exception:  # a listener that fails must not hold back an answer
-            log.exception("announcement_failed", kind=key[0])
 
 
 def _fail(batch: list[Job], error: BaseException) -> None:
@@ -232,7 +233,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
 def _play(connection: sqlite3.Connection, job: Job) -> None:
     """Drive the generator: execute what it yields, send it the rows, keep what it returns."""
     job.error = None
-    announcements: list[Key] = []
+    events: list[Event] = []
     steps = job.begin()
     cursor = connection.cursor()
     try:
@@ -242,11 +243,11 @@ def _play(connection: sqlite3.Connection, job: Job) -> None:
                 rows = cursor.execute(step.sql, step.parameters).fetchall()
                 step = steps.send(rows if cursor.description else [(_changes(connection, cursor),)])
             else:
-                announcements.append(step.key)
+                events.append(step)
                 step = next(steps)
     except StopIteration as stop:
         job.result = stop.value
-        job.announcements = announcements
+        job.events = events
 
 
 def _changes(connection: sqlite3.Connection, cursor: sqlite3.Cursor) -> int:

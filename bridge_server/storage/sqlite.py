@@ -7,7 +7,7 @@ from pathlib import Path
 import aiosqlite
 
 from bridge_server.kernel.background import running
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
 from bridge_server.storage.database import Result, Row, Transaction, Value
@@ -25,12 +25,12 @@ _WAITING_WRITES_LIMIT = 20_000
 class SqliteDatabase:
     """A migrated file in WAL mode with `synchronous = FULL`: what was answered survives a power cut."""
 
-    def __init__(self, path: Path, signals: Signals, limit_bytes: int | None = None) -> None:
+    def __init__(self, path: Path, events: Events, limit_bytes: int | None = None) -> None:
         self.path = path
         self._log_file = LogFile(path)
         self._room = Room(limit_bytes, self._log_file)
         self._presence = Presence(path)
-        self._writer = GroupCommit(signals, _WAITING_WRITES_LIMIT, self._room, self._presence)
+        self._writer = GroupCommit(events, _WAITING_WRITES_LIMIT, self._room, self._presence)
         self._readers = Readers()
         self._checkpointer = Checkpointer(self._log_file, self._room)
         self._writer_connection: aiosqlite.Connection | None = None
@@ -74,6 +74,10 @@ class SqliteDatabase:
     def ride_along(self, rider: CommitHook) -> None:
         """Before every commit ask `rider` for a transaction of its own to share it."""
         self._writer.ride_along(rider)
+
+    def order_failures(self, before_commit: Callable[[], None]) -> None:
+        """Call `before_commit` before every commit, which fails with the error that it raises."""
+        self._writer.order_failures(before_commit)
 
     async def has_changed_outside(self) -> bool:
         """Whether another process has committed something since this was last asked."""

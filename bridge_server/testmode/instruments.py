@@ -1,4 +1,4 @@
-"""What test mode moves, breaks and watches: made with the foundation, used by rooms and by the control routes."""
+"""What test mode moves, breaks and watches. The rooms use it, and the control routes do."""
 
 from dataclasses import dataclass
 

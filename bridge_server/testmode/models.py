@@ -71,8 +71,8 @@ class CountedFault:
 class Sent:
     """One attempt to deliver a message. `outcome` is a verdict in lower case, such as `delivered`.
 
-    `notice` is the message as the room that sent it wrote it; `headers` and `payload` are what the receiver or
-    the push provider gets.
+    `notice` is the message as the room that sent it wrote it; `headers` and `payload` are what the receiver
+    or the push provider gets.
     """
 
     message_id: str

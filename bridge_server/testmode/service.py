@@ -74,7 +74,9 @@ class Controls:
             try:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
                     delivered = await self._catch_up()
-                    swept = await self._sweep()
+                    rows = await self._tables.rows()
+                    await self._sweep()
+                    swept = max(0, rows - await self._tables.rows())
                     delivered += await self._catch_up()  # what the sweeps have caused
             except TimeoutError as error:
                 raise UnavailableError(
@@ -90,7 +92,9 @@ class Controls:
 def _move(clock: MovableClock, move: ClockMove) -> None:
     now_us = clock.now_us() + move.advance_us if move.now_us is None else move.now_us
     if not _EARLIEST_US <= now_us <= _LATEST_US:
-        fault = Fault("#/advance" if move.now_us is None else "#/now", "must lead to a year from 2000 to 2199")
+        fault = Fault(
+            "#/advance" if move.now_us is None else "#/now", "must lead to a year from 2000 to 2199"
+        )
         raise InvalidInputError("The clock cannot be set.", (fault,))
     if move.now_us is None:
         clock.advance(move.advance_us)

@@ -15,3 +15,6 @@ _TABLES = (
 
 EMPTY = tuple(Statement(f"DELETE FROM {table}") for table in _TABLES)  # noqa: S608 - the names are above
 """Delete every row of every table."""
+
+COUNT = f"SELECT {' + '.join(f'(SELECT COUNT(*) FROM {table})' for table in _TABLES)}"  # noqa: S608 - as above
+"""How many rows all tables have together."""

@@ -1,6 +1,6 @@
 """The database as test mode sees it: something to empty."""
 
-from bridge_server.storage.database import Database, Transaction, transaction
+from bridge_server.storage.database import Database, Transaction, scalar, transaction
 from bridge_server.testmode import sql
 
 
@@ -13,4 +13,9 @@ class EveryTable:
     @transaction
     def empty(self) -> Transaction[None]:
         """Delete every row. Raises UnavailableError."""
-        yield from sql.EMPTY
+        for statement in sql.EMPTY:
+            yield statement
+
+    async def rows(self) -> int:
+        """How many there are. Raises UnavailableError."""
+        return scalar(int, await self.database.read(sql.COUNT))

@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class FaultShape(BaseModel):
-    """A rule as a test writes it. A member that is not known is refused: a mistyped rule would never strike."""
+    """A rule as a test writes it. A mistyped member is refused: its rule would never strike."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -90,7 +90,9 @@ def _not_among(name: str, known: frozenset[str]) -> str:
     if not known:
         return "has no meaning at this place: use a status, a drop or a delay_ms"
     near = near_words(name, known, 1)
-    return f"{name!r} is not known" + (f"; did you mean {near[0]}?" if near else f": {', '.join(sorted(known))}")
+    return f"{name!r} is not known" + (
+        f"; did you mean {near[0]}?" if near else f": {', '.join(sorted(known))}"
+    )
 
 
 def _unreadable(faults: Iterable[InputFault]) -> InvalidInputError:

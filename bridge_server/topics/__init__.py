@@ -1,1 +1,1 @@
-"""Topics, under which dapps and wallets meet, and the webhooks that are called when something happens."""
+"""Topics, under which dapps and wallets meet, and the webhooks that are subscribed to them."""

@@ -1,4 +1,4 @@
-"""What may be wrong with a subscription to a topic."""
+"""The failures of subscribing to a topic."""
 
 from bridge_server.kernel.errors import ConflictError
 

@@ -1,4 +1,4 @@
-"""Who is called when something happens on a topic: parts of other rooms' transactions."""
+"""The webhooks that are subscribed to topics: parts of other rooms' transactions."""
 
 from collections.abc import Generator
 
@@ -10,7 +10,7 @@ from bridge_server.topics.errors import TooManyWebhooksError
 def subscribe_webhook(
     topic: str, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
 ) -> Transaction[None]:
-    """Call the webhook until `expires_at_ms`, later if it was called already. Raises TooManyWebhooksError."""
+    """Subscribe the webhook until `expires_at_ms`, or renew it. Raises TooManyWebhooksError."""
     others = scalar(int, (yield Statement(sql.COUNT_OTHERS, (topic, webhook, now_ms))))
     if others >= webhook_limit:
         raise TooManyWebhooksError(webhook_limit)
@@ -18,17 +18,17 @@ def subscribe_webhook(
 
 
 def remove_webhook(topic: str, webhook: str) -> Transaction[None]:
-    """Call the webhook no longer."""
+    """Unsubscribe the webhook."""
     yield Statement(sql.DELETE, (topic, webhook))
 
 
 def remove_all_webhooks(topic: str) -> Transaction[None]:
-    """Call no webhook for the topic any longer."""
+    """Unsubscribe every webhook of the topic."""
     yield Statement(sql.DELETE_ALL, (topic,))
 
 
 def webhooks_of(topic: str, now_ms: int) -> Generator[Step, list[Row], list[str]]:
-    """The webhooks to call."""
+    """The webhooks that are subscribed now."""
     return [webhook for (webhook,) in (yield Statement(sql.WEBHOOKS, (topic, now_ms)))]
 
 

@@ -1,8 +1,10 @@
 """Token buckets that outlive the process."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from bridge_server.storage.database import Announcement, Database, Statement, Transaction, scalar, transaction
+from bridge_server.kernel.events import Event
+from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
 from bridge_server.web.quotas import SavedBucket
 
 _SAVE = """
@@ -18,8 +20,10 @@ DELETE FROM buckets WHERE (limit_name, key) IN
 
 _SWEEP_SLICE = 500
 
-BUCKETS_SAVED = ("buckets", "saved")
-"""Touched when buckets are on disk."""
+
+@dataclass(frozen=True, slots=True)
+class BucketsSaved(Event):
+    """The buckets that were taken last are on disk."""
 
 
 def saving(buckets: list[SavedBucket]) -> Callable[[], Transaction[None]]:
@@ -29,7 +33,7 @@ def saving(buckets: list[SavedBucket]) -> Callable[[], Transaction[None]]:
         for bucket in buckets:
             yield Statement(_SAVE, bucket)
         if buckets:
-            yield Announcement(BUCKETS_SAVED)
+            yield BucketsSaved()
 
     return work
 

@@ -1,4 +1,4 @@
-"""The host that a request names, against DNS rebinding: a web page's own host name can lead to this machine."""
+"""The host that a request names. By DNS rebinding a web page's own host name can lead to this machine."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:]+))(?::[0-9]*)?", re.IGNORECA
 
 
 class Hosts:
-    """The hosts that a request may name: this machine, the address that it came to, and `names` without ports."""
+    """The hosts that a request may name: this machine, the address it came to, and `names` without ports."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = frozenset(name.strip("[]").lower() for name in names if name)

@@ -147,8 +147,9 @@ class Quotas:
         now_us = self._clock.now_us()
         if self._interval_us.get(limit.name) != limit.interval_us:
             self._reckon_anew(limit, now_us)
-        full_at_us = max(self._full_at_us.get(bucket, 0), now_us) + tokens * limit.interval_us
-        window_us = limit.burst * limit.interval_us
+        interval_us, gain = limit.interval_us, limit.gain
+        full_at_us = max(self._full_at_us.get(bucket, 0), now_us) - (-tokens * interval_us // gain)
+        window_us = -(-limit.burst * interval_us // gain)
         if full_at_us - now_us > window_us or len(self._full_at_us) > self._prune_above:
             return False
         self._full_at_us[bucket] = full_at_us
@@ -244,7 +245,9 @@ class Quotas:
         self._interval_us[limit.name] = limit.interval_us
         for bucket, full_at_us in self._full_at_us.items():
             if bucket[0] == limit.name:
-                self._full_at_us[bucket] = reckoned_anew(full_at_us, now_us, before_us, limit.interval_us)
+                self._full_at_us[bucket] = reckoned_anew(
+                    full_at_us, now_us, before_us, limit.interval_us, limit.gain
+                )
 
     def _unspent(self, limit: Limit, key: str, now_us: int) -> Charge:
         return Charge(limit, spend(limit, self._full_at_us.get((limit.name, key), 0), now_us, cost=0))

@@ -6,7 +6,6 @@ found valid, with the size of its stored part.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Self, TypeAlias
 
 from aiohttp import web
@@ -16,39 +15,25 @@ from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.web.quotas import BucketId, Cost, QuotaError, Quotas, declare
 
 _LEAST_INTERVAL_US = 10
+_GAIN_BYTES = 1_024
 _ALL_CLIENTS = "all"
 
 
-@dataclass(slots=True)
-class StorageLimit:
-    """A limit whose tokens are units of so many bytes. It may be changed at any time."""
-
-    limit: Limit
-    unit_bytes: int
-
-    def tokens(self, size_bytes: int) -> int:
-        """The tokens that storing so many bytes costs, at most the whole bucket."""
-        return min(-(-size_bytes // self.unit_bytes), self.limit.burst)
+_Bucket: TypeAlias = tuple[BucketId, Limit]
 
 
-_Bucket: TypeAlias = tuple[BucketId, StorageLimit]
-
-
-def storage_limit(name: str, size_bytes: int, window_seconds: int) -> StorageLimit:
+def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
     """The limit of `size_bytes` at once, which come back in the window.
 
-    It counts bytes unless they come back faster than whole microseconds can tell.
+    A token is a byte, and so it stays when the size changes. A bucket gains a KiB at a time, so that bytes
+    which come back faster than one in some microseconds are counted exactly enough.
     """
     window_us = window_seconds * MICROSECONDS
-    is_exact = window_us >= size_bytes * _LEAST_INTERVAL_US
-    unit, unit_bytes = ("bytes", 1) if is_exact else ("kibibytes", 1024)
-    burst = max(1, size_bytes // unit_bytes)
-    return StorageLimit(Limit(f"{name}-{unit}", burst, max(1, round(window_us / burst))), unit_bytes)
-
-
-def _bucket(limit: StorageLimit, key: str) -> _Bucket:
-    """The caller's bucket as the limit is now: once changed it may count in another unit, by another name."""
-    return (limit.limit.name, key), limit
+    if window_us >= size_bytes * _LEAST_INTERVAL_US:
+        interval_us = round(window_us / size_bytes) * _GAIN_BYTES
+    else:
+        interval_us = max(1, round(window_us * _GAIN_BYTES / size_bytes))
+    return Limit(f"{name}-bytes", size_bytes, interval_us, _GAIN_BYTES)
 
 
 class StoredBytes:
@@ -58,8 +43,8 @@ class StoredBytes:
         self,
         quotas: Quotas,
         bucket_key: Callable[[web.Request], str | None],
-        per_address: StorageLimit,
-        in_all: StorageLimit,
+        per_address: Limit,
+        in_all: Limit,
     ) -> None:
         self._quotas = quotas
         self._bucket_key = bucket_key
@@ -85,8 +70,9 @@ class StoredBytes:
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
-        together = _bucket(self._in_all, _ALL_CLIENTS)
-        return (together,) if address is None else (_bucket(self._per_address, address), together)
+        together = (self._in_all.name, _ALL_CLIENTS), self._in_all
+        own = self._per_address
+        return (together,) if address is None else (((own.name, address), own), together)
 
 
 class Bill:
@@ -124,14 +110,13 @@ class Bill:
     def declared_on(self, answer: web.Response) -> web.Response:
         """The answer, which tells the client where it stands unless it is exempt."""
         if len(self._buckets) > 1:
-            bucket, of = self._buckets[0]
-            declare([self._quotas.standing(bucket, of.limit)], answer.headers)
+            declare([self._quotas.standing(*self._buckets[0])], answer.headers)
         return answer
 
     def _charge(self) -> None:
         size_bytes, take = self._size_bytes, self._quotas.take
-        for position, (bucket, of) in enumerate(self._buckets):
-            if not take(bucket, of.limit, of.tokens(size_bytes)):
+        for position, (bucket, limit) in enumerate(self._buckets):
+            if not take(bucket, limit, min(size_bytes, limit.burst)):
                 costs = self._costs(size_bytes)
                 self._quotas.give_back(costs[:position])
                 self._quotas.charge_costs(costs)
@@ -147,4 +132,5 @@ class Bill:
 
 
 def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
-    return [Cost(bucket[1], of.limit, of.tokens(size_bytes)) for bucket, of in buckets]
+    """The price of storing so much: a size beyond a whole bucket empties it."""
+    return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]

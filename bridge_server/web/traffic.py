@@ -32,7 +32,7 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and its answer. `who` is the side that sent it: `dapp`, `wallet`, or `bridge` for this server.
+    """A request and its answer. `who` is the side that sent it, such as `dapp`, or `bridge` for this server.
 
     `status` is 499 when the client left before the answer, and 0 when a receiver gave none. `waited_seconds`
     is how long a long poll was held; `gist` says in a few words what the request is about.
@@ -98,7 +98,7 @@ class Traffic:
 
 def contents(headers: Mapping[str, str], body: bytes) -> Contents:
     """What is kept of a message: its secrets are left out, and its body is cut."""
-    shown = {name: "…" if name.lower() in _SECRETS else value for name, value in headers.items()}
+    shown = {str(name): "…" if name.lower() in _SECRETS else value for name, value in headers.items()}
     return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
 
 

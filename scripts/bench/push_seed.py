@@ -10,6 +10,7 @@ from Crypto.PublicKey import ECC, RSA
 from seed import database_file, insert_many, sync
 
 from bridge_server.kernel import base64url
+from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.keys import raw_public_key
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -25,6 +26,7 @@ def notices(count: int, urls: Sequence[str], lane: str | None, for_devices: bool
             f"5e7d1c02-88f1-4a6e-9c3b-{number:012x}",
             urls[number % len(urls)],
             _notice(number),
+            DEVICE,
             lane=lane,
             device_id=f"d0a1b2c3-88f1-4a6e-9c3b-{number:012x}" if for_devices else None,
         )

@@ -16,7 +16,7 @@ from event_loop import new_event_loop
 from project_seed import TYPE_ID
 from worker import serve
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.notify.models import Notification, NotifyRequest
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.caip10 import account_key
@@ -69,7 +69,7 @@ async def _send(store: NotifyStore, sendings: Iterator[Sending], count: int, at_
 def main() -> None:
     database_file, accounts_file, at_once = sys.argv[1:]
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        database = SqliteDatabase(Path(database_file), Signals())
+        database = SqliteDatabase(Path(database_file), Events())
         opened = database.opened()
         runner.run(opened.__aenter__())
         lines = Path(accounts_file).read_text("ascii").splitlines()

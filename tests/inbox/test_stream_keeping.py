@@ -8,13 +8,13 @@ import pytest
 
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.errors import TooManyStreamsError
+from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import (
-    SIGNED_OUT,
     Arrival,
     InboxNotification,
+    NotificationQuery,
     Overview,
     Positions,
-    Question,
     Reader,
 )
 from bridge_server.inbox.store import InboxStore
@@ -22,6 +22,7 @@ from bridge_server.inbox.stream import Stream
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
@@ -64,7 +65,7 @@ class Inbox(InboxStore):
     async def overview(self, account: int) -> Overview:
         raise NotImplementedError
 
-    async def page(self, account: int, question: Question) -> tuple[list[InboxNotification], int]:
+    async def page(self, account: int, query: NotificationQuery) -> tuple[list[InboxNotification], int]:
         raise NotImplementedError
 
     async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:
@@ -103,9 +104,9 @@ class Hub:
     """Streams over an inbox that the test fills."""
 
     def __init__(self, keep_alive_seconds: float = 3600.0, most: int = 3) -> None:
-        self.inbox, self.signals, self.clock = Inbox(), Signals(), ManualClock()
-        arrivals = Arrivals(self.signals, "deliveries")
-        self.streams = Streams(self.inbox, arrivals, self.signals, self.clock, most, keep_alive_seconds)
+        self.inbox, self.events, self.clock = Inbox(), Events(), ManualClock()
+        self.arrivals = Arrivals(Signals())
+        self.streams = Streams(self.inbox, self.arrivals, self.events, self.clock, most, keep_alive_seconds)
 
     def come(self, count: int = 1, *, announced: bool = True) -> None:
         """Something comes into the inbox."""
@@ -114,7 +115,7 @@ class Hub:
             content = ("App", TypeId("news"), "Title", "Body", None, 0, None, None)
             self.inbox.notifications.append(InboxNotification(number, ProjectId("app"), *content))
         if announced:
-            self.signals.touch(("deliveries", f"[{ACCOUNT}]"))
+            self.arrivals.arrived([ACCOUNT])
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -278,7 +279,7 @@ async def test_what_comes_for_accounts_without_streams_is_not_read() -> None:
     hub = Hub()
     async with hub.opened():
         hub.come(3)
-        hub.signals.touch(("deliveries", "[1,2,3]"))
+        hub.arrivals.arrived([1, 2, 3])
         await asyncio.sleep(0.01)
 
         assert hub.inbox.reads == 0
@@ -305,13 +306,13 @@ async def test_a_token_that_was_ended_ends_its_streams_only() -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (_, flow):
         other = await hub.join(digest=b"\x02")
-        hub.signals.touch((SIGNED_OUT, "02"))
+        hub.events.publish(SignedOut("02"))
         written = Written()
         await asyncio.wait_for(other.flow(written), 10)
 
         assert written.text == ""
         assert not flow.done()
-        hub.signals.touch((SIGNED_OUT, "01"))
+        hub.events.publish(SignedOut("01"))
         await asyncio.wait_for(flow, 10)
 
 

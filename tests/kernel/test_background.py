@@ -27,7 +27,7 @@ class Work:
             self.ended = True
 
 
-async def test_it_runs_while_inside_and_has_ended_on_leaving() -> None:
+async def test_background_work_runs_inside_the_block_and_has_ended_after_it() -> None:
     work = Work()
 
     async with running(work.run()):
@@ -37,7 +37,7 @@ async def test_it_runs_while_inside_and_has_ended_on_leaving() -> None:
     assert work.ended
 
 
-async def test_it_ends_too_when_the_block_fails() -> None:
+async def test_background_work_ends_when_the_block_fails() -> None:
     work = Work()
 
     async def fail_inside() -> None:
@@ -51,7 +51,7 @@ async def test_it_ends_too_when_the_block_fails() -> None:
     assert work.ended
 
 
-async def test_it_ends_too_when_whoever_is_inside_is_cancelled() -> None:
+async def test_background_work_ends_when_the_block_is_cancelled() -> None:
     work = Work()
 
     async def wait_inside() -> None:
@@ -75,7 +75,7 @@ async def test_work_that_is_done_early_is_no_fault() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_failure_of_the_work_comes_out_on_leaving() -> None:
+async def test_a_failure_of_the_work_is_raised_when_the_block_is_left() -> None:
     async def failing() -> None:
         raise LookupError("beside")
 
@@ -87,7 +87,7 @@ async def test_a_failure_of_the_work_comes_out_on_leaving() -> None:
         await look_away()
 
 
-async def test_who_is_cancelled_while_the_work_ends_is_cancelled() -> None:
+async def test_a_block_that_is_cancelled_while_its_work_ends_stays_cancelled() -> None:
     work = Work()
     work.may_end.clear()
     went_on = False

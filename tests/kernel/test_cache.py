@@ -24,7 +24,7 @@ def reading(value: bytes | None, expires_at_ms: int = FAR) -> Callable[[], Await
 
 
 @pytest.mark.parametrize("value", [b"body", b"", None])
-async def test_what_was_loaded_is_remembered(value: bytes | None) -> None:
+async def test_a_loaded_value_is_cached(value: bytes | None) -> None:
     cache = ReadCache(10_000)
 
     loaded = await cache.load(KEY, reading(value))
@@ -33,14 +33,14 @@ async def test_what_was_loaded_is_remembered(value: bytes | None) -> None:
     assert cache.get(KEY, now_ms=0) == loaded
 
 
-async def test_another_key_is_not_known() -> None:
+async def test_a_key_that_was_not_loaded_has_no_value() -> None:
     cache = ReadCache(10_000)
     await cache.load(KEY, reading(b"body"))
 
     assert cache.get(("calls", "a"), now_ms=0) is None
 
 
-async def test_a_forgotten_key_is_not_known() -> None:
+async def test_a_forgotten_key_has_no_value() -> None:
     cache = ReadCache(10_000)
     await cache.load(KEY, reading(b"body"))
 
@@ -49,7 +49,7 @@ async def test_a_forgotten_key_is_not_known() -> None:
     assert cache.get(KEY, now_ms=0) is None
 
 
-async def test_what_was_touched_while_it_was_read_is_returned_but_not_remembered() -> None:
+async def test_a_value_touched_during_its_read_is_returned_but_not_cached() -> None:
     cache = ReadCache(10_000)
     gate = asyncio.Event()
 
@@ -66,7 +66,7 @@ async def test_what_was_touched_while_it_was_read_is_returned_but_not_remembered
     assert cache.get(KEY, now_ms=0) is None
 
 
-async def test_a_read_begun_after_the_touch_is_remembered_whatever_the_earlier_one_brings() -> None:
+async def test_a_read_begun_after_the_touch_is_cached_whatever_an_earlier_read_returns() -> None:
     cache = ReadCache(10_000)
     gate = asyncio.Event()
 
@@ -86,7 +86,7 @@ async def test_a_read_begun_after_the_touch_is_remembered_whatever_the_earlier_o
     assert remembered.value == b"new"
 
 
-async def test_reads_that_meet_are_one_read_and_share_its_bytes() -> None:
+async def test_overlapping_reads_are_one_read_and_share_its_bytes() -> None:
     cache = ReadCache(10_000)
     gate, reads = asyncio.Event(), 0
 
@@ -105,7 +105,7 @@ async def test_reads_that_meet_are_one_read_and_share_its_bytes() -> None:
     assert len({id(entry.value) for entry in entries}) == 1
 
 
-async def test_a_reader_who_leaves_hands_the_read_on() -> None:
+async def test_a_cancelled_reader_hands_the_read_to_the_next_caller() -> None:
     cache = ReadCache(10_000)
 
     async def endless_read() -> Cached:
@@ -122,7 +122,7 @@ async def test_a_reader_who_leaves_hands_the_read_on() -> None:
     assert [(await stayer).value for stayer in stayers] == [b"body"] * 2
 
 
-async def test_a_failure_reaches_everybody_who_waits_for_the_read() -> None:
+async def test_a_failed_read_raises_for_every_caller_that_waits_for_it() -> None:
     cache = ReadCache(10_000)
     gate = asyncio.Event()
 
@@ -168,7 +168,7 @@ async def test_an_entry_holds_until_it_expires(now_ms: int, holds: bool) -> None
     assert (cache.get(KEY, now_ms) is not None) is holds
 
 
-async def test_what_was_not_read_for_longest_makes_room() -> None:
+async def test_the_value_that_was_not_read_for_longest_is_evicted() -> None:
     entry_bytes = Cached(b"x" * 100, FAR).size_bytes
     cache = ReadCache(3 * entry_bytes)
     for name in "abc":
@@ -181,7 +181,7 @@ async def test_what_was_not_read_for_longest_makes_room() -> None:
     assert known == ["a", "c", "d"]
 
 
-async def test_what_is_larger_than_the_whole_capacity_is_returned_but_not_remembered() -> None:
+async def test_a_value_larger_than_the_whole_capacity_is_returned_but_not_cached() -> None:
     cache = ReadCache(1_000)
 
     loaded = await cache.load(KEY, reading(b"x" * 2_000))
@@ -203,7 +203,7 @@ def owned_reading(owner: Key = OWNER, value: bytes = b"body") -> Callable[[], Aw
     return read
 
 
-async def test_what_an_owner_has_is_forgotten_with_the_owner_and_nothing_else_is() -> None:
+async def test_a_touched_owner_drops_its_own_values_only() -> None:
     cache = ReadCache(10_000, ["statuses"])
     await cache.load(OWNED, owned_reading())
     await cache.load(("status", "2"), owned_reading())
@@ -218,7 +218,9 @@ async def test_what_an_owner_has_is_forgotten_with_the_owner_and_nothing_else_is
 
 
 @pytest.mark.parametrize(("touched", "remembered"), [(OWNER, False), (("calls", "a"), True)])
-async def test_what_was_read_while_its_owner_went_is_not_remembered(touched: Key, remembered: bool) -> None:
+async def test_a_value_whose_owner_was_touched_during_the_read_is_not_cached(
+    touched: Key, remembered: bool
+) -> None:
     cache = ReadCache(10_000, ["statuses"])
     gate = asyncio.Event()
 
@@ -235,7 +237,7 @@ async def test_what_was_read_while_its_owner_went_is_not_remembered(touched: Key
     assert (cache.get(OWNED, now_ms=0) is not None) is remembered
 
 
-async def test_what_was_forgotten_or_made_room_is_no_longer_its_owners() -> None:
+async def test_an_owner_holds_no_values_that_were_forgotten_or_evicted() -> None:
     cache = ReadCache(2 * Cached(b"body", FAR, OWNER).size_bytes, ["statuses"])
     for name in "123":
         await cache.load(("status", name), owned_reading())
@@ -250,7 +252,7 @@ names = st.sampled_from("abcdef")
 
 
 @given(st.lists(st.tuples(names, st.integers(-1, 900)), max_size=60))
-def test_the_size_is_that_of_what_is_remembered_and_within_the_capacity(
+def test_the_size_is_the_sum_of_the_cached_values_and_within_the_capacity(
     actions: list[tuple[str, int]],
 ) -> None:
     cache = ReadCache(2_000)

@@ -102,7 +102,7 @@ def test_ids_of_other_namespaces_are_taken_to_the_letter(text: str) -> None:
         ":" * 100_000,
     ],
 )
-def test_what_is_no_account_id_is_told_the_grammar(text: str) -> None:
+def test_a_malformed_account_id_is_refused_with_the_grammar(text: str) -> None:
     with pytest.raises(ValueError, match=r"must be an account id \(CAIP-10\): a namespace of 3 to 8"):
         account_key(text)
 
@@ -131,7 +131,7 @@ def test_what_is_no_account_id_is_told_the_grammar(text: str) -> None:
         "eip155:1:vitalik.eth",
     ],
 )
-def test_what_is_no_ethereum_account_is_told_what_one_is(text: str) -> None:
+def test_a_malformed_ethereum_account_is_refused_with_an_explanation(text: str) -> None:
     with pytest.raises(ValueError, match=r"must be eip155, the chain id in decimal"):
         account_key(text)
     with pytest.raises(ValueError, match=r"must be eip155, the chain id in decimal"):
@@ -152,7 +152,7 @@ def test_an_account_of_a_chain_and_an_address() -> None:
 
 
 @pytest.mark.parametrize(("chain_id", "address"), [(-1, LOWER), (10**32, LOWER), (1, LOWER[2:]), (1, "1:0x")])
-def test_no_account_of_what_is_no_chain_or_no_address(chain_id: int, address: str) -> None:
+def test_an_account_needs_a_valid_chain_and_a_valid_address(chain_id: int, address: str) -> None:
     with pytest.raises(ValueError, match="must be eip155"):
         ethereum_account(chain_id, address)
 
@@ -170,12 +170,12 @@ ethereum_ids = st.builds(
 
 @given(st.text() | near_ids | ethereum_ids | st.from_regex(ACCOUNT, fullmatch=True))
 @example(f"eip155:1:{ADDRESS}")
-def test_exactly_what_the_grammar_allows_is_taken(text: str) -> None:
+def test_account_ids_are_accepted_exactly_by_the_grammar(text: str) -> None:
     assert is_taken(text) is is_account(text)
 
 
 @given(ethereum_ids | st.from_regex(ACCOUNT, fullmatch=True))
-def test_what_is_spelled_out_names_the_same_account(text: str) -> None:
+def test_a_parsed_account_keeps_its_key_when_it_is_spelled_and_parsed_again(text: str) -> None:
     if not is_account(text):
         return
     account = parse_account(text)

@@ -5,7 +5,7 @@ import time
 from bridge_server.kernel.clock import SystemClock
 
 
-def test_it_tells_the_time_since_the_epoch_in_both_units() -> None:
+def test_the_system_clock_gives_the_time_since_the_epoch_in_both_units() -> None:
     clock = SystemClock()
     before_ns = time.time_ns()
 

@@ -55,12 +55,12 @@ def test_an_absolute_web_address_is_returned_as_it_is(text: str) -> None:
         ("http://example.org/" + "x" * (URL_MAX_CHARACTERS - 18), "at most 2048"),
     ],
 )
-def test_anything_else_is_refused_with_the_reason(text: str, complaint: str) -> None:
+def test_a_text_that_is_no_web_url_is_refused_with_the_reason(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         http_url(text)
 
 
 @given(st.one_of(st.text(), st.text().map(lambda rest: f"http://{rest}"), st.from_regex(r"https?://\[.*")))
-def test_any_text_is_either_returned_or_refused(text: str) -> None:
+def test_a_url_check_returns_or_refuses_any_text(text: str) -> None:
     with suppress(ValueError):
         assert http_url(text) == text

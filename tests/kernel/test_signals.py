@@ -1,11 +1,12 @@
 """Signals: a change is never missed, and who leaves leaves nothing behind."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Signals, Touched
 
 KEY: Key = ("session", "a")
 OTHER: Key = ("session", "b")
@@ -39,7 +40,7 @@ async def turn(times: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_what_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
+async def test_a_value_that_is_there_already_is_returned_without_waiting(signals: Signals) -> None:
     cell = Cell()
     cell.value = "there"
 
@@ -100,7 +101,7 @@ async def test_every_waiter_of_a_key_wakes_at_one_touch(signals: Signals) -> Non
     assert signals.waiting == 0
 
 
-async def test_a_touch_that_brings_nothing_puts_the_waiter_back_to_sleep(signals: Signals) -> None:
+async def test_a_touch_without_a_value_puts_the_waiter_back_to_sleep(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
@@ -115,7 +116,7 @@ async def test_a_touch_that_brings_nothing_puts_the_waiter_back_to_sleep(signals
     assert await waiter == "new"
 
 
-async def test_touches_that_bring_nothing_do_not_move_the_deadline(signals: Signals) -> None:
+async def test_touches_without_a_value_do_not_move_the_deadline(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, 0.02))
 
@@ -143,7 +144,7 @@ async def test_a_wait_ends_neither_before_its_time_nor_long_after(signals: Signa
     assert ended == ["earlier", "the wait", "later"]
 
 
-async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> None:
+async def test_a_touch_of_another_key_wakes_no_waiter(signals: Signals) -> None:
     cell = Cell()
     waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
@@ -157,7 +158,7 @@ async def test_the_touch_of_another_key_disturbs_nobody(signals: Signals) -> Non
 
 
 @pytest.mark.parametrize("wait_seconds", [0, 0.001])
-async def test_nothing_within_the_wait_is_none_and_leaves_nobody_behind(
+async def test_a_wait_that_times_out_returns_none_and_leaves_no_waiter(
     signals: Signals, wait_seconds: float
 ) -> None:
     assert await signals.wait_for(KEY, Cell().read, wait_seconds) is None
@@ -182,7 +183,7 @@ async def test_a_cancelled_waiter_leaves(signals: Signals) -> None:
     assert not signals.has_waiters
 
 
-async def test_who_comes_after_the_first_has_left_wakes_with_the_others(signals: Signals) -> None:
+async def test_a_waiter_that_joins_after_the_first_has_left_wakes_with_the_others(signals: Signals) -> None:
     cell = Cell()
     leaving, *staying = [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG)) for _ in range(3)]
     await turn()
@@ -200,7 +201,7 @@ async def test_who_comes_after_the_first_has_left_wakes_with_the_others(signals:
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
-async def test_what_the_read_raises_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
+async def test_an_error_of_the_read_is_raised_and_the_waiter_leaves(signals: Signals, fails_at: int) -> None:
     reads = 0
 
     async def read() -> None:
@@ -228,7 +229,7 @@ async def test_closing_wakes_every_waiter_with_nothing(signals: Signals) -> None
     assert signals.waiting == 0
 
 
-async def test_after_closing_nobody_waits_but_what_is_there_is_still_found(signals: Signals) -> None:
+async def test_a_wait_after_closing_returns_at_once_with_the_value_that_is_there(signals: Signals) -> None:
     filled = Cell()
     filled.value = "there"
 
@@ -251,26 +252,15 @@ async def test_closing_while_a_waiter_reads_does_not_leave_it_asleep(signals: Si
     assert await waiter is None
 
 
-async def test_listeners_hear_of_a_touch_in_their_order_and_before_any_waiter(signals: Signals) -> None:
-    heard: list[str] = []
-
-    def listener(name: str) -> Callable[[Key], None]:
-        return lambda key: heard.append(f"{name} {key[1]}")
-
-    def reader() -> Callable[[], Awaitable[str | None]]:
-        async def read() -> str | None:
-            heard.append("read")
-            return "new" if len(heard) > 1 else None
-
-        return read
-
-    signals.listen(listener("first"))
-    signals.listen(listener("second"))
-    waiter = asyncio.create_task(signals.wait_for(KEY, reader(), LONG))
+async def test_a_touched_key_wakes_its_waiters(signals: Signals) -> None:
+    events, cell = Events(), Cell()
+    signals.subscribe_to(events)
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
     await turn()
 
-    signals.touch(KEY)
+    cell.value = "new"
+    events.publish(Touched(OTHER))
+    events.publish(Touched(KEY))
 
-    assert heard == ["read", "first a", "second a"]
-    await waiter
-    assert heard == ["read", "first a", "second a", "read"]
+    assert await waiter == "new"
+    assert cell.reads == 2

@@ -19,7 +19,7 @@ async def test_work_is_finished_while_the_server_runs() -> None:
     assert await Stopping(0).finish(work()) == 7
 
 
-async def test_what_begins_within_the_grace_may_be_finished() -> None:
+async def test_work_begun_within_the_grace_is_finished() -> None:
     async def work() -> int:
         await asyncio.sleep(0)
         return 7
@@ -31,7 +31,7 @@ async def test_what_begins_within_the_grace_may_be_finished() -> None:
     assert await stopping.finish(work()) == 7
 
 
-async def test_what_is_not_done_when_the_grace_is_over_is_given_up() -> None:
+async def test_work_that_outlasts_the_grace_is_given_up() -> None:
     stopping = Stopping(0.05)
     waiting = [asyncio.create_task(stopping.finish(never())) for _ in range(3)]
     await asyncio.sleep(0)

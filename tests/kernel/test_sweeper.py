@@ -40,7 +40,7 @@ def sweeper(*sweeps: Sweep, clock: ManualClock | None = None) -> Sweeper:
     return Sweeper(sweeps, clock or ManualClock(5), interval_seconds=0.001)
 
 
-async def test_slices_are_taken_until_nothing_is_left() -> None:
+async def test_a_sweep_takes_slices_until_nothing_is_left() -> None:
     rubbish = Rubbish(25)
 
     swept = await sweeper(rubbish.sweep).sweep()
@@ -49,7 +49,7 @@ async def test_slices_are_taken_until_nothing_is_left() -> None:
     assert rubbish.slices == [(5, 10), (5, 10), (5, 5), (5, 0)]
 
 
-async def test_every_sweep_has_its_turn() -> None:
+async def test_the_sweeper_runs_every_sweep() -> None:
     heaps = [Rubbish(3), Rubbish(0), Rubbish(12)]
 
     swept = await sweeper(*(heap.sweep for heap in heaps)).sweep()
@@ -58,7 +58,7 @@ async def test_every_sweep_has_its_turn() -> None:
     assert [heap.rows for heap in heaps] == [0, 0, 0]
 
 
-async def test_others_have_a_turn_between_two_slices() -> None:
+async def test_a_sweep_pauses_between_two_slices() -> None:
     rubbish = Rubbish(20)
     turns: list[int] = []
 
@@ -71,7 +71,7 @@ async def test_others_have_a_turn_between_two_slices() -> None:
     assert turns[:2] == [1, 2]
 
 
-async def test_it_goes_on_after_a_database_that_could_not_serve() -> None:
+async def test_the_sweeper_goes_on_after_a_database_that_could_not_serve() -> None:
     rubbish = Rubbish(25, failures=[UnavailableError("locked"), UnavailableError("the disk is full")])
 
     async with running(sweeper(rubbish.sweep).run_forever()):
@@ -80,7 +80,7 @@ async def test_it_goes_on_after_a_database_that_could_not_serve() -> None:
     assert not rubbish.failures
 
 
-async def test_it_sweeps_again_what_expires_later() -> None:
+async def test_the_sweeper_deletes_rows_that_expire_later() -> None:
     rubbish = Rubbish(5)
 
     async with running(sweeper(rubbish.sweep).run_forever()):
@@ -103,7 +103,7 @@ async def until_told_of(events: list[MutableMapping[str, Any]], jumps: int) -> N
 
 
 @pytest.mark.parametrize("jump", [HOUR + 1, 10 * 365 * 24 * HOUR, -HOUR - 1])
-async def test_a_clock_that_jumped_is_told_of_and_nothing_is_swept_for_an_hour_that_elapses(
+async def test_a_clock_jump_is_logged_and_pauses_sweeping_for_an_hour_of_elapsed_time(
     jump: int,
 ) -> None:
     clock, rubbish = ManualClock(), Rubbish(5)

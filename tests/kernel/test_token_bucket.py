@@ -68,7 +68,7 @@ def test_a_bucket_grants_and_promises_what_the_model_does(
 
 
 @given(limits, st.integers(0, 10**12), st.integers(1, 500))
-def test_who_waits_as_long_as_told_is_served_and_a_microsecond_less_is_too_soon(
+def test_a_refused_client_is_served_exactly_after_retry_after(
     limit: Limit, emptied_by_us: int, cost: int
 ) -> None:
     cost = min(cost, limit.burst)
@@ -127,7 +127,7 @@ def test_a_cost_beyond_the_burst_is_never_granted() -> None:
     assert not spend(EVERY_SECOND, 0, NOW, cost=4).allowed
 
 
-def test_a_clock_set_back_by_a_year_delays_nobody_longer_than_one_window() -> None:
+def test_a_clock_set_back_by_a_year_delays_a_client_by_one_window_at_most() -> None:
     year_us = 365 * 86_400 * 1_000_000
     spent = spend(EVERY_SECOND, 0, NOW)
 
@@ -175,3 +175,22 @@ def test_a_bucket_owes_as_many_tokens_when_its_rate_changes(
     full_at_us = reckoned_anew(NOW + owed_us, NOW, interval_us, new_interval_us)
 
     assert full_at_us == NOW + expected_us
+
+
+FINE = Limit("bytes", burst=4_096, interval_us=100, gain=1_024)
+
+
+def test_a_bucket_that_gains_many_tokens_at_once_prices_each_exactly_enough() -> None:
+    assert FINE.window_us == 400
+    assert [FINE.price_us(tokens) for tokens in (0, 1, 10, 11, 1_024, 1_025)] == [0, 1, 1, 2, 100, 101]
+
+    half = spend(FINE, 0, NOW, cost=2_048)
+    refused = spend(FINE, half.full_at_us, NOW, cost=2_049)
+
+    assert (half.allowed, half.remaining, half.reset_us) == (True, 2_048, 200)
+    assert (refused.allowed, refused.remaining, refused.retry_after_us) == (False, 2_048, 1)
+
+
+def test_a_bucket_that_gains_many_tokens_at_once_owes_as_many_when_its_rate_changes() -> None:
+    assert reckoned_anew(NOW + 150, NOW, 100, 1_000, gain=1_024) == NOW + 1_500
+    assert reckoned_anew(NOW + 1_500, NOW, 1_000, 100, gain=1_024) == NOW + 150

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 
 from bridge_server.assembly.operator import OperatorServices
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
-from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.models import Notification, NotifyRequest
@@ -144,7 +144,7 @@ class Room:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     file, clock = tmp_path / "bridge.sqlite3", ManualClock()
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, Signals())
+    database = SqliteDatabase(file, Events())
     limit = Limit("account", 50, 1_800_000_000)
     publishing = Notifications(NotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
     async with operator_beside(file, clock) as operator, database.opened():

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Transaction
@@ -21,6 +21,8 @@ from tests.support.schema import place_schema
 OPEN = SenderSettings(
     timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"
 )
+
+HOOK = Purpose("hook")
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Outbox:
         lane: str | None = None,
         client: str | None = None,
         subject: str | None = None,
+        purpose: str = HOOK,
     ) -> None:
         """Write a message for each URL in one transaction, as a room does."""
         now_ms = self.clock.now_ms()
@@ -46,7 +49,15 @@ class Outbox:
         def work() -> Transaction[None]:
             for number, url in enumerate(urls):
                 message_id, body = f"{prefix}-{number}", b'{"topic":"t"}'
-                message = OutgoingMessage(message_id, url, body, lane=lane, client=client, subject=subject)
+                message = OutgoingMessage(
+                    message_id,
+                    url,
+                    body,
+                    Purpose(purpose),
+                    lane=lane,
+                    client=client,
+                    subject=subject,
+                )
                 yield from enqueue(message, now_ms)
 
         await self.database.transaction(work)
@@ -82,8 +93,8 @@ async def running_outbox(
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
     place_schema(file)
-    signals = Signals()
-    database = SqliteDatabase(file, signals)
+    events = Events()
+    database = SqliteDatabase(file, events)
     async with database.opened(), WebhookSender(settings) as sender:
 
         async def note_gone(message: OutgoingMessage) -> None:
@@ -92,9 +103,9 @@ async def running_outbox(
         dispatcher = Dispatcher(
             store_over(OutboxStore(database)),
             sender_over(sender),
-            signals,
+            events,
             clock,
-            on_gone or note_gone,
+            {HOOK: on_gone or note_gone},
             chance=lambda: 0.5,
             grace_seconds=0.2,
             limits=limits,

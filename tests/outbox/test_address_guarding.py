@@ -12,7 +12,7 @@ from bridge_server.outbox.sender import WebhookSender
 from bridge_server.outgoing.guard import AddressRefusedError, Rule, guarded_sockets, public_only
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.outgoing.resolver import GuardedResolver, LookUp, look_up
-from tests.outbox.running import OPEN
+from tests.outbox.running import HOOK, OPEN
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 GUARDED = replace(OPEN, allow_private=False)
@@ -21,7 +21,7 @@ PUBLIC = "93.184.216.34"
 
 async def send(url: str, rule: Rule | None = None, look_up: LookUp = look_up) -> Outcome:
     async with WebhookSender(GUARDED, rule=rule, look_up=look_up) as sender:
-        return await sender.send(OutgoingMessage("message-1", url, b"{}"), 0)
+        return await sender.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
 def only_127_0_0_1(address: str, port: int) -> str | None:
@@ -40,7 +40,7 @@ def always(*addresses: str) -> LookUp:
         *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]"),
     ],
 )
-async def test_no_spelling_of_this_machine_gets_through(receiver: WebhookReceiver, host: str) -> None:
+async def test_every_spelling_of_this_machine_is_refused(receiver: WebhookReceiver, host: str) -> None:
     outcome = await send(receiver.url(host=host))
 
     assert outcome.verdict is Verdict.REFUSED
@@ -49,7 +49,7 @@ async def test_no_spelling_of_this_machine_gets_through(receiver: WebhookReceive
 
 
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0177.0.0.1", "127.0.0.1.", "[fe80::1%25lo]"])
-async def test_odd_spellings_get_through_neither(receiver: WebhookReceiver, host: str) -> None:
+async def test_odd_spellings_of_addresses_are_refused(receiver: WebhookReceiver, host: str) -> None:
     outcome = await send(receiver.url(host=host))
 
     assert outcome.verdict is not Verdict.DELIVERED
@@ -111,7 +111,7 @@ async def test_the_sockets_are_guarded_even_if_the_resolver_is_not(
 
 
 @pytest.mark.parametrize("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
-async def test_of_several_addresses_the_allowed_one_is_used(
+async def test_the_allowed_one_of_several_addresses_is_used(
     receiver: WebhookReceiver, addresses: tuple[str, ...]
 ) -> None:
     outcome = await send(receiver.url(host="mixed.test"), only_127_0_0_1, always(*addresses))
@@ -121,7 +121,7 @@ async def test_of_several_addresses_the_allowed_one_is_used(
 
 
 @pytest.mark.parametrize("addresses", [("127.0.0.1", "127.0.0.2", "::1"), ("::1", "127.0.0.2", "127.0.0.1")])
-async def test_when_the_allowed_address_only_fails_there_is_another_attempt(
+async def test_a_failure_of_the_only_allowed_address_is_a_failure_to_connect(
     addresses: tuple[str, ...],
 ) -> None:
     async with open_receiver() as receiver:
@@ -141,7 +141,7 @@ async def test_a_name_without_addresses_is_a_failure() -> None:
 
 async def test_development_may_connect_to_this_machine(receiver: WebhookReceiver) -> None:
     async with WebhookSender(OPEN) as sender:
-        message = OutgoingMessage("message-1", receiver.url(host="localhost"), b"{}")
+        message = OutgoingMessage("message-1", receiver.url(host="localhost"), b"{}", HOOK)
         outcome = await sender.send(message, 0)
 
     assert outcome.verdict is Verdict.DELIVERED

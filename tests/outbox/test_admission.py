@@ -90,7 +90,7 @@ async def test_strangers_retries_and_known_hosts_have_places_of_their_own() -> N
     assert office.admission.has_turned_away
 
 
-async def test_a_channel_does_not_wait() -> None:
+async def test_a_channel_gets_a_place_without_waiting() -> None:
     office = Office()
     office.fill()
 
@@ -113,7 +113,7 @@ async def test_a_host_has_few_places_whatever_its_ports_and_the_others_are_for_o
     assert [place.claimant.host for place in office.places[4:]] == ["a.test"]
 
 
-async def test_a_place_that_is_given_back_goes_to_the_client_that_has_just_come() -> None:
+async def test_a_returned_place_goes_to_the_client_that_came_last() -> None:
     office = Office()
     office.fill()
     for number in range(6):
@@ -126,7 +126,7 @@ async def test_a_place_that_is_given_back_goes_to_the_client_that_has_just_come(
     assert "little" in office.served[4:]
 
 
-async def test_a_queue_waits_once_and_goes_before_what_failed_as_soon_as_it_has_something_new() -> None:
+async def test_a_queue_waits_once_and_overtakes_retries_once_it_has_a_new_message() -> None:
     office = Office()
     office.ask(*(asks(f"{number}.test", f"retry {number}", has_failed=True) for number in range(2)))
     office.ask(asks(subject="again", has_failed=True), asks(subject="again", has_failed=True))
@@ -141,7 +141,7 @@ async def test_a_queue_waits_once_and_goes_before_what_failed_as_soon_as_it_has_
     assert office.served[3:] == []
 
 
-async def test_a_place_may_be_kept_unless_somebody_waits_for_it() -> None:
+async def test_a_place_may_be_kept_unless_a_queue_waits_for_it() -> None:
     office = Office()
     office.fill()
     assert office.admission.renew(office.places[0])
@@ -151,7 +151,7 @@ async def test_a_place_may_be_kept_unless_somebody_waits_for_it() -> None:
     assert not office.admission.renew(office.places[0])
 
 
-async def test_a_place_at_a_host_may_be_kept_unless_somebody_waits_for_the_host() -> None:
+async def test_a_place_at_a_host_may_be_kept_unless_a_queue_waits_for_the_host() -> None:
     office = Office()
     office.ask(*(asks("a.test", f"{number}") for number in range(3)))
     assert office.admission.renew(office.places[0])
@@ -161,7 +161,7 @@ async def test_a_place_at_a_host_may_be_kept_unless_somebody_waits_for_the_host(
     assert not office.admission.renew(office.places[0])
 
 
-async def test_while_nobody_waits_nothing_is_given_up() -> None:
+async def test_a_slow_request_is_not_given_up_while_no_queue_waits() -> None:
     office = Office(SMALL)
     office.fill()
     tasks = [asyncio.create_task(request(place)) for place in office.places]
@@ -173,7 +173,7 @@ async def test_while_nobody_waits_nothing_is_given_up() -> None:
         task.cancel()
 
 
-async def test_what_takes_too_long_is_given_up_for_whoever_waits_of_the_client_that_has_most() -> None:
+async def test_a_slow_request_of_the_client_with_most_places_is_given_up_for_a_waiting_queue() -> None:
     office = Office(SMALL)
     office.ask(asks("1.test", "modest", client="192.0.2.1"))
     office.ask(*(asks(f"{n}.test", f"greedy {n}", client="192.0.2.2") for n in range(2, 5)))
@@ -183,7 +183,7 @@ async def test_what_takes_too_long_is_given_up_for_whoever_waits_of_the_client_t
     assert (await given_up(office.places[:4])).startswith("greedy")
 
 
-async def test_of_exempt_clients_the_subject_that_has_most_is_given_up() -> None:
+async def test_a_slow_request_of_the_subject_with_most_places_is_given_up_among_exempt_clients() -> None:
     office = Office(SMALL)
     office.ask(asks("1.test", "modest"), *(asks(f"{n}.test", "greedy") for n in range(2, 5)))
 
@@ -192,7 +192,7 @@ async def test_of_exempt_clients_the_subject_that_has_most_is_given_up() -> None
     assert await given_up(office.places[:4]) == "greedy"
 
 
-async def test_at_a_host_that_is_full_too() -> None:
+async def test_a_slow_request_at_a_full_host_is_given_up_for_a_waiting_queue() -> None:
     office = Office(SMALL)
     office.ask(*(asks("a.test", f"{number}") for number in range(3)))
 
@@ -201,7 +201,7 @@ async def test_at_a_host_that_is_full_too() -> None:
     assert await given_up(office.places[:3]) in "012"
 
 
-async def test_a_retry_is_given_all_its_time() -> None:
+async def test_a_retry_is_not_given_up_for_waiting_queues() -> None:
     office = Office(SMALL)
     office.ask(*(asks(f"{n}.test", f"{n}", has_failed=True) for n in range(3)))
     tasks = [asyncio.create_task(request(place)) for place in office.places]
@@ -214,7 +214,7 @@ async def test_a_retry_is_given_all_its_time() -> None:
         task.cancel()
 
 
-async def test_the_more_wait_the_sooner_a_request_is_given_up() -> None:
+async def test_a_slow_request_is_given_up_sooner_the_more_queues_wait() -> None:
     office = Office(replace(SMALL, waiting=1_000, patience_seconds=60.0))
     office.fill()
 
@@ -223,7 +223,7 @@ async def test_the_more_wait_the_sooner_a_request_is_given_up() -> None:
     assert (await given_up(office.places[:4])).startswith("filling")
 
 
-async def test_of_too_many_that_wait_those_are_turned_away_whose_client_waits_already() -> None:
+async def test_a_full_waiting_list_turns_away_clients_that_wait_already() -> None:
     office = Office()
     office.fill()
     for number in range(20):
@@ -237,7 +237,7 @@ async def test_of_too_many_that_wait_those_are_turned_away_whose_client_waits_al
 
 
 @pytest.mark.parametrize("limits", [PATIENT, replace(PATIENT, host=1)])
-async def test_everybody_is_served_in_the_end_and_nothing_is_left_behind(limits: Limits) -> None:
+async def test_every_queue_is_served_in_the_end_and_leaves_nothing_in_memory(limits: Limits) -> None:
     office = Office(replace(limits, waiting=500, look_every_seconds=0.001))
     everybody = [
         asks(f"{number % 7}.test", f"{number}", client=f"192.0.2.{number % 5}", has_failed=number % 3 == 0)
@@ -261,7 +261,7 @@ async def test_everybody_is_served_in_the_end_and_nothing_is_left_behind(limits:
     assert not office.admission._payers
 
 
-async def test_after_the_end_nobody_is_served() -> None:
+async def test_a_closed_admission_serves_no_queue() -> None:
     office = Office()
     office.fill()
     office.ask(asks("other.test", "other"))

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver
@@ -67,12 +67,12 @@ async def settled(outbox: Outbox, owed: int) -> None:
     await eventually(reached)
 
 
-async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other() -> None:
+async def test_a_message_goes_to_the_sender_of_its_scheme_or_to_the_default() -> None:
     fake, other = FakeSender(), FakeSender()
     channels = Channels({"fake": fake}, otherwise=other)
 
     for number, url in enumerate(("fake:token", "https://a.test/", "fakes:token", "")):
-        await channels.send(OutgoingMessage(str(number), url, b"{}"), 0)
+        await channels.send(OutgoingMessage(str(number), url, b"{}", HOOK), 0)
 
     assert (fake.sent, other.sent) == (["0"], ["1", "2", "3"])
 
@@ -84,11 +84,11 @@ async def test_a_message_goes_to_the_sender_of_its_scheme_or_else_to_the_other()
         ("device", {"account": "eip155:1:0x12", "id": "7"}, {"account": "eip155:1:0x12", "device": "device"}),
     ],
 )
-async def test_the_log_shows_what_a_device_would_and_whose_it_is(
+async def test_the_log_channel_shows_the_notice_and_its_device(
     device_id: str, of_whom: dict[str, str], told: dict[str, str]
 ) -> None:
     body = orjson.dumps({"title": "Bank", "body": "Prices fall", "url": "https://a.test", **of_whom})
-    message = OutgoingMessage("id", "log:", body, device_id=device_id or None)
+    message = OutgoingMessage("id", "log:", body, HOOK, device_id=device_id or None)
 
     with capture_logs() as logs:
         outcome = await LogSender().send(message, 0)
@@ -171,7 +171,7 @@ async def test_a_blocked_channel_pauses_and_counts_no_attempt(
     assert set(sender.sent) == {"message-0"}
 
 
-async def test_of_many_messages_only_those_under_way_meet_the_block(
+async def test_a_block_stops_every_message_but_those_under_way(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED
@@ -205,7 +205,7 @@ async def test_a_blocked_channel_stops_no_other_destination(
         await settled(outbox, 100)
 
 
-async def test_a_message_that_comes_while_it_is_blocked_is_sent_with_the_others(
+async def test_a_message_added_during_a_block_is_sent_with_the_others(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED
@@ -224,7 +224,7 @@ async def test_a_message_that_comes_while_it_is_blocked_is_sent_with_the_others(
     assert set(sender.sent) == {"message-0", "later-0"}
 
 
-async def test_what_was_blocked_goes_out_after_a_restart(
+async def test_blocked_messages_are_sent_after_a_restart(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED

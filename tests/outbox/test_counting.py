@@ -14,7 +14,7 @@ from bridge_server.outbox import delivery
 from bridge_server.outbox.models import DueMessage, OutgoingMessage
 from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, reset, status
@@ -45,7 +45,7 @@ async def agrees(outbox: Outbox) -> bool:
 
 async def owe_devices(outbox: Outbox, url: str, devices: Sequence[str], turn: int) -> None:
     messages = [
-        OutgoingMessage(f"{device}.{turn}.{number}", url, b"{}", device_id=device, subject="project")
+        OutgoingMessage(f"{device}.{turn}.{number}", url, b"{}", HOOK, device_id=device, subject="project")
         for device in devices
         for number in range(3)
     ]
@@ -127,11 +127,11 @@ async def test_a_delivery_that_is_stored_twice_is_counted_once(
         assert await agrees(outbox)
 
 
-async def test_what_is_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
+async def test_a_message_written_and_withdrawn_in_one_transaction_is_not_counted(outbox: Outbox) -> None:
     await outbox.dispatcher.stop()
 
     def work() -> Transaction[None]:
-        messages = [OutgoingMessage(f"{n}", "fcm:x", b"{}", device_id="device") for n in range(3)]
+        messages = [OutgoingMessage(f"{n}", "fcm:x", b"{}", HOOK, device_id="device") for n in range(3)]
         yield from enqueue_all(messages, 0)
         yield from withdraw("device")
 

@@ -11,7 +11,7 @@ from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.retry import DELAYS_SECONDS
 from bridge_server.outbox.store import enqueue
 from bridge_server.storage.database import Transaction
-from tests.outbox.running import Outbox, running_outbox
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, open_receiver, reset, status
@@ -37,7 +37,7 @@ async def test_a_message_of_a_transaction_that_fails_is_never_sent(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     def work() -> Transaction[None]:
-        yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}"), outbox.clock.now_ms())
+        yield from enqueue(OutgoingMessage("undone", receiver.url(), b"{}", HOOK), outbox.clock.now_ms())
         raise LookupError("the cause did not happen")
 
     with pytest.raises(LookupError):
@@ -85,7 +85,7 @@ async def test_a_receiver_that_asks_for_time_is_left_alone_for_it(
     assert ids_at(receiver)[2:] == ["message-0"]
 
 
-async def test_410_ends_a_message_and_tells_whose_url_it_was(
+async def test_an_answer_of_410_ends_a_message_and_calls_the_handler_of_its_purpose(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     receiver.otherwise = status(410)
@@ -102,7 +102,7 @@ async def test_410_ends_a_message_and_tells_whose_url_it_was(
     assert len(receiver.requests) == 1
 
 
-async def test_410_ends_a_message_even_if_nobody_can_be_told(
+async def test_an_answer_of_410_ends_a_message_even_if_its_handler_fails(
     file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     async def on_gone(_: OutgoingMessage) -> None:

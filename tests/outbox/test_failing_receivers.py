@@ -13,14 +13,14 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outgoing import guarded_client
 from bridge_server.outgoing.failure_text import failure
 from bridge_server.outgoing.outcome import Outcome, Verdict
-from tests.outbox.running import OPEN
+from tests.outbox.running import HOOK, OPEN
 from tests.support.certificates import self_signed
 from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, reset
 
 
 async def send(url: str, settings: SenderSettings = OPEN) -> Outcome:
     async with WebhookSender(settings) as webhooks:
-        return await webhooks.send(OutgoingMessage("message-1", url, b"{}"), 0)
+        return await webhooks.send(OutgoingMessage("message-1", url, b"{}", HOOK), 0)
 
 
 async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiver) -> None:
@@ -31,7 +31,7 @@ async def test_a_receiver_that_hangs_is_given_up_in_time(receiver: WebhookReceiv
     )
 
 
-async def test_what_cannot_be_connected_to_is_given_up_sooner() -> None:
+async def test_a_connection_that_is_not_made_is_given_up_sooner() -> None:
     may_end = threading.Event()
 
     def hangs(host: str) -> list[str]:
@@ -39,7 +39,7 @@ async def test_what_cannot_be_connected_to_is_given_up_sooner() -> None:
         return ["127.0.0.1"]
 
     async with WebhookSender(replace(OPEN, connect_seconds=0.1), look_up=hangs) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}"), 0)
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
         may_end.set()
 
     assert outcome == Outcome(Verdict.FAILED, "no connection in time")
@@ -77,7 +77,7 @@ async def test_tls_with_a_server_that_speaks_none_is_a_failure(receiver: Webhook
     assert outcome.reason.startswith("no TLS connection: ")
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_a_failure() -> None:
+async def test_an_untrusted_certificate_is_a_failure() -> None:
     async with open_receiver(tls=self_signed("127.0.0.1")) as receiver:
         outcome = await send(receiver.url().replace("http:", "https:"))
 
@@ -85,7 +85,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_a_failure() -> None:
         assert receiver.requests == []
 
 
-async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the_url(
+async def test_an_unexpected_error_is_a_failure_and_logged_without_the_url(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = CapturingLogger()
@@ -96,7 +96,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
         raise RuntimeError(secret_url)
 
     async with WebhookSender(OPEN, look_up=broken) as webhooks:
-        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}"), 0)
+        outcome = await webhooks.send(OutgoingMessage("message-1", "http://host.test/", b"{}", HOOK), 0)
 
     assert outcome == Outcome(Verdict.FAILED, "the request failed: RuntimeError")
     (call,) = log.calls
@@ -114,7 +114,7 @@ async def test_a_failure_that_nobody_foresaw_is_a_failure_and_logged_without_the
         (OSError(1, "x" * 1_000), ("the connection broke: " + "x" * 1_000)[:200]),
     ],
 )
-def test_a_failure_is_told_in_few_words(error: Exception, text: str) -> None:
+def test_a_failure_has_a_short_reason(error: Exception, text: str) -> None:
     assert failure(error) == text
 
 

@@ -20,7 +20,7 @@ def test_a_client_that_wants_little_is_served_beside_one_that_wants_much() -> No
     assert "modest" in taken(order, 2)
 
 
-def test_within_a_client_too() -> None:
+def test_the_order_is_fair_within_a_client() -> None:
     order = FairOrder[str](3)
     for number in range(1_000):
         order.add(("client", "greedy", number), f"greedy {number}")
@@ -31,7 +31,7 @@ def test_within_a_client_too() -> None:
     assert "modest" in taken(order, 2)
 
 
-def test_who_has_just_come_does_not_wait_behind_thousands_that_came_before() -> None:
+def test_a_new_client_does_not_wait_behind_thousands_that_came_before() -> None:
     order = FairOrder[str](1)
     for number in range(4_000):
         order.add((number,), str(number))
@@ -42,7 +42,7 @@ def test_who_has_just_come_does_not_wait_behind_thousands_that_came_before() -> 
     assert "new" in taken(order, 2)
 
 
-def test_who_came_first_is_served_while_others_keep_coming() -> None:
+def test_the_first_client_is_served_while_others_keep_coming() -> None:
     order = FairOrder[str](1)
     for number in range(10):
         order.add((number,), f"old {number}")
@@ -55,7 +55,7 @@ def test_who_came_first_is_served_while_others_keep_coming() -> None:
     assert {f"old {number}" for number in range(10)} <= set(served)
 
 
-def test_who_had_a_turn_waits_for_those_that_had_none() -> None:
+def test_a_client_that_had_a_turn_waits_for_clients_that_had_none() -> None:
     order = FairOrder[str](1)
     order.add(("first",), "first")
     order.add(("again",), "again", had_a_turn=True)
@@ -64,7 +64,7 @@ def test_who_had_a_turn_waits_for_those_that_had_none() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans())))
-def test_everything_that_waits_is_taken_once(steps: list[tuple[int, int, bool, bool]]) -> None:
+def test_every_waiting_item_is_taken_once(steps: list[tuple[int, int, bool, bool]]) -> None:
     order = FairOrder[tuple[int, int]](2)
     waiting: set[tuple[int, int]] = set()
     for first, second, had_a_turn, takes in steps:

@@ -96,7 +96,7 @@ async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
             assert len(outbox.dispatcher._lanes) < 50  # places, and outcomes on their way to the disk
 
 
-async def test_whoever_finds_no_room_to_wait_is_found_on_the_disk(
+async def test_a_queue_that_was_turned_away_is_found_in_the_store(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
@@ -111,7 +111,7 @@ async def test_whoever_finds_no_room_to_wait_is_found_on_the_disk(
     assert len(receiver.requests) == 60
 
 
-async def test_what_was_given_up_for_others_has_failed_and_is_tried_again(
+async def test_a_request_given_up_for_others_counts_as_a_failure_and_is_tried_again(
     file: Path, clock: ManualClock, anywhere: WebhookReceiver
 ) -> None:
     anywhere.script.extend([hang] * HASTY.strangers)
@@ -129,7 +129,7 @@ async def test_what_was_given_up_for_others_has_failed_and_is_tried_again(
         await outbox.comes_to("attempts", [(0,)] * 3)
 
 
-async def test_a_host_that_answered_before_has_a_place_after_a_restart_too(
+async def test_a_host_that_answered_before_keeps_its_places_after_a_restart(
     file: Path, clock: ManualClock, anywhere: WebhookReceiver
 ) -> None:
     honest = anywhere.url(host="127.9.9.9")
@@ -146,7 +146,7 @@ async def test_a_host_that_answered_before_has_a_place_after_a_restart_too(
     assert len(anywhere.requests) == 6
 
 
-async def test_what_failed_and_hangs_when_it_is_tried_again_keeps_nothing_new_waiting(
+async def test_a_retry_that_hangs_delays_no_new_message(
     file: Path, clock: ManualClock, anywhere: WebhookReceiver
 ) -> None:
     anywhere.script.extend([status(500)] * 12)
@@ -162,7 +162,7 @@ async def test_what_failed_and_hangs_when_it_is_tried_again_keeps_nothing_new_wa
     assert len(anywhere.requests) == 15
 
 
-async def test_what_is_new_goes_before_what_failed_to_the_same_receiver(
+async def test_a_new_message_goes_before_retries_to_its_receiver(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     receiver.script.extend([status(500)] * 12)

@@ -65,17 +65,17 @@ def test_an_address_that_is_not_public_is_refused(address: str) -> None:
 
 
 @pytest.mark.parametrize("text", NOT_ADDRESSES)
-def test_what_is_no_plain_address_is_refused(text: str) -> None:
+def test_a_text_that_is_no_plain_address_is_refused(text: str) -> None:
     assert public_only(text, 443) == "the address cannot be read"
 
 
 @given(st.sampled_from(NETWORKS).flatmap(addresses_in))
-def test_nothing_inside_a_refused_network_passes(address: str) -> None:
+def test_every_address_inside_a_refused_network_is_refused(address: str) -> None:
     assert public_only(address, 443) is not None
 
 
 @given(IPV4)
-def test_no_ipv4_address_passes_in_an_ipv6_disguise(address: IPv4Address) -> None:
+def test_an_ipv4_address_in_an_ipv6_spelling_is_refused(address: IPv4Address) -> None:
     number = int(address)
     disguises = [
         IPv6Address(number),
@@ -89,7 +89,7 @@ def test_no_ipv4_address_passes_in_an_ipv6_disguise(address: IPv4Address) -> Non
 
 
 @given(IPV4 | IPV6 | IPV6_GLOBAL)
-def test_what_passes_is_global_by_the_standard_library_too(address: IPv4Address | IPv6Address) -> None:
+def test_an_allowed_address_is_global_by_the_standard_library_too(address: IPv4Address | IPv6Address) -> None:
     assert public_only(str(address), 443) is not None or ip_address(str(address)).is_global
 
 

@@ -15,7 +15,7 @@ def test_a_host_is_known_from_its_answer_to_its_next_failure() -> None:
     assert "a.test" not in hosts
 
 
-def test_that_a_host_answers_is_written_once_a_day() -> None:
+def test_an_answering_host_is_written_once_a_day() -> None:
     hosts = KnownHosts()
     hosts.answered("a.test")
 
@@ -26,7 +26,7 @@ def test_that_a_host_answers_is_written_once_a_day() -> None:
     assert hosts.to_write(["a.test"], NOW_MS + DAY_MS + 1) == ["a.test"]
 
 
-def test_only_what_was_written_has_to_be_deleted() -> None:
+def test_a_failing_host_is_deleted_only_if_it_was_written() -> None:
     hosts = KnownHosts()
     hosts.answered("a.test")
     assert not hosts.failed("a.test")
@@ -37,7 +37,7 @@ def test_only_what_was_written_has_to_be_deleted() -> None:
     assert not hosts.failed("a.test")
 
 
-def test_of_many_hosts_those_that_answered_last_are_known() -> None:
+def test_the_hosts_that_answered_last_are_known_among_many() -> None:
     hosts = KnownHosts()
     hosts.restore([("latest.test", 2), ("earliest.test", 1)])
 

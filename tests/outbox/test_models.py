@@ -3,10 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.outbox.models import UNREADABLE_DESTINATION, OutgoingMessage
+from tests.outbox.running import HOOK
 
 
 def destination(url: str) -> str:
-    return OutgoingMessage("message-1", url, b"{}").destination
+    return OutgoingMessage("message-1", url, b"{}", HOOK).destination
 
 
 @pytest.mark.parametrize(
@@ -36,16 +37,16 @@ def test_a_url_that_cannot_be_read_has_a_destination_all_the_same(url: str) -> N
 @pytest.mark.parametrize(
     ("url", "expected"), [("fcm:token", "fcm"), ("push:", "push"), ("webpush:{}", "webpush"), ("log:", "log")]
 )
-def test_a_channel_is_the_destination_of_what_names_no_host(url: str, expected: str) -> None:
+def test_a_url_without_a_host_has_its_channel_as_destination(url: str, expected: str) -> None:
     assert destination(url) == expected
 
 
 def test_a_lane_is_the_destination_whatever_the_url_says() -> None:
-    message = OutgoingMessage("message-1", "https://example.com/", b"{}", lane="one lane")
+    message = OutgoingMessage("message-1", "https://example.com/", b"{}", HOOK, lane="one lane")
 
     assert message.destination == "one lane"
 
 
 @given(st.text(max_size=80) | st.text(max_size=80).map(lambda rest: f"http://{rest}"))
-def test_no_text_breaks_the_destination(url: str) -> None:
+def test_a_destination_is_found_for_any_text(url: str) -> None:
     assert destination(url)

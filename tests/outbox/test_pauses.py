@@ -55,7 +55,7 @@ async def after(outbox: Outbox, seconds: float) -> None:
     await at_rest(outbox)
 
 
-async def test_of_a_hundred_messages_only_the_one_that_was_answered_counts_its_attempt(
+async def test_a_pause_of_a_hundred_messages_counts_only_the_attempt_that_was_answered(
     file: Path, clock: ManualClock, service: Service
 ) -> None:
     untouched = (0, clock.now_ms(), None)
@@ -82,7 +82,9 @@ async def test_of_a_hundred_messages_only_the_one_that_was_answered_counts_its_a
     assert len(service.sent) == 101
 
 
-async def test_what_was_claimed_already_stays_due(file: Path, clock: ManualClock, service: Service) -> None:
+async def test_claimed_messages_stay_due_during_a_pause(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
     async with running_outbox(file, clock, sender_over=over(service)) as outbox:
         await outbox.owe(*["fake:token"] * 500)
         await at_rest(outbox)
@@ -93,7 +95,7 @@ async def test_what_was_claimed_already_stays_due(file: Path, clock: ManualClock
         assert max(await outbox.rows("attempts")) == (1,)
 
 
-async def test_one_message_tries_whether_the_service_is_back_and_its_word_counts_again(
+async def test_one_message_is_tried_after_a_pause_and_its_answer_may_prolong_it(
     file: Path, clock: ManualClock, service: Service
 ) -> None:
     async with running_outbox(file, clock, sender_over=over(service)) as outbox:
@@ -107,7 +109,9 @@ async def test_one_message_tries_whether_the_service_is_back_and_its_word_counts
         assert max(await outbox.rows("attempts")) <= (2,)
 
 
-async def test_a_pause_is_told_once_with_its_length(file: Path, clock: ManualClock, service: Service) -> None:
+async def test_a_pause_is_logged_once_with_its_length(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
     async with running_outbox(file, clock, sender_over=over(service)) as outbox:
         with capture_logs() as logs:
             await outbox.owe(*["fake:token"] * 100)
@@ -142,7 +146,7 @@ async def test_a_service_is_left_alone_for_an_hour_at_most(
     ],
     ids=["about one device", "no time asked for", "no time at all"],
 )
-async def test_any_other_failure_makes_nobody_else_wait(
+async def test_a_failure_that_asks_for_no_pause_delays_no_other_message(
     file: Path, clock: ManualClock, service: Service, outcome: Outcome
 ) -> None:
     service.outcome = outcome
@@ -165,13 +169,46 @@ async def test_a_pause_stops_no_other_lane(file: Path, clock: ManualClock, servi
         await outbox.comes_to("message_id", [("message-0",)])
 
 
-def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_millisecond() -> None:
+async def test_a_clock_that_is_set_forward_ends_no_pause(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
+    async with running_outbox(file, clock, sender_over=over(service)) as outbox:
+        await outbox.owe("fake:token")
+        await at_rest(outbox)
+        await outbox.owe("fake:token", prefix="later")
+
+        clock.set_by(3_600)
+        await after(outbox, 299)
+        assert service.sent == ["message-0"]
+
+        service.outcome = DELIVERED
+        await after(outbox, 1)
+        await outbox.comes_to("id", [])
+
+
+async def test_a_clock_that_is_set_back_prolongs_no_pause(
+    file: Path, clock: ManualClock, service: Service
+) -> None:
+    async with running_outbox(file, clock, sender_over=over(service)) as outbox:
+        await outbox.owe("fake:token")
+        await at_rest(outbox)
+        clock.advance(200)
+        service.outcome = DELIVERED
+
+        clock.set_by(-3_600)
+        await after(outbox, 100)
+        await outbox.owe("fake:token", prefix="later")
+
+        await outbox.comes_to("message_id", [("message-0",)])
+
+
+def test_the_longest_pause_that_was_asked_for_counts_and_ends_on_the_microsecond() -> None:
     pauses = Pauses()
 
     pauses.put("fake", 300)
     pauses.put("fake", 200)
 
-    assert pauses.until_ms("other", 0) is None
-    assert pauses.until_ms("fake", 299) == 300
-    assert pauses.until_ms("fake", 300) is None
-    assert pauses.until_ms("fake", 0) is None
+    assert pauses.left_us("other", 0) == 0
+    assert pauses.left_us("fake", 299) == 1
+    assert pauses.left_us("fake", 300) == 0
+    assert pauses.left_us("fake", 0) == 0

@@ -16,7 +16,7 @@ async def taken_at_once(places: ReservedSemaphore, key: str, asked: int) -> int:
     return given
 
 
-async def test_strangers_cannot_take_the_places_that_are_kept() -> None:
+async def test_strangers_cannot_take_the_reserved_places() -> None:
     places = ReservedSemaphore(total=10, kept=3)
     places.note("good", True)
 
@@ -24,7 +24,7 @@ async def test_strangers_cannot_take_the_places_that_are_kept() -> None:
     assert await taken_at_once(places, "good", 20) == 3
 
 
-async def test_who_did_badly_counts_as_a_stranger() -> None:
+async def test_a_key_that_failed_counts_as_a_stranger() -> None:
     places = ReservedSemaphore(total=10, kept=3)
     places.note("bad", True)
     places.note("bad", False)
@@ -32,7 +32,7 @@ async def test_who_did_badly_counts_as_a_stranger() -> None:
     assert await taken_at_once(places, "bad", 20) == 7
 
 
-async def test_who_does_well_may_take_all() -> None:
+async def test_a_key_that_succeeds_may_take_all_places() -> None:
     places = ReservedSemaphore(total=10, kept=3)
     places.note("good", True)
 
@@ -40,7 +40,7 @@ async def test_who_does_well_may_take_all() -> None:
 
 
 @pytest.mark.parametrize("well", [True, False])
-async def test_a_place_that_is_given_back_goes_to_who_waited_first(well: bool) -> None:
+async def test_a_returned_place_goes_to_the_first_waiter(well: bool) -> None:
     places = ReservedSemaphore(total=1, kept=0)
     places.note("key", well)
     leave = await places.take("key")
@@ -55,7 +55,7 @@ async def test_a_place_that_is_given_back_goes_to_who_waited_first(well: bool) -
     await second
 
 
-async def test_waiting_in_vain_takes_nothing() -> None:
+async def test_a_wait_that_is_cancelled_takes_no_place() -> None:
     places = ReservedSemaphore(total=2, kept=0)
     places.note("good", True)
     held = [await places.take("good"), await places.take("good")]
@@ -71,7 +71,7 @@ async def test_waiting_in_vain_takes_nothing() -> None:
     assert await taken_at_once(places, "stranger", 3) == 2
 
 
-def test_only_the_keys_used_last_are_remembered() -> None:
+def test_only_the_outcomes_of_the_keys_used_last_are_remembered() -> None:
     places = ReservedSemaphore(total=1, kept=0)
 
     for number in range(10_001):

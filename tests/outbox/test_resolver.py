@@ -44,7 +44,7 @@ async def test_names_that_hang_do_not_hold_up_the_others() -> None:
         await asyncio.gather(*hanging)
 
 
-async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+async def test_a_lookup_without_a_waiter_is_dropped() -> None:
     release, answered = threading.Event(), threading.Event()
 
     def slow(host: str) -> list[str]:

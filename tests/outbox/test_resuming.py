@@ -12,7 +12,7 @@ from tests.support.clock import ManualClock
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 
-async def test_what_is_in_flight_at_the_stop_stays_due(
+async def test_a_message_in_flight_at_the_stop_stays_due(
     file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     receiver.otherwise = hang
@@ -30,7 +30,7 @@ async def test_what_is_in_flight_at_the_stop_stays_due(
     }
 
 
-async def test_what_answers_during_the_stop_is_recorded(
+async def test_an_answer_during_the_stop_is_recorded(
     file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
     receiver.otherwise = hang
@@ -45,7 +45,7 @@ async def test_what_answers_during_the_stop_is_recorded(
         assert await outbox.rows("id") == []
 
 
-async def test_nothing_is_sent_after_the_stop(outbox: Outbox, receiver: WebhookReceiver) -> None:
+async def test_a_stopped_dispatcher_sends_no_message(outbox: Outbox, receiver: WebhookReceiver) -> None:
     await outbox.dispatcher.stop()
 
     await outbox.owe(receiver.url())
@@ -91,7 +91,7 @@ async def test_a_restart_attends_to_every_destination(
     assert {request.path for request in receiver.requests} == {"/hook", "/again"}
 
 
-async def test_what_another_process_writes_is_found(
+async def test_a_message_of_another_process_is_found(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
@@ -111,7 +111,7 @@ async def test_what_another_process_writes_is_found(
         await outbox.comes_to("id", [])
 
 
-async def test_time_passes_by_itself(
+async def test_the_system_clock_moves_on_by_itself(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)

@@ -25,7 +25,7 @@ def test_the_failure_after_the_last_delay_is_final() -> None:
 
 
 @given(st.integers(1, len(DELAYS_SECONDS)), st.floats(0, 1, exclude_max=True))
-def test_chance_moves_a_delay_by_a_fifth_at_most(attempts: int, chance: float) -> None:
+def test_a_delay_is_spread_by_a_fifth_at_most(attempts: int, chance: float) -> None:
     delay_ms = next_delay_ms(attempts, chance)
 
     assert delay_ms is not None
@@ -33,21 +33,21 @@ def test_chance_moves_a_delay_by_a_fifth_at_most(attempts: int, chance: float) -
 
 
 @given(st.floats(5, 3_000), st.floats(0, 1, exclude_max=True))
-def test_a_receiver_that_asks_for_time_gets_it(asked: float, chance: float) -> None:
+def test_a_receivers_wish_for_time_is_granted(asked: float, chance: float) -> None:
     delay_ms = next_delay_ms(1, chance, asked)
 
     assert delay_ms is not None
     assert delay_ms >= int(asked * 1_000)
 
 
-def test_asking_never_shortens_a_delay() -> None:
+def test_a_receivers_wish_never_shortens_a_delay() -> None:
     assert next_delay_ms(6, MIDDLE, asked_seconds=1) == next_delay_ms(6, MIDDLE)
 
 
 @pytest.mark.parametrize("asked", [3_601.0, 86_400.0, 1e15])
-def test_asking_for_more_than_an_hour_gets_an_hour(asked: float) -> None:
+def test_a_receivers_wish_for_more_than_an_hour_gets_an_hour(asked: float) -> None:
     assert next_delay_ms(1, MIDDLE, asked) == 3_600_000
 
 
-def test_asking_for_more_than_an_hour_leaves_a_longer_delay_alone() -> None:
+def test_a_receivers_wish_for_more_than_an_hour_leaves_a_longer_delay_alone() -> None:
     assert next_delay_ms(8, MIDDLE, asked_seconds=86_400) == 14_400_000

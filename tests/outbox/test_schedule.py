@@ -25,7 +25,7 @@ def test_a_queue_is_due_from_its_time_on() -> None:
     assert due(schedule, 10) == ["a"]
 
 
-def test_what_was_taken_is_gone() -> None:
+def test_a_queue_that_was_taken_is_not_due_again() -> None:
     schedule = Schedule()
     schedule.put(of("a"), 10)
 
@@ -43,7 +43,7 @@ def test_an_earlier_time_wins_and_is_due_once() -> None:
     assert due(schedule, 99) == []
 
 
-def test_no_more_are_taken_than_asked_for_and_the_earliest_first() -> None:
+def test_a_limited_take_returns_the_earliest_queues() -> None:
     schedule = Schedule()
     for due_ms, destination in ((3, "c"), (1, "a"), (2, "b")):
         schedule.put(of(destination), due_ms)
@@ -63,7 +63,7 @@ def test_each_queue_is_due_once_at_its_earliest_time(puts: list[tuple[str, int]]
     assert sorted(taken) == sorted({destination for destination, due_ms in puts if due_ms <= now_ms})
 
 
-def test_those_that_are_too_many_are_turned_away_and_those_that_are_known_are_not() -> None:
+def test_a_full_schedule_turns_away_new_queues_and_keeps_known_ones() -> None:
     schedule = Schedule(most=2)
     for name, due_ms in (("a", 10), ("b", 20), ("c", 5), ("b", 15)):
         schedule.put(of(name), due_ms)

@@ -7,7 +7,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outgoing.outcome import Outcome, Verdict
-from tests.outbox.running import OPEN
+from tests.outbox.running import HOOK, OPEN
 from tests.support.webhook_receiver import (
     WebhookReceiver,
     long_body,
@@ -23,13 +23,13 @@ HURRIED = replace(OPEN, timeout_seconds=0.2)
 
 async def send(url: str, settings: SenderSettings = OPEN, now_ms: int = NOW_MS) -> Outcome:
     async with WebhookSender(settings) as webhooks:
-        return await webhooks.send(OutgoingMessage("message-1", url, b'{"topic":"t"}'), now_ms)
+        return await webhooks.send(OutgoingMessage("message-1", url, b'{"topic":"t"}', HOOK), now_ms)
 
 
 async def send_twice(url: str) -> None:
     async with WebhookSender(OPEN) as webhooks:
         for number in range(2):
-            outcome = await webhooks.send(OutgoingMessage(f"message-{number}", url, b"{}"), NOW_MS)
+            outcome = await webhooks.send(OutgoingMessage(f"message-{number}", url, b"{}", HOOK), NOW_MS)
             assert outcome.verdict is Verdict.DELIVERED
 
 
@@ -54,8 +54,8 @@ async def test_a_signed_message_is_verified_by_the_receivers_library(receiver: W
     assert Webhook(SECRET).verify(request.body, dict(request.headers)) == {"topic": "t"}
 
 
-async def test_another_secret_signs_from_then_on(receiver: WebhookReceiver) -> None:
-    message = OutgoingMessage("message-1", receiver.url(), b'{"topic":"t"}')
+async def test_a_changed_secret_signs_later_messages(receiver: WebhookReceiver) -> None:
+    message = OutgoingMessage("message-1", receiver.url(), b'{"topic":"t"}', HOOK)
     async with WebhookSender(OPEN) as webhooks:
         await webhooks.send(message, SystemClock().now_ms())
         webhooks.sign_with(SECRET)
@@ -88,7 +88,7 @@ async def test_every_other_status_is_a_failure(receiver: WebhookReceiver, code: 
     assert outcome.reason.startswith(f"the receiver answered {code}")
 
 
-async def test_410_says_that_the_receiver_is_gone(receiver: WebhookReceiver) -> None:
+async def test_an_answer_of_410_means_that_the_receiver_is_gone(receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(410)
 
     assert await send(receiver.url()) == Outcome(Verdict.GONE, "the receiver answered 410", 410)
@@ -184,7 +184,7 @@ async def test_a_proxy_in_the_environment_is_not_used(
         "http://127.0.0.1:99999/",
     ],
 )
-async def test_what_is_no_http_url_is_refused(url: str) -> None:
+async def test_a_message_without_an_http_url_is_refused(url: str) -> None:
     outcome = await send(url)
 
     assert outcome == Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")

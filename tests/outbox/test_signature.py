@@ -33,7 +33,7 @@ def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
         Webhook(SECRET).verify(b'{"name":"bucher"}', headers)
 
 
-def test_without_a_secret_there_is_no_signature() -> None:
+def test_a_message_has_no_signature_without_a_secret() -> None:
     assert Signer(None).headers("msg_1", b"{}", 1_999) == {"webhook-id": "msg_1", "webhook-timestamp": "1"}
 
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Event, Events
 from bridge_server.outbox import store as outbox_store
+from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
+from tests.outbox.running import HOOK
 
 A, B = "http://a.test:80", "https://b.test:443"
 IN_A, IN_B, IN_FCM = Queue(A, ""), Queue(B, ""), Queue("fcm", "")
@@ -23,16 +25,18 @@ LATE = 1_000
 
 
 @pytest.fixture
-def touched() -> list[Key]:
+def published() -> list[Event]:
+    """The outbox's events."""
     return []
 
 
 @pytest.fixture
-async def database(file: Path, touched: list[Key]) -> AsyncIterator[SqliteDatabase]:
+async def database(file: Path, published: list[Event]) -> AsyncIterator[SqliteDatabase]:
     migrate(file, packaged_migrations())
-    signals = Signals()
-    signals.listen(touched.append)
-    database = SqliteDatabase(file, signals)
+    events = Events()
+    for event_type in (OutboxGrew, OutboxChanged, OutboxCounted):
+        events.subscribe(event_type, published.append)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield database
 
@@ -44,17 +48,17 @@ def store(database: SqliteDatabase) -> OutboxStore:
 
 async def write(database: SqliteDatabase, url: str, now_ms: int, message_id: str = "message-1") -> None:
     def work() -> Transaction[None]:
-        yield from enqueue(OutgoingMessage(message_id, url, b"{}"), now_ms)
+        yield from enqueue(OutgoingMessage(message_id, url, b"{}", HOOK), now_ms)
 
     await database.transaction(work)
 
 
-async def test_a_written_message_is_announced_by_its_destination(
-    database: SqliteDatabase, touched: list[Key]
+async def test_a_written_message_publishes_the_growth_of_its_queue(
+    database: SqliteDatabase, published: list[Event]
 ) -> None:
     await write(database, "https://b.test/hook", 5)
 
-    assert touched == [("outbox", f"{B}\n\n")]
+    assert published == [OutboxGrew(B, "", None, 1)]
 
 
 async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, store: OutboxStore) -> None:
@@ -62,7 +66,7 @@ async def test_a_message_is_read_as_it_was_written(database: SqliteDatabase, sto
 
     (due,) = await store.next_messages(IN_B, LATE, 10)
 
-    assert due.message == OutgoingMessage("message-1", "https://B.test/hook?x=1", b"{}", lane=B)
+    assert due.message == OutgoingMessage("message-1", "https://B.test/hook?x=1", b"{}", HOOK, lane=B)
     assert (due.attempts, due.created_at_ms, due.due_at_ms) == (0, 5, 5)
 
 
@@ -87,17 +91,17 @@ async def owe(database: SqliteDatabase, *messages: OutgoingMessage, now_ms: int 
 
 
 async def test_messages_of_different_subjects_wait_in_different_queues_of_their_destination(
-    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, published: list[Event]
 ) -> None:
     url = f"{A}/hook"
     about = [("one", "192.0.2.1", "x"), ("two", None, "y"), ("three", "192.0.2.1", "x")]
     await owe(
         database,
         *(
-            OutgoingMessage(name, url, b"{}", client=client, subject=subject)
+            OutgoingMessage(name, url, b"{}", HOOK, client=client, subject=subject)
             for name, client, subject in about
         ),
-        OutgoingMessage("four", url, b"{}", device_id="device", subject="x"),
+        OutgoingMessage("four", url, b"{}", HOOK, device_id="device", subject="x"),
     )
 
     backlog = await store.backlog(LATE, FIRST, 10)
@@ -110,12 +114,15 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
     ]
     assert (one.message.message_id, three.message.message_id) == ("one", "three")
     assert (one.message.client, one.message.subject) == ("192.0.2.1", "x")
-    assert sum(kind == "outbox" for kind, _ in touched) == 3
-    assert ("outbox-owed", "1") in touched
+    assert published == [
+        OutboxGrew(A, "x", "192.0.2.1", 2),
+        OutboxGrew(A, "y", None, 1),
+        OutboxGrew(A, "device", None, 1),
+    ]
 
 
 async def test_a_channel_sends_everything_in_its_order(database: SqliteDatabase, store: OutboxStore) -> None:
-    await owe(database, *(OutgoingMessage(name, "fcm:t", b"{}", subject=name) for name in ("b", "a")))
+    await owe(database, *(OutgoingMessage(name, "fcm:t", b"{}", HOOK, subject=name) for name in ("b", "a")))
 
     due = await store.next_messages(IN_FCM, LATE, 10)
 
@@ -124,7 +131,7 @@ async def test_a_channel_sends_everything_in_its_order(database: SqliteDatabase,
 
 async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: OutboxStore) -> None:
     names = [f"{number:03}" for number in range(25)]
-    await owe(database, *(OutgoingMessage(name, f"{A}/hook", b"{}", subject=name) for name in names))
+    await owe(database, *(OutgoingMessage(name, f"{A}/hook", b"{}", HOOK, subject=name) for name in names))
 
     seen, after = [], FIRST
     while page := await store.backlog(LATE, after, 10):
@@ -134,9 +141,7 @@ async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: Out
     assert seen == names
 
 
-async def test_what_has_not_failed_comes_before_what_has(
-    database: SqliteDatabase, store: OutboxStore
-) -> None:
+async def test_new_messages_come_before_retries(database: SqliteDatabase, store: OutboxStore) -> None:
     for number in range(4):
         await write(database, A, number, f"message-{number}")
     first, second, *_ = await store.next_messages(IN_A, LATE, 4)
@@ -179,7 +184,7 @@ async def test_a_postponed_message_counts_its_attempt(database: SqliteDatabase, 
 
 
 async def test_a_dead_letter_is_owed_no_longer_and_kept(
-    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, published: list[Event]
 ) -> None:
     await write(database, A, 5)
     (due,) = await store.next_messages(IN_A, LATE, 1)
@@ -189,7 +194,7 @@ async def test_a_dead_letter_is_owed_no_longer_and_kept(
     assert await store.next_messages(IN_A, LATE, 1) == []
     assert await store.backlog(LATE, FIRST, 10) == []
     await store.count()
-    assert touched[-1] == ("outbox-counted", "0 1")
+    assert published[-1] == OutboxCounted(owed=0, dead=1)
 
 
 async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
@@ -210,11 +215,11 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
 
 
 async def test_old_dead_letters_are_swept_in_slices(
-    database: SqliteDatabase, store: OutboxStore, touched: list[Key]
+    database: SqliteDatabase, store: OutboxStore, published: list[Event]
 ) -> None:
     def write_dead() -> Transaction[None]:
         for number in range(700):
-            yield from enqueue(OutgoingMessage(f"message-{number}", A, b"{}"), 0)
+            yield from enqueue(OutgoingMessage(f"message-{number}", A, b"{}", HOOK), 0)
 
     await database.transaction(write_dead)
     for number, due in enumerate(await store.next_messages(IN_A, LATE, 700)):
@@ -225,7 +230,7 @@ async def test_old_dead_letters_are_swept_in_slices(
 
     assert swept == [500, 100, 0]
     await store.count()
-    assert touched[-1] == ("outbox-counted", "50 50")
+    assert published[-1] == OutboxCounted(owed=50, dead=50)
 
 
 _DEVICES = """
@@ -242,18 +247,18 @@ async def due(file: Path, database: SqliteDatabase, store: OutboxStore) -> DueMe
     """A message for the first of two devices."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_DEVICES)
-    message = OutgoingMessage("first.1", "fcm:a", b"{}", "whsec_x", "fcm", "first")
+    message = OutgoingMessage("first.1", "fcm:a", b"{}", HOOK, "whsec_x", "fcm", "first")
     await database.transaction(lambda: enqueue(message, 5))
     (due,) = await store.next_messages(IN_FCM, LATE, 10)
     return due
 
 
 async def test_the_lane_the_device_and_the_secret_are_read_as_they_were_written(due: DueMessage) -> None:
-    assert due.message == OutgoingMessage("first.1", "fcm:a", b"{}", "whsec_x", "fcm", "first")
+    assert due.message == OutgoingMessage("first.1", "fcm:a", b"{}", HOOK, "whsec_x", "fcm", "first")
     assert due.message.destination == "fcm"
 
 
-async def test_a_device_that_was_reached_is_known_to_be(
+async def test_a_delivery_to_a_device_is_recorded_as_its_state(
     database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.postpone(due, 99, "it answered 503", 10, None)
@@ -265,7 +270,7 @@ async def test_a_device_that_was_reached_is_known_to_be(
     assert await database.read(_STATES) == [(20, 10, None), _UNTOUCHED]
 
 
-async def test_a_device_whose_message_was_given_up_has_failed(
+async def test_a_message_that_is_given_up_is_recorded_as_its_devices_state(
     database: SqliteDatabase, store: OutboxStore, due: DueMessage
 ) -> None:
     await store.bury(due, 30, "it answered 413", None)
@@ -308,7 +313,7 @@ async def test_a_message_for_no_device_changes_none(
     assert await database.read(_STATES) == [_UNTOUCHED, _UNTOUCHED]
 
 
-async def test_a_device_that_was_deleted_meanwhile_is_nobodys_business(
+async def test_a_delivery_to_a_deleted_device_is_still_recorded(
     file: Path, store: OutboxStore, due: DueMessage
 ) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:

@@ -10,7 +10,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery, dispatcher
 from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
-from tests.outbox.running import running_outbox
+from tests.outbox.running import HOOK, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -93,7 +93,7 @@ class _LateStore(OutboxStore):
 async def test_a_message_written_just_as_the_lane_ends_is_sent(
     file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
-    _LateStore.meanwhile = [OutgoingMessage("late", receiver.url(), b"{}")]
+    _LateStore.meanwhile = [OutgoingMessage("late", receiver.url(), b"{}", HOOK)]
 
     async with running_outbox(file, clock, store_over=lambda store: _LateStore(store.database)) as outbox:
         await outbox.owe(receiver.url())

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import WSCloseCode
 
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.kernel.signals import Signals
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
@@ -43,7 +43,7 @@ def pubsub(tmp_path: Path) -> PubSub:
     """Nothing is stored here."""
     share = Share(messages=10, size_bytes=1_000)
     return PubSub(
-        TopicStore(SqliteDatabase(tmp_path / "unopened", Signals())),
+        TopicStore(SqliteDatabase(tmp_path / "unopened", Events())),
         SystemClock(),
         IdMaker(),
         os.urandom,

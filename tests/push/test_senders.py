@@ -1,7 +1,6 @@
 """Between the outbox and the providers: what is handed over, and what is remembered of a refusal."""
 
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -9,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
@@ -31,12 +31,7 @@ class FakeProvider:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
     def checked_token(self, token: str) -> str:
@@ -49,7 +44,7 @@ class FakeProvider:
 
 def message(**notice: object) -> OutgoingMessage:
     body = orjson.dumps({"title": "Bank", "body": "Prices fall", **notice})
-    return OutgoingMessage("device.7", "fake:a:b:c", body)
+    return OutgoingMessage("device.7", "fake:a:b:c", body, DEVICE)
 
 
 @pytest.fixture

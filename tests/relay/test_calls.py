@@ -85,14 +85,16 @@ async def test_a_dapp_name_has_1_to_255_characters(bridge: BridgeClient, session
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "😀" * 256, None, 1, True, ["Dapp"], {"a": 1}])
-async def test_any_other_dapp_name_is_a_fault(bridge: BridgeClient, session_id: str, name: Any) -> None:
+async def test_a_dapp_name_of_another_length_or_type_is_a_fault(
+    bridge: BridgeClient, session_id: str, name: Any
+) -> None:
     problem = (await bridge.post_call(session_id, dapp_name=name)).problem(400)
 
     assert pointers(problem) == ["#/dappName"]
     assert await bridge.pending(session_id) == []
 
 
-async def test_every_fault_of_a_call_is_told_at_once(bridge: BridgeClient, session_id: str) -> None:
+async def test_every_fault_of_a_call_is_reported_at_once(bridge: BridgeClient, session_id: str) -> None:
     problem = (await bridge.send("POST", f"/session/{session_id}/call/new", {})).problem(400)
 
     assert pointers(problem) == ["#/encryptionPayload", "#/dappName"]
@@ -147,7 +149,9 @@ async def test_expiry_frees_a_place(tight_bridge: BridgeClient) -> None:
     assert accepted.status == 200
 
 
-async def test_the_wait_is_told_by_the_call_that_expires_first(tight_bridge: BridgeClient) -> None:
+async def test_a_full_session_asks_to_retry_when_its_first_pending_call_expires(
+    tight_bridge: BridgeClient,
+) -> None:
     session_id = await tight_bridge.open_session()
     first, _ = await fill(tight_bridge, session_id, 2)
     tight_bridge.clock.advance(100)

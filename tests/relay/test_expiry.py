@@ -53,7 +53,7 @@ async def test_an_update_and_a_call_prolong_the_session(
 @pytest.mark.parametrize(
     ("lifetime", "too_little", "enough"), [(_DAY, 60, 60 + _MS), (600, 10, 10 + _MS), (20, 0.333, 0.334)]
 )
-async def test_a_call_prolongs_the_session_by_a_minute_or_a_sixtieth_of_a_short_life_or_not_at_all(
+async def test_a_call_prolongs_its_session_only_by_a_minute_or_a_sixtieth_of_a_short_life(
     tmp_path: Path, lifetime: int, too_little: float, enough: float
 ) -> None:
     async with running_server(tmp_path, session_ttl=lifetime, call_ttl=5, status_ttl=5) as server:
@@ -221,7 +221,7 @@ def _rows(server: RunningServer) -> dict[str, int]:
         return {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}
 
 
-async def test_what_has_expired_is_deleted_and_nothing_before(tmp_path: Path) -> None:
+async def test_a_sweep_deletes_expired_rows_and_no_living_ones(tmp_path: Path) -> None:
     async with running_server(tmp_path, sweep_interval=0.01, metrics_token=METRICS_TOKEN) as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()

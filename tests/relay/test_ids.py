@@ -56,7 +56,7 @@ async def test_an_id_that_names_nothing_is_404_at_every_length(
 
 
 @pytest.mark.parametrize("odd_id", ODD_IDS)
-async def test_what_is_no_id_is_answered_with_a_problem(
+async def test_a_malformed_id_is_answered_with_a_problem(
     bridge: BridgeClient, session_id: str, odd_id: str
 ) -> None:
     for method, place in PLACES:

@@ -12,7 +12,7 @@ from tests.support.figures import until_waiting
 from tests.support.server import running_server
 
 
-async def test_without_a_wait_the_answer_comes_at_once(poll: Poll) -> None:
+async def test_a_poll_without_a_wait_is_answered_at_once(poll: Poll) -> None:
     before = await poll.read()
     body = await poll.happen()
     after = await poll.read()
@@ -56,7 +56,7 @@ async def test_a_query_wakes_with_what_happened(poll: Poll) -> None:
     await until_waiting(poll.bridge.server, 0)
 
 
-async def test_what_is_there_already_is_not_waited_for(poll: Poll) -> None:
+async def test_a_value_that_is_there_already_is_answered_at_once(poll: Poll) -> None:
     body = await poll.happen()
 
     for _ in range(2):
@@ -176,13 +176,13 @@ async def test_a_malformed_query_is_400(bridge: BridgeClient, wait: str) -> None
         answer.problem(400)
 
 
-async def test_other_queries_are_ignored(poll: Poll) -> None:
+async def test_unknown_query_parameters_are_ignored(poll: Poll) -> None:
     answer = await poll.read("?waiting=x&%=&&Wait=y&w\u0061it%00=z")
 
     assert (answer.status, answer.body) == poll.empty
 
 
-async def test_what_does_not_concern_a_waiter_does_not_wake_it(poll: Poll) -> None:
+async def test_a_change_of_another_key_does_not_wake_a_waiter(poll: Poll) -> None:
     bridge = poll.bridge
     async with poll.waiting(Prefer="wait=20") as waiting:
         other = await bridge.open_session()
@@ -214,7 +214,7 @@ async def test_a_status_does_not_end_the_wait_for_calls(bridge: BridgeClient) ->
     assert answer.body == body
 
 
-async def test_everyone_who_waits_for_the_same_is_woken(poll: Poll) -> None:
+async def test_every_waiter_of_one_key_is_woken(poll: Poll) -> None:
     waiting = [asyncio.create_task(poll.read(Prefer="wait=20")) for _ in range(50)]
     await until_waiting(poll.bridge.server, 50)
 
@@ -223,7 +223,7 @@ async def test_everyone_who_waits_for_the_same_is_woken(poll: Poll) -> None:
     assert {answer.body for answer in await asyncio.gather(*waiting)} == {body}
 
 
-async def test_head_is_told_what_get_would_be(poll: Poll) -> None:
+async def test_a_head_request_is_answered_like_a_get_request_without_a_body(poll: Poll) -> None:
     await poll.happen()
     async with poll.bridge.server.client.head(
         poll.bridge.server.url + poll.path, headers={"Prefer": "wait=5"}

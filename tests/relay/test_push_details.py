@@ -25,7 +25,7 @@ async def notified(bridge: BridgeClient, receiver: WebhookReceiver, session_id: 
     return sorted(request.path for request in receiver.requests)
 
 
-async def test_a_new_call_is_told_to_the_wallets_webhook(
+async def test_a_new_call_is_sent_to_the_wallets_webhook(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     push = {"type": "APNS 😀", "token": "tök\u0000en", "webhook": receiver.url("/push?key=1")}
@@ -46,7 +46,7 @@ async def test_a_new_call_is_told_to_the_wallets_webhook(
     }
 
 
-async def test_without_push_details_nobody_is_told(
+async def test_a_session_without_push_details_causes_no_webhook(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     assert await notified(bridge, receiver, session_id) == []
@@ -56,7 +56,7 @@ async def test_without_push_details_nobody_is_told(
     assert await notified(bridge, receiver, session_id) == []
 
 
-async def test_absent_keeps_null_removes_and_an_object_replaces(
+async def test_push_details_are_kept_when_absent_removed_by_null_and_replaced_by_an_object(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     told = []
@@ -134,7 +134,7 @@ async def test_push_details_are_an_object(bridge: BridgeClient, session_id: str,
     assert pointers(problem) == ["#/push"]
 
 
-async def test_every_fault_of_an_update_is_told_at_once(bridge: BridgeClient, session_id: str) -> None:
+async def test_every_fault_of_an_update_is_reported_at_once(bridge: BridgeClient, session_id: str) -> None:
     push = {"type": 1, "webhook": "ftp://example.org"}
 
     problem = (await bridge.update(session_id, None, push=push)).problem(400)

@@ -22,7 +22,7 @@ def _number(answer: Answer) -> int:
     return number
 
 
-async def test_of_two_updates_at_once_the_last_is_kept(tmp_path: Path) -> None:
+async def test_the_last_of_two_concurrent_updates_is_kept(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server:
         bridge = BridgeClient(server)
         sessions = [await bridge.open_session() for _ in range(20)]
@@ -38,7 +38,7 @@ async def test_of_two_updates_at_once_the_last_is_kept(tmp_path: Path) -> None:
     assert remembered == stored
 
 
-async def test_of_many_calls_at_once_exactly_the_quota_is_accepted(tmp_path: Path) -> None:
+async def test_concurrent_calls_are_accepted_exactly_up_to_the_quota(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_pending_calls=60) as server:
         bridge = BridgeClient(server)
         session_id = await bridge.open_session()
@@ -51,7 +51,7 @@ async def test_of_many_calls_at_once_exactly_the_quota_is_accepted(tmp_path: Pat
         assert sorted(await bridge.pending(session_id)) == sorted(accepted)
 
 
-async def test_of_many_webhooks_at_once_exactly_the_limit_is_accepted(bridge: BridgeClient) -> None:
+async def test_concurrent_subscriptions_are_accepted_exactly_up_to_the_limit(bridge: BridgeClient) -> None:
     hooks = [f"https://example.org/{number}" for number in range(30)]
 
     answers = await asyncio.gather(*(bridge.subscribe("topic", hook) for hook in hooks))
@@ -76,13 +76,13 @@ async def test_a_call_that_meets_the_end_of_its_session_leaves_nothing(bridge: B
         (await bridge.calls(session_id)).problem(404)
 
 
-async def test_of_two_ends_at_once_one_succeeds(bridge: BridgeClient, session_id: str) -> None:
+async def test_one_of_two_concurrent_ends_succeeds(bridge: BridgeClient, session_id: str) -> None:
     answers = await asyncio.gather(bridge.end(session_id), bridge.end(session_id))
 
     assert sorted(answer.status for answer in answers) == [200, 404]
 
 
-async def test_nobody_reads_a_payload_older_than_the_last_that_was_answered(
+async def test_a_read_payload_is_never_older_than_the_last_acknowledged_one(
     bridge: BridgeClient, session_id: str
 ) -> None:
     answered = -1
@@ -105,7 +105,9 @@ async def test_nobody_reads_a_payload_older_than_the_last_that_was_answered(
     assert stale == []
 
 
-async def test_nobody_finds_a_call_open_that_was_answered(bridge: BridgeClient, session_id: str) -> None:
+async def test_a_call_with_an_acknowledged_status_is_never_listed(
+    bridge: BridgeClient, session_id: str
+) -> None:
     answered: set[str] = set()
     stale: list[str] = []
     done = False
@@ -129,7 +131,7 @@ async def test_nobody_finds_a_call_open_that_was_answered(bridge: BridgeClient, 
     assert stale == []
 
 
-async def test_nobody_reads_a_status_older_than_the_last_that_was_answered(
+async def test_a_read_status_is_never_older_than_the_last_acknowledged_one(
     bridge: BridgeClient, session_id: str
 ) -> None:
     call_id = await bridge.request_call(session_id)

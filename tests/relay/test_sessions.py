@@ -41,7 +41,7 @@ async def test_a_session_opens_whatever_the_body_says(bridge: BridgeClient, cont
         assert (await bridge.session(answer.json["sessionId"])).status == 204
 
 
-async def test_every_session_is_another(bridge: BridgeClient) -> None:
+async def test_every_new_session_has_another_id(bridge: BridgeClient) -> None:
     ids = {await bridge.open_session() for _ in range(20)}
 
     assert len(ids) == 20
@@ -58,7 +58,9 @@ async def test_a_session_without_details_reads_as_204_without_a_body(
         assert "Content-Length" not in answer.headers
 
 
-async def test_an_update_tells_when_the_session_expires(bridge: BridgeClient, session_id: str) -> None:
+async def test_an_update_is_answered_with_the_expiry_of_the_session(
+    bridge: BridgeClient, session_id: str
+) -> None:
     bridge.clock.advance(1.2345)
 
     answer = await bridge.update(session_id)

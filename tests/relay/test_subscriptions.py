@@ -32,7 +32,7 @@ async def test_subscribing_succeeds(bridge: BridgeClient, session_id: str) -> No
     assert answer.headers["Content-Type"] == "application/json"
 
 
-async def test_each_webhook_of_the_topic_is_told_of_a_call_once(
+async def test_a_call_is_sent_once_to_each_webhook_of_the_topic(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     notice = f'{{"topic":"{session_id}"}}'.encode()
@@ -43,7 +43,7 @@ async def test_each_webhook_of_the_topic_is_told_of_a_call_once(
     assert await told(bridge, receiver, session_id) == [("/one", notice), ("/two", notice)]
 
 
-async def test_other_sessions_are_not_told_of(
+async def test_a_call_of_another_session_is_not_sent_to_a_webhook(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     await bridge.subscribe("another topic", receiver.url())
@@ -52,7 +52,7 @@ async def test_other_sessions_are_not_told_of(
     assert await told(bridge, receiver, session_id) == []
 
 
-async def test_the_push_webhook_and_the_topics_are_told_alike(
+async def test_a_call_is_sent_to_the_push_webhook_and_to_the_topics_webhooks(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     push = {"type": "fcm", "token": "token", "webhook": receiver.url("/push")}
@@ -65,7 +65,7 @@ async def test_the_push_webhook_and_the_topics_are_told_alike(
     assert paths == [*(f"/{number:02}" for number in range(_WEBHOOK_LIMIT)), "/push"]
 
 
-async def test_updates_and_statuses_are_told_to_nobody(
+async def test_updates_and_statuses_cause_no_webhook(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     call_id = await bridge.request_call(session_id)
@@ -78,7 +78,7 @@ async def test_updates_and_statuses_are_told_to_nobody(
     assert receiver.requests == []
 
 
-async def test_a_refused_call_is_told_to_nobody(
+async def test_a_refused_call_causes_no_webhook(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     await bridge.subscribe(session_id, receiver.url())
@@ -89,7 +89,7 @@ async def test_a_refused_call_is_told_to_nobody(
     assert receiver.requests == []
 
 
-async def test_a_webhook_that_answers_410_is_told_nothing_more_of_that_session_alone(
+async def test_a_webhook_that_answers_410_is_removed_from_that_session_alone(
     bridge: BridgeClient, receiver: WebhookReceiver, session_id: str
 ) -> None:
     other_session = await bridge.open_session()
@@ -170,14 +170,16 @@ async def test_a_topic_has_1_to_128_characters(bridge: BridgeClient, topic: str)
 
 
 @pytest.mark.parametrize("topic", ["", "t" * 129, "😀" * 129, None, 1, ["t"]])
-async def test_any_other_topic_is_a_fault(bridge: BridgeClient, topic: Any) -> None:
+async def test_a_topic_of_another_length_or_type_is_a_fault(bridge: BridgeClient, topic: Any) -> None:
     problem = (await bridge.subscribe(topic, _HOOK)).problem(400)
 
     assert pointers(problem) == ["#/topic"]
 
 
 @pytest.mark.parametrize("fields", [{}, {"topic": None, "webhook": None}])
-async def test_both_fields_are_required(bridge: BridgeClient, fields: dict[str, Any]) -> None:
+async def test_a_subscription_needs_a_topic_and_a_webhook(
+    bridge: BridgeClient, fields: dict[str, Any]
+) -> None:
     problem = (await bridge.send("POST", "/subscribe", fields)).problem(400)
 
     assert pointers(problem) == ["#/topic", "#/webhook"]

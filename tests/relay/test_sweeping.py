@@ -34,7 +34,7 @@ async def sweep(walk: Walk) -> None:
 
 
 @pytest.mark.parametrize("living", [set(), {1}, {60}, {1, 2, 30, 59, 60}, set(range(1, 61))])
-async def test_one_sweep_deletes_all_that_has_expired_in_a_small_table(living: set[int]) -> None:
+async def test_one_sweep_deletes_every_expired_row_of_a_small_table(living: set[int]) -> None:
     table = Table(list(range(1, 61)), living)
 
     await sweep(Walk(table.sweep_slice, span=10))
@@ -59,7 +59,7 @@ async def test_gaps_between_the_numbers_are_skipped() -> None:
     assert len(table.slices) <= 6
 
 
-async def test_after_many_living_rows_in_a_row_the_next_sweep_goes_on_where_this_one_stopped() -> None:
+async def test_a_sweep_that_passes_many_living_rows_is_continued_by_the_next_one() -> None:
     table = Table(list(range(1, 101)), set(range(1, 101)))
     walk = Walk(table.sweep_slice, span=10, patience=30)
 
@@ -72,7 +72,7 @@ async def test_after_many_living_rows_in_a_row_the_next_sweep_goes_on_where_this
     assert rounds == [[0, 10, 20], [30, 40, 50], [60, 70, 80], [90, 0, 10]]
 
 
-async def test_what_expires_behind_the_place_where_a_sweep_stopped_goes_in_the_next_round() -> None:
+async def test_a_row_that_expires_behind_a_stopped_sweep_is_deleted_in_the_next_round() -> None:
     table = Table(list(range(1, 101)), set(range(1, 101)))
     walk = Walk(table.sweep_slice, span=10, patience=30)
     await sweep(walk)

@@ -60,7 +60,7 @@ async def test_a_list_that_many_do_not_read_is_in_memory_once(server: RunningSer
         assert await figure(server, "unread_bytes") == 0
 
 
-async def test_many_lists_are_bounded_and_a_newcomer_has_his(server: RunningServer) -> None:
+async def test_many_unread_lists_are_bounded_and_another_address_is_served(server: RunningServer) -> None:
     port = URL(server.url).port or 0
     session_ids = [await session_with_calls(server) for _ in range(6)]
     with ExitStack() as stack:

@@ -19,7 +19,9 @@ def enveloped(payload: bytes, expires_at_ms: int) -> bytes:
 
 
 @pytest.mark.parametrize("body", [None, b"", b"{}", b"[1"])
-async def test_a_new_session_tells_its_id_and_when_it_expires(v07: BridgeClient, body: bytes | None) -> None:
+async def test_a_new_session_is_answered_with_its_id_and_its_expiry(
+    v07: BridgeClient, body: bytes | None
+) -> None:
     answer = await ask(v07.server, "POST", f"{v07.path}/session/new", body)
 
     session_id = answer.json["sessionId"]
@@ -36,7 +38,9 @@ async def test_a_session_without_details_is_204(v07: BridgeClient, session_id: s
     assert (answer.status, answer.body) == (204, b"")
 
 
-async def test_an_update_tells_when_the_session_expires(v07: BridgeClient, session_id: str) -> None:
+async def test_an_update_is_answered_with_the_expiry_of_the_session(
+    v07: BridgeClient, session_id: str
+) -> None:
     v07.clock.advance(60)
 
     answer = await v07.update(session_id, _PAYLOAD, push=None)
@@ -54,7 +58,7 @@ async def test_a_session_is_read_in_its_envelope(v07: BridgeClient, session_id: 
         assert answer.body == enveloped(_PAYLOAD_TEXT, v07.clock.now_ms() + _DAY_MS)
 
 
-async def test_what_a_session_tells_of_its_end_follows_every_update_and_call(
+async def test_the_expiry_of_a_session_follows_every_update_and_call(
     v07: BridgeClient, session_id: str
 ) -> None:
     await v07.update(session_id)
@@ -68,7 +72,7 @@ async def test_what_a_session_tells_of_its_end_follows_every_update_and_call(
     assert told == [first, first + 61_000, first + 122_000]
 
 
-async def test_a_call_is_told_its_id(v07: BridgeClient, session_id: str) -> None:
+async def test_a_new_call_is_answered_with_its_id(v07: BridgeClient, session_id: str) -> None:
     answer = await v07.post_call(session_id, _PAYLOAD)
 
     assert list(answer.json) == ["callId"]
@@ -96,7 +100,9 @@ async def test_calls_are_read_in_one_envelope_oldest_first(v07: BridgeClient, se
     assert answer.body == b'{"data":{%b}}' % calls
 
 
-async def test_no_calls_are_an_empty_object_in_the_envelope(v07: BridgeClient, session_id: str) -> None:
+async def test_a_session_without_calls_has_an_empty_object_in_the_envelope(
+    v07: BridgeClient, session_id: str
+) -> None:
     answer = await v07.calls(session_id)
 
     assert (answer.status, answer.body) == (200, b'{"data":{}}')
@@ -118,7 +124,7 @@ async def test_a_status_is_read_in_its_envelope_once_there_is_one(v07: BridgeCli
 @pytest.mark.parametrize(
     "payload", ["", '""', "}", "é😀\\u0000", "x" * 60_000, {}, {"expires": 1}, {"a": {}}]
 )
-async def test_any_payload_is_itself_inside_the_envelope(
+async def test_a_payload_is_unchanged_inside_the_envelope(
     v07: BridgeClient, session_id: str, payload: str | dict[str, object]
 ) -> None:
     await v07.update(session_id, payload)
@@ -132,7 +138,7 @@ async def test_any_payload_is_itself_inside_the_envelope(
         assert data["expires"] > v07.clock.now_ms()
 
 
-async def test_the_greeting_the_facts_and_subscriptions_are_there_too(
+async def test_generation_0_7_has_the_greeting_the_information_and_subscriptions(
     v07: BridgeClient, session_id: str
 ) -> None:
     hello = await v07.get("/hello")

@@ -10,7 +10,7 @@ _MS = 0.001
 _UNKNOWN = "5f9c55ec-102a-45ab-a679-b264d7cdc261"
 
 
-async def test_a_session_lives_as_long_as_it_told(v07: BridgeClient, session_id: str) -> None:
+async def test_a_session_lives_until_the_expiry_that_was_answered(v07: BridgeClient, session_id: str) -> None:
     await v07.update(session_id)
     expires_at_ms = (await v07.session(session_id)).json["data"]["expires"]
 
@@ -34,9 +34,7 @@ async def test_a_session_that_ended_reads_as_one_without_details(v07: BridgeClie
         assert (answer.status, answer.body) == (204, b"")
 
 
-async def test_a_client_that_asks_to_wait_for_a_session_that_ended_is_told(
-    v07: BridgeClient, session_id: str
-) -> None:
+async def test_a_long_poll_of_an_ended_session_is_404(v07: BridgeClient, session_id: str) -> None:
     await v07.end(session_id)
 
     (await v07.get(f"/session/{session_id}?wait=20")).problem(404)
@@ -52,7 +50,7 @@ async def test_a_session_can_be_ended_again(bridge: BridgeClient, session_id: st
         (await bridge.end(gone)).problem(404)
 
 
-async def test_everything_else_of_a_session_that_ended_is_404(v07: BridgeClient, session_id: str) -> None:
+async def test_other_paths_of_an_ended_session_are_404(v07: BridgeClient, session_id: str) -> None:
     call_id = await v07.request_call(session_id)
     await v07.end(session_id)
 
@@ -96,7 +94,7 @@ async def test_a_body_that_is_wrong_is_refused_as_everywhere(v07: BridgeClient, 
     assert (await v07.session(session_id)).status == (await v07.status(call_id)).status == 204
 
 
-async def test_both_generations_calls_count_towards_one_limit(tight_bridge: BridgeClient) -> None:
+async def test_calls_of_both_generations_count_towards_one_limit(tight_bridge: BridgeClient) -> None:
     session_id = await tight_bridge.open_session()
     for client in (tight_bridge, as_v07(tight_bridge), tight_bridge):
         await client.request_call(session_id)

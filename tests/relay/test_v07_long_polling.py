@@ -41,7 +41,7 @@ async def test_a_wait_wakes_with_the_envelope(bridge: BridgeClient, kind: str) -
 
 
 @every_poll
-async def test_without_a_wait_the_answer_comes_at_once(bridge: BridgeClient, kind: str) -> None:
+async def test_a_poll_without_a_wait_is_answered_at_once(bridge: BridgeClient, kind: str) -> None:
     poll = await poll_of(bridge, kind)
 
     before = await poll.read()
@@ -54,7 +54,7 @@ async def test_without_a_wait_the_answer_comes_at_once(bridge: BridgeClient, kin
 
 
 @every_poll
-async def test_a_wait_is_told_when_the_session_ends(bridge: BridgeClient, kind: str) -> None:
+async def test_a_waiting_poll_is_answered_when_the_session_ends(bridge: BridgeClient, kind: str) -> None:
     poll = await poll_of(bridge, kind)
 
     async with poll.waiting("?wait=20") as waiting:
@@ -77,7 +77,7 @@ async def test_clients_of_both_generations_are_woken_by_one_change(bridge: Bridg
 
 
 @every_poll
-async def test_what_one_generation_has_read_is_never_stale_for_the_other(
+async def test_a_value_cached_for_one_generation_is_never_stale_for_the_other(
     bridge: BridgeClient, kind: str
 ) -> None:
     v07 = await poll_of(bridge, kind)

@@ -29,7 +29,7 @@ def inside(client: BridgeClient, document: Any) -> Any:
     return document["data"] if client.path else document
 
 
-async def test_they_pair_call_and_answer(
+async def test_clients_of_both_generations_pair_call_and_answer(
     pair: tuple[BridgeClient, BridgeClient], receiver: WebhookReceiver
 ) -> None:
     dapp, wallet = pair
@@ -78,7 +78,9 @@ async def test_a_rejection_takes_the_push_details_away(
     assert receiver.requests == []
 
 
-async def test_what_the_wallet_ends_is_ended_for_the_dapp(pair: tuple[BridgeClient, BridgeClient]) -> None:
+async def test_a_session_that_the_wallet_ends_is_ended_for_the_dapp(
+    pair: tuple[BridgeClient, BridgeClient],
+) -> None:
     dapp, wallet = pair
     session_id = await dapp.open_session()
     call_id = await dapp.request_call(session_id)

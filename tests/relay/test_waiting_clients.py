@@ -16,7 +16,7 @@ from tests.support.server import running_server
 _CROWD = 1_000
 
 
-async def test_a_client_that_leaves_is_forgotten(poll: Poll) -> None:
+async def test_a_client_that_disconnects_is_forgotten(poll: Poll) -> None:
     async with poll.waiting(Prefer="wait=20") as waiting:
         waiting.cancel()
 
@@ -25,7 +25,7 @@ async def test_a_client_that_leaves_is_forgotten(poll: Poll) -> None:
     assert (await poll.read()).status == poll.empty[0]
 
 
-async def test_who_stays_is_served_when_others_have_left(poll: Poll) -> None:
+async def test_a_waiting_client_is_served_after_others_have_left(poll: Poll) -> None:
     crowd = [asyncio.create_task(poll.read(Prefer="wait=20")) for _ in range(10)]
     await until_waiting(poll.bridge.server, 10)
 
@@ -38,7 +38,7 @@ async def test_who_stays_is_served_when_others_have_left(poll: Poll) -> None:
     await asyncio.gather(*crowd, return_exceptions=True)
 
 
-async def test_a_stopping_server_answers_who_waits_as_if_the_time_were_over(tmp_path: Path) -> None:
+async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_over(tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as client, asyncio.timeout(15):
         async with running_server(tmp_path, metrics_token=METRICS_TOKEN) as server:
             polls = [await make(BridgeClient(server)) for make in POLLS.values()]

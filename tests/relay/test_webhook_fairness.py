@@ -36,7 +36,7 @@ async def test_twenty_calls_whose_webhook_hangs_delay_no_other_session_at_the_sa
     assert orjson.loads(receiver.requests[4].body)["sessionId"] == honest
 
 
-async def test_a_call_counts_to_whoever_makes_it_and_to_its_session(tmp_path: Path) -> None:
+async def test_a_call_counts_to_its_client_and_to_its_session(tmp_path: Path) -> None:
     exempt = "192.0.2.77"
     async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
         session_id = await server.open_session()

@@ -67,7 +67,9 @@ async def test_a_webhook_is_an_absolute_web_url(bridge: BridgeClient, session_id
 
 
 @pytest.mark.parametrize("url", BAD)
-async def test_anything_else_is_a_fault(bridge: BridgeClient, session_id: str, url: str) -> None:
+async def test_a_webhook_that_is_no_web_url_is_a_fault(
+    bridge: BridgeClient, session_id: str, url: str
+) -> None:
     subscribed = await bridge.subscribe(session_id, url)
     updated = await bridge.update(session_id, push={"type": "", "token": "", "webhook": url})
 

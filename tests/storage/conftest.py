@@ -5,31 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage import connection
 from bridge_server.storage.database import Database
 from tests.support.drivers import DRIVERS, Driver
 
 
 @pytest.fixture
-def signals() -> Signals:
-    return Signals()
+def events() -> Events:
+    return Events()
 
 
 @pytest.fixture
-def heard(signals: Signals) -> list[Key]:
-    """Every announcement, in its order."""
+def heard(events: Events) -> list[Key]:
+    """The keys that commits have touched, in their order."""
     keys: list[Key] = []
-    signals.listen(keys.append)
+    events.subscribe(Touched, lambda event: keys.append(event.key))
     return keys
 
 
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)
-async def database(
-    request: pytest.FixtureRequest, tmp_path: Path, signals: Signals
-) -> AsyncIterator[Database]:
+async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
     driver: Driver = request.param
-    async with driver.opened(tmp_path, signals) as database:
+    async with driver.opened(tmp_path, events) as database:
         yield database
 
 

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from bridge_server.storage.database import Announcement, Database, Statement, Transaction, Value
+from bridge_server.kernel.signals import Touched
+from bridge_server.storage.database import Database, Statement, Transaction, Value
 
 PUT = """
 INSERT INTO notes (name, text) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text
@@ -21,12 +22,12 @@ class NoteError(Exception):
 
 
 def put(name: str, text: str) -> Begin:
-    """Write a note and an event, announce the note, return its text."""
+    """Write a note and an event, touch the note's key, return its text."""
 
     def work() -> Transaction[str]:
         yield Statement(PUT, (name, text))
         yield Statement(ADD_EVENT, (name,))
-        yield Announcement(("note", name))
+        yield Touched(("note", name))
         return text
 
     return work
@@ -41,7 +42,7 @@ def fail_at_once() -> Transaction[str]:
 def fail_after_reading() -> Transaction[str]:
     """Raise after a statement that changed nothing, and after an announcement."""
     yield Statement(NAMES)
-    yield Announcement(("note", "bad"))
+    yield Touched(("note", "bad"))
     raise NoteError("after reading")
 
 

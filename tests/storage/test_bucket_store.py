@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.bucket_store import BucketStore, saving
@@ -17,10 +17,10 @@ def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
     file = tmp_path / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield database
 

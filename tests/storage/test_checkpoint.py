@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.background import running
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage import checkpoint, connection
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import open_connection
@@ -38,8 +38,8 @@ def eager(frequent: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def database(frequent: None, tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+async def database(frequent: None, tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         yield database
 
@@ -120,11 +120,11 @@ def snapshot(file: Path) -> Iterator[None]:
 
 
 async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
-    monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, signals: Signals
+    monkeypatch: pytest.MonkeyPatch, eager: None, tmp_path: Path, events: Events
 ) -> None:
     monkeypatch.setattr(connection, "BUSY_TIMEOUT_SECONDS", 60.0)  # a wait for a lock becomes visible
     monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", MEGABYTE)
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         with snapshot(database.path):
             async with asyncio.timeout(20):
@@ -137,10 +137,10 @@ async def test_no_write_waits_for_a_checkpoint_that_a_reader_stops(
 
 
 async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew(
-    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, signals: Signals
+    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
 ) -> None:
     monkeypatch.setattr(connection, "LOG_LIMIT_BYTES", 2 * MEGABYTE)
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         with snapshot(database.path):
             for _ in range(10):
@@ -155,11 +155,11 @@ async def test_a_log_that_grew_long_is_cut_down_by_the_write_that_begins_it_anew
 
 
 async def test_a_log_that_never_comes_to_rest_is_begun_anew_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, signals: Signals
+    monkeypatch: pytest.MonkeyPatch, frequent: None, tmp_path: Path, events: Events
 ) -> None:
     monkeypatch.setattr(checkpoint, "_ALARMING_BYTES", 2 * MEGABYTE)
     monkeypatch.setattr(checkpoint, "_HURRIED_INTERVAL_SECONDS", 0.002)
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
 
     def work() -> Transaction[None]:
         yield Statement("INSERT INTO notes (name, data) VALUES ('a', ?)", (bytes(MEGABYTE // 8),))
@@ -219,8 +219,8 @@ def test_a_log_that_is_not_there_has_no_size(tmp_path: Path) -> None:
     assert LogFile(tmp_path / "bridge.sqlite3").size_bytes == 0
 
 
-async def test_closing_leaves_no_log_behind(frequent: None, tmp_path: Path, signals: Signals) -> None:
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+async def test_closing_leaves_no_log_behind(frequent: None, tmp_path: Path, events: Events) -> None:
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         await write_a_megabyte(database)
 

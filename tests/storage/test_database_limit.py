@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import DatabaseFullError
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -121,12 +121,12 @@ async def test_a_server_that_starts_over_its_limit_is_full_at_once(tmp_path: Pat
 
 
 async def test_waiting_transactions_are_refused_once_others_fill_the_database(
-    tmp_path: Path, signals: Signals
+    tmp_path: Path, events: Events
 ) -> None:
     def add() -> Transaction[None]:
         yield Statement("INSERT INTO notes (data) VALUES (?)", (bytes(10_000),))
 
-    database = SqliteDatabase(make_notes_file(tmp_path), signals, limit_bytes=LIMIT)
+    database = SqliteDatabase(make_notes_file(tmp_path), events, limit_bytes=LIMIT)
     async with database.opened():
         outcomes = await asyncio.gather(
             *(database.transaction(add, adds=True) for _ in range(2_000)), return_exceptions=True
@@ -136,7 +136,7 @@ async def test_waiting_transactions_are_refused_once_others_fill_the_database(
     assert 1_000 < len(refused) < 2_000
 
 
-async def test_free_pages_do_not_count_and_the_log_does(tmp_path: Path, signals: Signals) -> None:
+async def test_free_pages_do_not_count_and_the_log_does(tmp_path: Path, events: Events) -> None:
     file = make_notes_file(tmp_path)
 
     def add() -> Transaction[None]:
@@ -145,7 +145,7 @@ async def test_free_pages_do_not_count_and_the_log_does(tmp_path: Path, signals:
     def delete() -> Transaction[None]:
         yield Statement("DELETE FROM notes")
 
-    database = SqliteDatabase(file, signals, limit_bytes=LIMIT)
+    database = SqliteDatabase(file, events, limit_bytes=LIMIT)
     async with database.opened():
         await database.transaction(add, adds=True)
         with pytest.raises(DatabaseFullError):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key
 from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
@@ -24,10 +25,10 @@ PAYLOAD = Payload(b'"sealed"')
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
     file = tmp_path / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield database
 

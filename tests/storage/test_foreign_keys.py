@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Statement, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -19,10 +19,10 @@ INSERT INTO call_statuses (call, payload, expires_at_ms) VALUES (7, x'22', 1)
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
     file = tmp_path / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         await write(database, "INSERT INTO sessions (id, session_id, expires_at_ms) VALUES (1, 'session', 1)")
         yield database

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -19,8 +20,8 @@ _UNLIMITED = 2**32 - 2
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(make_notes_file(tmp_path), signals)
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(make_notes_file(tmp_path), events)
     async with database.opened():
         yield database
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage import sqlite
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -25,8 +26,8 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def database(file: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
-    database = SqliteDatabase(file, signals)
+async def database(file: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield database
 
@@ -65,15 +66,15 @@ async def test_a_writer_alone_gets_a_commit_each_time(database: SqliteDatabase) 
 
 
 async def test_nothing_is_announced_before_another_process_could_read_it(
-    database: SqliteDatabase, file: Path, signals: Signals
+    database: SqliteDatabase, file: Path, events: Events
 ) -> None:
     seen: list[object] = []
 
-    def look(key: Key) -> None:
+    def look(event: Touched) -> None:
         with closing(sqlite3.connect(file)) as other:
-            seen.append(other.execute(TEXT, (key[1],)).fetchone())
+            seen.append(other.execute(TEXT, (event.key[1],)).fetchone())
 
-    signals.listen(look)
+    events.subscribe(Touched, look)
     await write_at_once(database, 20)
 
     assert seen == [("x",)] * 20
@@ -133,8 +134,8 @@ async def test_reads_go_on_while_a_write_waits_for_a_lock(database: SqliteDataba
     assert await text_of(database, "a") == "new"
 
 
-async def test_leaving_commits_what_is_still_queued(file: Path, signals: Signals) -> None:
-    database = SqliteDatabase(file, signals)
+async def test_leaving_commits_what_is_still_queued(file: Path, events: Events) -> None:
+    database = SqliteDatabase(file, events)
     async with database.opened():
         tasks = [asyncio.create_task(database.transaction(put(f"{number:03}", "x"))) for number in range(600)]
         await turn(1)
@@ -145,10 +146,10 @@ async def test_leaving_commits_what_is_still_queued(file: Path, signals: Signals
 
 
 async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
-    file: Path, signals: Signals, monkeypatch: pytest.MonkeyPatch
+    file: Path, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "_WAITING_WRITES_LIMIT", 10)
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         outcomes = await asyncio.gather(
             *(database.transaction(put(f"{number:03}", "x")) for number in range(11)), return_exceptions=True

@@ -12,7 +12,7 @@ from typing import Any
 import aiosqlite
 import pytest
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage import connection, group_commit, readers
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import names, put, text_of, turn
@@ -37,19 +37,19 @@ def threads_are_gone() -> Callable[[], Any]:
 
 
 async def test_closing_ends_every_thread(
-    file: Path, signals: Signals, threads_are_gone: Callable[[], Any]
+    file: Path, events: Events, threads_are_gone: Callable[[], Any]
 ) -> None:
-    async with SqliteDatabase(file, signals).opened():
+    async with SqliteDatabase(file, events).opened():
         assert threading.active_count() > 1
 
     await threads_are_gone()
 
 
 async def test_a_failure_inside_ends_every_thread(
-    file: Path, signals: Signals, threads_are_gone: Callable[[], Any]
+    file: Path, events: Events, threads_are_gone: Callable[[], Any]
 ) -> None:
     async def fail_inside() -> None:
-        async with SqliteDatabase(file, signals).opened():
+        async with SqliteDatabase(file, events).opened():
             raise LookupError
 
     with pytest.raises(LookupError):
@@ -71,10 +71,10 @@ async def test_a_connection_that_cannot_be_prepared_ends_its_thread(
 
 
 async def test_a_file_that_cannot_be_opened_leaves_no_thread(
-    tmp_path: Path, signals: Signals, threads_are_gone: Callable[[], Any]
+    tmp_path: Path, events: Events, threads_are_gone: Callable[[], Any]
 ) -> None:
     with pytest.raises(sqlite3.OperationalError):
-        async with SqliteDatabase(tmp_path, signals).opened():
+        async with SqliteDatabase(tmp_path, events).opened():
             pass
 
     await threads_are_gone()
@@ -84,10 +84,10 @@ async def test_a_file_that_cannot_be_opened_leaves_no_thread(
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 30, 60, 100, 200, 400])
 async def test_opening_and_closing_may_be_cancelled_at_any_moment(
-    file: Path, signals: Signals, threads_are_gone: Callable[[], Any], turns: int
+    file: Path, events: Events, threads_are_gone: Callable[[], Any], turns: int
 ) -> None:
     async def open_and_write() -> None:
-        database = SqliteDatabase(file, signals)
+        database = SqliteDatabase(file, events)
         async with database.opened():
             await database.transaction(put("a", "text"))
 
@@ -99,19 +99,19 @@ async def test_opening_and_closing_may_be_cancelled_at_any_moment(
 
     await threads_are_gone()
     gc.collect()
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         assert await names(database) in ([], ["a"])
         assert await database.transaction(put("b", "text")) == "text"
 
 
 async def test_when_the_thread_of_a_connection_fails_nobody_is_left_waiting(
-    file: Path, signals: Signals, monkeypatch: pytest.MonkeyPatch
+    file: Path, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(_: aiosqlite.Connection, __: Callable[[sqlite3.Connection], object]) -> object:
         raise RuntimeError("the thread is gone")
 
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         with monkeypatch.context() as patch:
             patch.setattr(group_commit, "run", broken)

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.storage.database import Database, Value
 from tests.storage.notes import put, text_of, turn
@@ -35,9 +36,11 @@ async def test_a_read_that_is_not_sql_fails_alone(database: Database) -> None:
 
 
 async def test_everyone_of_5000_who_wake_after_a_commit_reads_the_new_value(
-    database: Database, signals: Signals
+    database: Database, events: Events
 ) -> None:
     await database.transaction(put("a", "old"))
+    signals = Signals()
+    signals.subscribe_to(events)
 
     async def new_text() -> Value:
         text = await text_of(database, "a")

@@ -8,8 +8,10 @@ import pytest
 from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.errors import DeviceNotFoundError
 from bridge_server.inbox.models import DeviceId
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Event, Events
+from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox import store as outbox_store
+from bridge_server.outbox.events import OutboxChanged
 from bridge_server.outbox.models import OutgoingMessage, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Row, Statement, Transaction
@@ -23,23 +25,25 @@ OLD, OTHER = DeviceId("old"), DeviceId("other")
 
 
 @pytest.fixture
-def signals() -> Signals:
-    return Signals()
+def events() -> Events:
+    return Events()
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
     """Two devices with three messages each, of which the first is a dead letter."""
     file = tmp_path / "bridge.db"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
 
     def write() -> Transaction[None]:
         yield Statement("INSERT INTO accounts (id, account_key) VALUES (7, 'key')")
         for device in (OLD, OTHER):
             yield Statement(_INSERT_DEVICE, (device, f"fcm:{device}"))
             for number in range(3):
-                message = OutgoingMessage(f"{device}.{number}", f"fcm:{device}", b"{}", device_id=device)
+                message = OutgoingMessage(
+                    f"{device}.{number}", f"fcm:{device}", b"{}", DEVICE, device_id=device
+                )
                 yield from enqueue(message, number)
 
     async with database.opened():
@@ -58,15 +62,15 @@ async def kept(database: SqliteDatabase) -> tuple[list[Row], list[str]]:
 
 
 async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_stay(
-    database: SqliteDatabase, signals: Signals
+    database: SqliteDatabase, events: Events
 ) -> None:
-    heard: list[Key] = []
-    signals.listen(heard.append)
+    published: list[Event] = []
+    events.subscribe(OutboxChanged, published.append)
 
     await DeviceStore(database).remove(7, OLD)
 
     assert await kept(database) == ([("other",)], ["old.0"])
-    assert heard == [("outbox-owed", "-2")]
+    assert published == [OutboxChanged(owed=-2)]
 
 
 async def test_of_a_device_that_is_found_dead_the_message_that_found_it_is_left_to_be_settled(

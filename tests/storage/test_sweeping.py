@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall
@@ -23,10 +23,10 @@ CALLS_END_MS, SESSIONS_END_MS = 1_000, 2_000
 
 
 @pytest.fixture
-async def database(tmp_path: Path, signals: Signals) -> AsyncIterator[SqliteDatabase]:
+async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
     file = tmp_path / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield database
 

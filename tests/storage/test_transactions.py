@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 from bridge_server.storage.database import Database, Row, Statement, Transaction, Value
 from tests.storage.notes import (
     EVENTS,
@@ -206,9 +207,11 @@ async def test_two_transactions_never_see_the_same_state_to_change(database: Dat
     assert sorted(results) == list(range(1, 201))
 
 
-async def test_a_change_is_announced_when_others_can_read_it(database: Database, signals: Signals) -> None:
+async def test_a_change_is_announced_when_others_can_read_it(database: Database, events: Events) -> None:
     reads: list[asyncio.Task[Value]] = []
-    signals.listen(lambda key: reads.append(asyncio.create_task(text_of(database, key[1]))))
+    events.subscribe(
+        Touched, lambda event: reads.append(asyncio.create_task(text_of(database, event.key[1])))
+    )
 
     await asyncio.gather(*(database.transaction(put(f"note {number}", "x")) for number in range(100)))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Event, Events
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import (
@@ -19,6 +19,7 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 
@@ -29,10 +30,10 @@ FOREVER_MS = 2**62
 
 
 @pytest.fixture
-async def store(tmp_path: Path, signals: Signals) -> AsyncIterator[TransactionStore]:
+async def store(tmp_path: Path, events: Events) -> AsyncIterator[TransactionStore]:
     file = tmp_path / "bridge.db"
     migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, signals)
+    database = SqliteDatabase(file, events)
     async with database.opened():
         yield TransactionStore(database)
 
@@ -351,8 +352,17 @@ async def test_transactions_settled_long_ago_are_swept(store: TransactionStore) 
     assert left == ["sent", "signed", "later"]
 
 
+@pytest.fixture
+def published(events: Events) -> list[Event]:
+    """The events of the store."""
+    heard: list[Event] = []
+    events.subscribe(TransactionsOwed, heard.append)
+    events.subscribe(TransactionsPostponed, heard.append)
+    return heard
+
+
 async def test_a_waiting_transaction_is_announced_with_its_time(
-    store: TransactionStore, heard: list[Key]
+    store: TransactionStore, published: list[Event]
 ) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
@@ -361,34 +371,34 @@ async def test_a_waiting_transaction_is_announced_with_its_time(
     await store.accept(TransactionId("two"), 10)
     await store.move(await stored_as(store, "two"), TransactionEvent.MINE, None, 11)
 
-    assert heard == [("transactions", "5"), ("transactions", "7"), ("transactions", "9")]
+    assert published == [TransactionsOwed(5), TransactionsOwed(7), TransactionsOwed(9)]
 
 
 async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
-    store: TransactionStore, heard: list[Key]
+    store: TransactionStore, published: list[Event]
 ) -> None:
     await send(store, "one", "two")
     dropped = await stored_as(store, "one", "two")
-    heard.clear()
+    published.clear()
     pauses_ms = {TransactionId("one"): 30, TransactionId("two"): 20}
 
     await store.move(dropped, TransactionEvent.DROP, "dropped", 50, pauses_ms=pauses_ms)
 
-    assert heard == [("postponed", "70")]
+    assert published == [TransactionsPostponed(70)]
     assert [each.next_attempt_at_ms for each in await stored_as(store, "one", "two")] == [80, 70]
 
 
 async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(
-    store: TransactionStore, heard: list[Key]
+    store: TransactionStore, published: list[Event]
 ) -> None:
     await send(store, "one")
     await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)
     before = await stored_as(store, "one")
-    heard.clear()
+    published.clear()
 
     await store.move(before, TransactionEvent.MINE, "again", 9)
     await store.move(before, TransactionEvent.DROP, "dropped", 9)
 
     assert await stored_as(store, "one") == before
     assert await store.sweep(6, 10) == 1
-    assert heard == []
+    assert published == []

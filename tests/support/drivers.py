@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bridge_server.kernel.signals import Signals
+from bridge_server.kernel.events import Events
 from bridge_server.storage.database import Database
 from bridge_server.storage.sqlite import SqliteDatabase
 
@@ -16,7 +16,7 @@ class Driver:
     """Opens an empty database with the tables of `tests.storage.notes` in a directory of the test's own."""
 
     name: str
-    opened: Callable[[Path, Signals], AbstractAsyncContextManager[Database]]
+    opened: Callable[[Path, Events], AbstractAsyncContextManager[Database]]
 
 
 _SQLITE_TABLES = """
@@ -40,8 +40,8 @@ def make_notes_file(directory: Path) -> Path:
 
 
 @asynccontextmanager
-async def _opened_sqlite(directory: Path, signals: Signals) -> AsyncIterator[Database]:
-    database = SqliteDatabase(make_notes_file(directory), signals)
+async def _opened_sqlite(directory: Path, events: Events) -> AsyncIterator[Database]:
+    database = SqliteDatabase(make_notes_file(directory), events)
     async with database.opened():
         yield database
 

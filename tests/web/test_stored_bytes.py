@@ -1,14 +1,16 @@
 """Quotas of bytes that clients store over HTTP: per address and in all, and how they come back."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from bridge_server.web.quotas import Cost, QuotaError, Quotas
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.web.quotas import Cost, QuotaError, Quotas, SavedBucket
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
@@ -255,47 +257,74 @@ async def test_a_restart_does_not_refill(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size_bytes", "window_seconds", "name", "burst", "interval_us"),
+    ("size_bytes", "window_seconds", "window_us"),
     [
-        (1_000, HOUR, "a-bytes", 1_000, 3_600_000),
-        (32 * 2**20, HOUR, "a-bytes", 32 * 2**20, 107),
-        (360_000_000, HOUR, "a-bytes", 360_000_000, 10),
-        (360_000_001, HOUR, "a-kibibytes", 351_562, 10_240),
-        (4 * 2**30, HOUR, "a-kibibytes", 4 * 2**20, 858),
-        (64 * 2**40, HOUR, "a-kibibytes", 64 * 2**30, 1),
-        (1, 1, "a-bytes", 1, 1_000_000),
+        (1, 1, 10**6),
+        (1_000, HOUR, HOUR * 10**6),
+        (32 * 2**20, HOUR, 32 * 2**20 * 107),
+        (360_000_000, HOUR, HOUR * 10**6),
+        (360_000_001, HOUR, HOUR * 10**6 + 10),
+        (4 * 2**30, HOUR, 4 * 2**20 * 858),
+        (64 * 2**40, HOUR, 64 * 2**30),
     ],
 )
-def test_a_limit_counts_in_bytes_unless_they_come_back_too_fast(
-    size_bytes: int, window_seconds: int, name: str, burst: int, interval_us: int
+def test_a_limit_counts_in_bytes_that_come_back_in_its_window(
+    size_bytes: int, window_seconds: int, window_us: int
 ) -> None:
-    limit = storage_limit("a", size_bytes, window_seconds).limit
+    limit = storage_limit("a", size_bytes, window_seconds)
 
-    assert (limit.name, limit.burst, limit.interval_us) == (name, burst, interval_us)
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "tokens"), [(0, 0), (1, 1), (1_024, 1), (1_025, 2), (2**50, 4 * 2**20)]
-)
-def test_parts_of_a_unit_count_whole_and_nothing_costs_more_than_there_is(
-    size_bytes: int, tokens: int
-) -> None:
-    assert storage_limit("a", 4 * 2**30, HOUR).tokens(size_bytes) == tokens
+    assert (limit.name, limit.burst, limit.window_us) == ("a-bytes", size_bytes, window_us)
 
 
-async def test_a_limit_that_is_counted_in_another_unit_from_now_on_is_charged_in_one_bucket() -> None:
-    in_all = storage_limit("all", 4 * 2**30, HOUR)
-    stored = StoredBytes(Quotas(ManualClock()), lambda _: ADDRESS, storage_limit("own", 10_000, HOUR), in_all)
+async def test_a_size_beyond_the_whole_bucket_costs_all_of_it() -> None:
+    quotas, limit = Quotas(ManualClock()), storage_limit("own", 4 * 2**30, HOUR)
+    stored = StoredBytes(quotas, lambda _: ADDRESS, limit, storage_limit("all", 2**50, HOUR))
+
+    stored.bill(make_mocked_request("PUT", "/session/one"), 2**40)
+
+    assert quotas.standing((limit.name, ADDRESS), limit).spending.remaining == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [(1_000, 4 * 2**30), (4 * 2**30, 1_000)])
+async def test_what_was_spent_stays_spent_when_the_limit_of_bytes_changes(before: int, after: int) -> None:
+    quotas, limit = Quotas(ManualClock()), storage_limit("own", before, HOUR)
+    stored = StoredBytes(quotas, lambda _: ADDRESS, limit, storage_limit("all", 2**50, HOUR))
     request = make_mocked_request("PUT", "/session/one")
     stored.bill(request, 600)
 
-    lower = storage_limit("all", 1_000, HOUR)
-    in_all.limit, in_all.unit_bytes = lower.limit, lower.unit_bytes
+    changed = storage_limit("own", after, HOUR)
+    limit.burst, limit.interval_us = changed.burst, changed.interval_us
+    stored.bill(request, 1)
 
-    stored.bill(request, 600)
-    with pytest.raises(QuotaError):
-        stored.bill(request, 600)
-    stored.bill(request, 400)
+    left = quotas.standing((limit.name, ADDRESS), limit).spending.remaining
+    assert after - 601 - left in (0, 1, 2)  # each charge is rounded up to a microsecond
+
+
+async def test_buckets_of_both_former_units_are_restored(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.sqlite3"
+    migrate(file, packaged_migrations()[:8])
+    clock = ManualClock()
+    rows = [
+        ("own-bytes", ADDRESS, clock.now_us() + 600 * 3_600_000, 3_600_000),
+        ("own-bytes", OTHER, clock.now_us() + 9 * 3_600_000, 3_600_000),
+        ("own-kibibytes", OTHER, clock.now_us() + 858 * 1_024, 858),
+        ("requests", ADDRESS, clock.now_us() + 10**6, 7),
+    ]
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.executemany("INSERT INTO buckets VALUES (?, ?, ?, ?)", rows)
+
+    migrate(file, packaged_migrations())
+
+    with closing(sqlite3.connect(file)) as connection:
+        columns = "limit_name, key, full_at_us, interval_us"
+        restored = [SavedBucket(*row) for row in connection.execute(f"SELECT {columns} FROM buckets")]
+    quotas, small, large = Quotas(clock), storage_limit("own", 1_000, HOUR), storage_limit("own", 2**32, HOUR)
+    quotas.restore(bucket for bucket in restored if bucket.key == ADDRESS)
+    assert quotas.standing(("own-bytes", ADDRESS), small).spending.remaining == 400
+    assert [bucket.interval_us for bucket in restored if bucket.limit_name == "requests"] == [7]
+    quotas = Quotas(clock)
+    quotas.restore(bucket for bucket in restored if bucket.key == OTHER)
+    assert quotas.standing(("own-bytes", OTHER), large).spending.remaining == 2**32 - 2**20
 
 
 BUCKET = ("a-bytes", "key")
@@ -312,7 +341,7 @@ def quotas(clock: ManualClock) -> Quotas:
 
 
 def spend(quotas: Quotas, size_bytes: int) -> None:
-    limit = storage_limit("a", 1_000, HOUR).limit
+    limit = storage_limit("a", 1_000, HOUR)
     if not quotas.take(BUCKET, limit, size_bytes):
         quotas.charge_costs((Cost("key", limit, size_bytes),))
 
@@ -325,7 +354,7 @@ def saved(quotas: Quotas) -> list[tuple[str, str]]:
 
 
 def spend_slowly(quotas: Quotas, size_bytes: int) -> None:
-    quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR).limit, size_bytes),))
+    quotas.charge_costs((Cost("key", storage_limit("a", 1_000, HOUR), size_bytes),))
 
 
 @pytest.mark.parametrize("spend", [spend, spend_slowly])

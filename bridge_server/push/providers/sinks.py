@@ -6,7 +6,6 @@ What a service would have been sent is shown to a witness, and a failure is judg
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 import orjson
@@ -127,9 +126,7 @@ class SinkProvider:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """There is nothing to close."""
 
     def checked_token(self, token: str) -> str:
@@ -155,7 +152,9 @@ def _request(channel: str, token: str, notice: PushNotice, now_ms: int) -> tuple
         headers = dict(apns_notice.headers(notice, _APNS_TOPIC, now_ms))
         return headers, orjson.loads(apns_notice.payload(notice))
     payload = write_payload(notice)
-    return {"TTL": str(notice.ttl_seconds), "Urgency": "high"}, None if payload is None else orjson.loads(payload)
+    return {"TTL": str(notice.ttl_seconds), "Urgency": "high"}, None if payload is None else orjson.loads(
+        payload
+    )
 
 
 def _judged(channel: str, refusal: Refusal, now_ms: int) -> Outcome:

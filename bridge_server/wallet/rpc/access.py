@@ -43,8 +43,8 @@ class Access:
         headers = request.headers
         if not self._hosts.admit(request):
             raise ForbiddenError(
-                f"The wallet does not answer to the host {host_of(request)[:255]!r}: reach it as localhost or by its "
-                "address, or name the host in rpc_hosts."
+                f"The wallet does not answer to the host {host_of(request)[:255]!r}: reach it as localhost "
+                "or by its address, or name the host in rpc_hosts."
             )
         origin = headers.get("Origin")
         if origin is not None and origin not in self._origins:

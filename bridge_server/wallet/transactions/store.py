@@ -5,10 +5,10 @@ from types import MappingProxyType
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage.database import (
-    Announcement,
     Database,
     Row,
     Statement,
+    Step,
     Transaction,
     adding_transaction,
     scalar,
@@ -23,6 +23,7 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 from bridge_server.wallet.transactions import sql
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.rows import (
     queued_transaction,
     read_all,
@@ -41,7 +42,7 @@ _ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 class TransactionStore:
     """Transactions and their states, durable from the moment that a method returns.
 
-    A transaction that waits for the node is announced to the signals as `("transactions", due_at_ms)`.
+    A commit that has a transaction wait for the node publishes `TransactionsOwed`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -74,7 +75,7 @@ class TransactionStore:
         ((changed,),) = yield Statement(sql.UPSERT, values_of(stored))
         if not changed:
             raise ConflictError("The transaction is queued no longer.")
-        yield _due(due_at_ms)
+        yield TransactionsOwed(due_at_ms)
         return stored
 
     @adding_transaction
@@ -86,7 +87,7 @@ class TransactionStore:
         if signed is not None:
             stored = signed_transaction(request, signed, due_at_ms)
         yield Statement(sql.UPSERT, values_of(stored))
-        yield _due(due_at_ms)
+        yield TransactionsOwed(due_at_ms)
         return stored
 
     async def next_nonce(self, chain_id: int, sender: Address, lowest_nonce: int) -> int:
@@ -124,7 +125,7 @@ class TransactionStore:
         Skip also any which the event does not concern. Transactions that wait for the node then are due at
         once, or after their pauses.
         """
-        steps: list[Statement | Announcement] = []
+        steps: list[Step] = []
         due_at_ms = []
         for each in stored:
             transaction_id, after = each.request.transaction_id, next_state(each.state, event)
@@ -144,14 +145,14 @@ class TransactionStore:
     ) -> None:
         """Make the next attempts for these at the given times, and note why the last ones failed.
 
-        The first of the times is announced as `("postponed", due_at_ms)`.
+        Publishes `TransactionsPostponed` with the first of the times.
         """
         await self._write(
             [
                 Statement(sql.POSTPONE, (int(is_attempt), moment_ms, error, transaction_id))
                 for transaction_id, moment_ms in due_at_ms.items()
             ]
-            + [_postponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
+            + [TransactionsPostponed(moment_ms) for moment_ms in sorted(due_at_ms.values())[:1]]
         )
 
     async def senders_with_due(self, due_at_ms: int) -> Sequence[Address]:
@@ -211,26 +212,18 @@ class TransactionStore:
         return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
 
     @transaction
-    def _write(self, steps: Iterable[Statement | Announcement]) -> Transaction[None]:
+    def _write(self, steps: Iterable[Step]) -> Transaction[None]:
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step
 
 
-def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Statement | Announcement]:
+def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
     """The earliest of these times: whether it is now, or only later."""
     if not due_at_ms:
         return []
     earliest_ms = min(due_at_ms)
-    return [_due(earliest_ms) if earliest_ms <= now_ms else _postponed(earliest_ms)]
-
-
-def _postponed(due_at_ms: int) -> Announcement:
-    return Announcement(("postponed", str(due_at_ms)))
-
-
-def _due(due_at_ms: int) -> Announcement:
-    return Announcement(("transactions", str(due_at_ms)))
+    return [TransactionsOwed(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
 
 
 def _first_gap(rows: Sequence[Row], lowest: int) -> int:

@@ -8,13 +8,14 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
-from bridge_server.kernel.signals import Key, Signals
+from bridge_server.kernel.events import Events
 from bridge_server.wallet.approvals import MOST_WAITING
 from bridge_server.wallet.errors import NodeError, NoNodeError, UndecidedError, WrongChainError
 from bridge_server.wallet.models import Address, StoredTransaction, TransactionId, TransactionState
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.transactions.broadcasting import Broadcasting
 from bridge_server.wallet.transactions.confirming import Confirming
+from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.service import TransactionService
 from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet.transactions.store import TransactionStore
@@ -52,7 +53,7 @@ class TransactionWorker:
         broadcasting: Broadcasting,
         confirming: Confirming,
         node: Node,
-        signals: Signals,
+        events: Events,
         clock: Clock,
     ) -> None:
         self._store = store
@@ -72,7 +73,8 @@ class TransactionWorker:
         self._seen_mined: set[str] = set()
         self._has_news = asyncio.Event()
         self._asked: list[asyncio.Future[None]] = []
-        signals.listen(self._on_touch)
+        events.subscribe(TransactionsOwed, self._on_owed)
+        events.subscribe(TransactionsPostponed, self._on_postponed)
         node.on_connected(self.wake)
         node.on_mined(self._on_mined)
 
@@ -214,16 +216,15 @@ class TransactionWorker:
         except BridgeError as error:
             await self._broadcasting.settle(queued, error)
 
-    def _on_touch(self, key: Key) -> None:
-        if key[0] == "transactions":
-            due_at_ms = int(key[1])
-            self._due_at_ms = min(self._due_at_ms, due_at_ms)
-            self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
-            self._check_after_us = _SECOND_CHECK_US
-            self._confirming.expect_blocks()
-            self._has_news.set()
-        elif key[0] == "postponed":
-            self._due_at_ms = min(self._due_at_ms, int(key[1]))
+    def _on_owed(self, event: TransactionsOwed) -> None:
+        self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
+        self._check_at_us = min(self._check_at_us, self._clock.elapsed_us() + self._first_check_us)
+        self._check_after_us = _SECOND_CHECK_US
+        self._confirming.expect_blocks()
+        self._has_news.set()
+
+    def _on_postponed(self, event: TransactionsPostponed) -> None:
+        self._due_at_ms = min(self._due_at_ms, event.due_at_ms)
 
     def _on_mined(self, transaction_hash: str) -> None:
         if self._confirming.awaits_blocks:

@@ -1,13 +1,17 @@
-"""What a project's webhook is told."""
+"""The body of a message to a project's webhook."""
 
 import orjson
 
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.outbox.models import Purpose
 from bridge_server.projects.models import SubscriptionEvent
+
+PROJECT_EVENT = Purpose("project-event")
+"""The purpose of a message to a project's webhook: its subject is the project."""
 
 
 def write_event(event: SubscriptionEvent) -> bytes:
-    """A change of a subscription, with the types that are subscribed to from now on."""
+    """The JSON of a change of a subscription, with the types after the change."""
     return orjson.dumps(
         {
             "event": event.change.value,

@@ -1,0 +1,12 @@
+"""The event of publishing."""
+
+from dataclasses import dataclass
+
+from bridge_server.kernel.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(Event):
+    """A notification has arrived in the inboxes of these accounts, which are given by their numbers."""
+
+    accounts: tuple[int, ...]

@@ -1,0 +1,97 @@
+"""Events: a listener hears the events of its type, and a driver could carry every type."""
+
+import pkgutil
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import Any, get_type_hints
+
+import orjson
+import pytest
+from structlog.testing import capture_logs
+
+import bridge_server
+from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.signals import Key
+
+_EXAMPLES: dict[Any, object] = {
+    str: "text",
+    str | None: None,
+    int: 7,
+    tuple[int, ...]: (1, 2),
+    Key: ("session", "a"),
+}
+"""The types that a field may have, with a value of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rang(Event):
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened(Event):
+    door: str
+
+
+def event_types() -> list[type[Event]]:
+    """Every type of event in the package."""
+    names = [module.name for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server.")]
+    modules = [import_module(name) for name in names if not name.endswith("__main__")]
+    return [
+        found
+        for module in modules
+        for found in vars(module).values()
+        if isinstance(found, type) and issubclass(found, Event) and found.__module__ == module.__name__
+        if found is not Event
+    ]
+
+
+def test_listeners_hear_only_their_type_in_the_order_of_their_subscriptions() -> None:
+    events, heard = Events(), list[str]()
+    events.subscribe(Rang, lambda event: heard.append(f"first {event.times}"))
+    events.subscribe(Opened, lambda event: heard.append(event.door))
+    events.subscribe(Rang, lambda event: heard.append(f"second {event.times}"))
+
+    events.publish(Rang(2))
+
+    assert heard == ["first 2", "second 2"]
+
+
+def test_an_event_without_listeners_is_dropped() -> None:
+    Events().publish(Rang(2))
+
+
+def test_a_listener_that_raises_is_logged_and_stops_no_other() -> None:
+    events, heard = Events(), list[int]()
+
+    def fail(_: Rang) -> None:
+        raise ValueError("broken")
+
+    events.subscribe(Rang, fail)
+    events.subscribe(Rang, lambda event: heard.append(event.times))
+
+    with capture_logs() as lines:
+        events.publish(Rang(2))
+
+    assert heard == [2]
+    assert [(line["event"], line["event_type"]) for line in lines] == [("listener_failed", "Rang")]
+
+
+def test_event_types_have_names_of_their_own() -> None:
+    names = [found.__name__ for found in event_types()]
+
+    assert sorted(set(names)) == sorted(names)
+    assert {"Delivered", "OutboxGrew", "SignedOut", "Touched"} <= set(names)
+
+
+@pytest.mark.parametrize("event_type", event_types(), ids=lambda found: found.__name__)
+def test_an_event_is_a_frozen_value_whose_fields_are_json(event_type: Any) -> None:
+    hints = get_type_hints(event_type)
+    event = event_type(*(_EXAMPLES[hints[field.name]] for field in fields(event_type)))
+
+    carried = orjson.loads(orjson.dumps([getattr(event, field.name) for field in fields(event_type)]))
+
+    back = event_type(*(tuple(value) if isinstance(value, list) else value for value in carried))
+    assert is_dataclass(event)
+    assert back == event
+    assert hash(back) == hash(event)
