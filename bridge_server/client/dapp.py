@@ -23,12 +23,11 @@ _PATIENCE_SECONDS = 300.0
 
 
 class Dapp:
-    """A dapp that opens a session when it is entered: `async with Dapp(url, name="Example") as dapp`.
+    """A dapp, which opens a session on entry: `async with Dapp(url, name="Example") as dapp`.
 
-    `bridge_url` is the bridge's; with `/compat/v0.7` at its end, wallets of generation 0.7 can scan the URI.
-    Leaving the block lets go of the connections and not of the session: `end` does that. A client session
-    that is handed in as `http` stays open. Everything may be cancelled, and several calls be under way at
-    once. Raises BadPairingError.
+    If `bridge_url` ends in `/compat/v0.7`, wallets of generation 0.7 can scan the URI. Leaving the block
+    closes the connections; the session stays open until `end`. A client session passed as `http` stays open.
+    Every method can be cancelled, and calls can be concurrent. Raises BadPairingError.
     """
 
     def __init__(
@@ -54,9 +53,9 @@ class Dapp:
         http: aiohttp.ClientSession | None = None,
         pace: Pace | None = None,
     ) -> Self:
-        """Go on with a session that was opened before: its `uri` is all that has to be kept, in secret.
+        """Continue an earlier session. Its `uri` is all that has to be stored, and it is a secret.
 
-        `name` is needed where the pairing has none. Raises BadPairingError.
+        `name` is required if the pairing has none. Raises BadPairingError.
         """
         known = parse_pairing(pairing) if isinstance(pairing, str) else pairing
         chosen = name or known.name
@@ -84,18 +83,18 @@ class Dapp:
 
     @property
     def pairing(self) -> Pairing:
-        """What the wallet needs to know: bridge, session, key."""
+        """The bridge, session and key, which the wallet needs."""
         if self._pairing is None:
             raise RuntimeError("Use it inside `async with`: that opens the session.")
         return self._pairing
 
     @property
     def uri(self) -> str:
-        """What to show as a QR code. Whoever sees it can be the wallet."""
+        """The pairing URI to show as a QR code. It is a secret: its reader can act as the wallet."""
         return self.pairing.uri
 
     async def approval(self, timeout: float | None = _PATIENCE_SECONDS) -> Approval:
-        """Wait for the wallet's word on the session; after that, the last that it said. `timeout` in seconds.
+        """Wait for the wallet's approval; later calls return its latest one. `timeout` is in seconds.
 
         Raises RejectedError, SessionEndedError, BadPayloadError, AnswerTimeoutError, BridgeUnreachableError.
         """
@@ -107,26 +106,25 @@ class Dapp:
         return read_approval(self._cipher.open(payload))
 
     async def call(self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS) -> Any:
-        """Ask the wallet for something and wait for its result. `timeout` in seconds.
+        """Call a method of the wallet and wait for its result. `timeout` is in seconds.
 
-        Raises what `request` and `result` raise. Who wants to wait for longer than one run uses those two.
+        To wait beyond a restart of the program, use `request` and `result`, whose errors this also raises.
         """
         async with self._exchange.within(timeout, f"The wallet did not answer the call of {method}"):
             return await self.result(await self.request(method, params, timeout=None), timeout=None)
 
     async def request(self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS) -> str:
-        """Ask the wallet for something; returns the call's id. `timeout` in seconds.
+        """Send a call to the wallet; returns its id. `timeout` is in seconds.
 
-        Never asks twice: when it cannot be known whether the bridge took the call, that is a
-        BridgeUnreachableError. Raises SessionEndedError, RequestRefusedError; TypeError for what JSON cannot
-        say.
+        A call is never sent twice: if the bridge may have accepted it, the error is BridgeUnreachableError.
+        Raises SessionEndedError, RequestRefusedError; TypeError if `params` is not JSON.
         """
         payload = self._cipher.seal(write_request(next(self._request_ids), method, params))
         async with self._exchange.bridge_within(timeout, "The bridge did not take the call"):
             return await self._bridge.request_call(self.pairing.session_id, payload, self._name)
 
     async def result(self, call_id: str, timeout: float | None = _PATIENCE_SECONDS) -> Any:
-        """Wait for what a call came to. `timeout` in seconds.
+        """Wait for the result of a call. `timeout` is in seconds.
 
         Raises CallFailedError, CallExpiredError, SessionEndedError, BadPayloadError, AnswerTimeoutError,
         BridgeUnreachableError.
@@ -154,4 +152,4 @@ class Dapp:
         try:
             self._pairing = Pairing(self._exchange.bridge_url, session_id, token_bytes(KEY_BYTES), self._name)
         except BadPairingError as error:
-            raise BadAnswerError(f"What answered opened a session that cannot be used: {error}") from error
+            raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error

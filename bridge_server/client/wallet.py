@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 class Wallet:
     """A wallet in a session that a dapp has opened: `async with Wallet.from_uri(uri) as wallet`.
 
-    Leaving the block lets go of the connections and not of the session: `end` does that. To go on later, keep
-    the URI, in secret. A client session that is handed in as `http` stays open. Everything may be cancelled.
+    Leaving the block closes the connections; the session stays open until `end`. To continue later, store the
+    URI, which is a secret. A client session passed as `http` stays open. Every method can be cancelled.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Wallet:
     def from_uri(
         cls, uri: str, *, http: aiohttp.ClientSession | None = None, pace: Pace | None = None
     ) -> Self:
-        """The wallet that scanned this pairing URI, in either spelling. Raises BadPairingError."""
+        """Make a wallet from a scanned pairing URI, in either form. Raises BadPairingError."""
         return cls(parse_pairing(uri), http=http, pace=pace)
 
     async def __aenter__(self) -> Self:
@@ -67,11 +67,11 @@ class Wallet:
     async def approve(
         self, accounts: Iterable[str], *, chain_id: int = 1, push: Push | None = None
     ) -> int | None:
-        """Approve the session; returns when it expires, in epoch milliseconds, if the bridge tells.
+        """Approve the session; returns its expiry in epoch milliseconds, if the bridge answers it.
 
-        Again with other accounts or another chain, it replaces what was said. `push` is where the bridge
-        tells of new calls: None for nowhere. Raises SessionEndedError, RequestRefusedError,
-        BridgeUnreachableError; TypeError for what are no accounts.
+        A later approval, with other accounts or another chain, replaces this one. `push` has the push details
+        for new calls; None removes them. Raises SessionEndedError, RequestRefusedError,
+        BridgeUnreachableError; TypeError if `accounts` is not a list of strings.
         """
         return await self._update(write_approval(accounts, chain_id), push)
 
@@ -80,11 +80,11 @@ class Wallet:
         await self._update(write_rejection(), None)
 
     async def calls(self) -> AsyncGenerator[Call, None]:
-        """The session's calls as they come, until the session ends: `async for call in wallet.calls()`.
+        """Yield the session's calls as they arrive, until it ends: `async for call in wallet.calls()`.
 
-        Each is told once by this object, however many loops there are, and again by another object as long as
-        it is not answered. A call that cannot be read is refused (-32700) and logged. While the bridge cannot
-        be reached, it is tried again, without end. Raises RequestRefusedError, BadAnswerError.
+        This object yields each call once, also with several loops; another object yields it again until it is
+        answered. A call that cannot be decrypted is refused (-32700) and logged. An unreachable bridge is
+        retried without end. Raises RequestRefusedError, BadAnswerError.
         """
         while True:
             try:
@@ -101,7 +101,7 @@ class Wallet:
                     yield call
 
     async def call(self, call_id: str) -> Call:
-        """The call that a push told of, answered or not.
+        """Read one call, such as the call of a push, answered or not.
 
         Raises CallExpiredError, SessionEndedError, BadPayloadError, BridgeUnreachableError.
         """
@@ -112,15 +112,15 @@ class Wallet:
     async def answer(self, call: Call, result: Any) -> None:
         """Answer a call with its result. A later answer replaces the earlier.
 
-        Raises CallExpiredError, SessionEndedError, BridgeUnreachableError; TypeError for what JSON cannot
-        say.
+        Raises CallExpiredError, SessionEndedError, BridgeUnreachableError; TypeError if `result` is
+        not JSON.
         """
         await self._post(call.call_id, write_result(call, result))
 
     async def refuse(
         self, call: Call, code: int = USER_REJECTED, message: str = "The user rejected the request."
     ) -> None:
-        """Answer a call with an error, by default the user's no (EIP-1193). Raises what `answer` does."""
+        """Answer a call with an error, by default 4001 (EIP-1193). Raises the errors of `answer`."""
         await self._post(call.call_id, write_error(call.request_id, code, message))
 
     async def end(self) -> None:
@@ -139,7 +139,7 @@ class Wallet:
             await self._bridge.answer_call(self.pairing.session_id, call_id, self._cipher.seal(content))
 
     async def _new_calls(self) -> dict[str, Any] | None:
-        """The pending calls that were not told yet; None when there are none."""
+        """The pending calls that were not yielded yet; None if there are none."""
         pending = await self._bridge.calls(self.pairing.session_id, self._exchange.pace.wait_seconds)
         self._seen &= pending.keys()
         return {call_id: pending[call_id] for call_id in pending if call_id not in self._seen} or None
