@@ -75,7 +75,9 @@ test('the requests that the server answered are listed', async () => {
 
   const requests = await bridge.traffic({ wait: 5 })
 
-  assert.ok(requests.some(({ method, path, status }) => [method, path, status].join(' ') === 'POST /session/new 200'))
+  assert.ok(
+    requests.some(({ method, path, status }) => [method, path, status].join(' ') === 'POST /session/new 200')
+  )
 })
 
 test('what went out is there until it is forgotten', async () => {

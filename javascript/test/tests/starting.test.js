@@ -85,13 +85,18 @@ test('a setting that the server does not have is named', () =>
   assert.rejects(startBridge({ settings: { session_tll: 60 } }), /did not start: .*\n.*session_tll/s))
 
 test('a server without accounts has none', async () => {
-  await using bridge = await startBridge()
+  const bridge = await startBridge()
 
   assert.deepEqual(bridge.accounts, [])
+  await bridge[Symbol.asyncDispose]()
+  assert.equal(await answers(bridge.url), false)
 })
 
 test('a server that is not there is named', () =>
-  assert.rejects(connectBridge({ url: 'http://127.0.0.1:9', testToken: 't' }), /127\.0\.0\.1:9 does not answer/))
+  assert.rejects(
+    connectBridge({ url: 'http://127.0.0.1:9', testToken: 't' }),
+    /127\.0\.0\.1:9 does not answer/
+  ))
 
 test('a server that no variable names is explained', () =>
   assert.rejects(connectBridge({ url: undefined, testToken: undefined }), /BRIDGE_URL and BRIDGE_TEST_TOKEN/))
