@@ -1,7 +1,7 @@
 """The bridge's client: `Dapp` and `Wallet`, for programs and tests. The server needs none of it."""
 
 from bridge_server.client.cipher import Cipher
-from bridge_server.client.contents import Approval, Call, Push
+from bridge_server.client.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.errors import (
     AnswerTimeoutError,
@@ -15,7 +15,9 @@ from bridge_server.client.errors import (
     RejectedError,
     RequestRefusedError,
     SessionEndedError,
+    UnsupportedError,
 )
+from bridge_server.client.generations import Generation
 from bridge_server.client.pace import Pace
 from bridge_server.client.pairing import Pairing, parse_pairing
 from bridge_server.client.wallet import Wallet
@@ -33,12 +35,16 @@ __all__ = [
     "CallFailedError",
     "Cipher",
     "Dapp",
+    "Event",
+    "Generation",
     "Pace",
     "Pairing",
+    "Proposal",
     "Push",
     "RejectedError",
     "RequestRefusedError",
     "SessionEndedError",
+    "UnsupportedError",
     "Wallet",
     "parse_pairing",
 ]

@@ -45,6 +45,10 @@ class BridgeUnreachableError(BridgeClientError):
     """No connection, no answer, or nothing but 429 and 5xx until the time was up."""
 
 
+class UnsupportedError(BridgeClientError):
+    """The session's generation of the protocol has nothing like it."""
+
+
 class BadAnswerError(BridgeClientError):
     """What answered does not speak the bridge's protocol."""
 
