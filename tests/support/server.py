@@ -18,9 +18,9 @@ from aiohttp import web
 
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.schema import place_schema
 from bridge_server.web.application import runner_of
 from tests.support.clock import ManualClock
-from tests.support.schema import place_schema
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
