@@ -1,6 +1,6 @@
-"""Writes constraints.txt: every package that this project and its extras need, in its newest version.
+"""Writes constraints.txt: the newest version of every package that this project and its extras need.
 
-Names and versions only: neither where they were found nor what machine they were for.
+The file has names and versions only, so that it is valid for every index and platform.
 """
 
 import json
@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 _OWN_NAME = "bridge-server"
 _HEADER = """\
 # What `scripts/environment` installs: the versions that the tests have passed with.
-# `scripts/lock` makes this file anew; run `scripts/test --all` before keeping it.
+# `scripts/lock` writes this file; run `scripts/test --all` before you keep it.
 """
 
 
@@ -35,10 +35,10 @@ def resolved(extras: str) -> list[str]:
 
 
 def main() -> None:
-    """Write the file anew."""
+    """Write the file."""
     lines = resolved(sys.argv[1])
     (_ROOT / "constraints.txt").write_text(_HEADER + "\n".join(lines) + "\n", "utf-8")
-    print(f"constraints.txt has {len(lines)} packages: run scripts/test --all, and keep it when that passes")
+    print(f"constraints.txt has {len(lines)} packages: run scripts/test --all, and keep it if that passes")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Make test vectors with an independent implementation: `python scripts/make_vectors.py`.
 
-They are made by eth-account in an environment of its own, down to the curve, which is in Python there, and
-written to `tests/vectors`, one vector a line. The same release makes the same files.
+eth-account makes them in a separate environment, with a pure Python implementation of the curve. They are
+written to `tests/vectors`, one vector a line. The output is deterministic for a release of eth-account.
 
-Each file is an object: `origin` says what made it, `vectors` is a list. All bytes are `0x` and hexadecimal.
+Each file is an object: `origin` names the program and its version, `vectors` is a list. All bytes are in
+hexadecimal with `0x`.
 
     messages.json      {key, message, digest, signature}
     transactions.json  {name, key, transaction, raw, hash}, the transaction as JSON-RPC spells it, with its
@@ -13,11 +14,11 @@ Each file is an object: `origin` says what made it, `vectors` is a list. All byt
 
 `key` is the private key, `digest` the 32 bytes that were signed, `signature` r, s and v (27 or 28).
 
-What is left out, because eth-account deviates there from EIP-712 or from what wallets do: types that the
-primary type does not use, types that need one another in a circle, a domain type in another order than the
+Cases in which eth-account differs from EIP-712 or from wallets are left out: types that the
+primary type does not use, recursive types, a domain type in another order than the
 standard's, members that are null or absent, more members in a domain than in its type, `bytes` spelled as
-text or as a number, booleans spelled as text, fixed arrays of another length. Integers of JSON are used up to
-2^53, from where browsers lose digits; greater ones are strings.
+text or as a number, booleans spelled as text, fixed arrays of another length. Integers above
+2^53, where browsers lose digits, are strings.
 """
 
 import os

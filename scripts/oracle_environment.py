@@ -1,7 +1,8 @@
-"""An environment for eth-account, against which this project's signing is checked and measured.
+"""A virtual environment with eth-account, with which this project's signing is compared and measured.
 
-It has one of its own, since it pins other releases of what this project uses: `.oracle`, made on first use.
-There it signs with coincurve, as this project does, unless PURE_PYTHON is added to its environment.
+The environment `.oracle` is separate, because eth-account pins other releases of shared dependencies. It is
+created at its first use. eth-account signs with coincurve there, as this project does, unless the environment
+variables in PURE_PYTHON are set.
 """
 
 import subprocess
@@ -15,11 +16,11 @@ _FOLDER = Path(__file__).resolve().parent.parent / ".oracle"
 
 
 class OracleMissingError(Exception):
-    """The environment could not be made; the text says why."""
+    """The environment could not be created; the text says why."""
 
 
 def oracle_python() -> Path:
-    """The interpreter that has eth-account. Raises OracleMissingError."""
+    """The Python interpreter of the environment, created if necessary. Raises OracleMissingError."""
     python, installed = _FOLDER / "bin" / "python", _FOLDER / "installed"
     wanted = " ".join(_REQUIREMENTS)
     if not installed.exists() or installed.read_text("utf-8") != wanted:

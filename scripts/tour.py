@@ -1,12 +1,12 @@
 """A tour of the server: a dapp and a wallet meet, a push wakes a wallet, an app notifies its subscribers, and
 the server's own wallet signs.
 
-    .venv/bin/python scripts/tour.py            against a server of its own
+    .venv/bin/python scripts/tour.py            starts a server
     .venv/bin/python scripts/tour.py --url URL --admin-token TOKEN
-                                                against yours, started with --allow-private-webhooks
+                                                uses your server, started with --allow-private-webhooks
 
-What it prints is the transcript in docs/tour.md; ids, secrets and ciphertext, which differ each time, are
-shortened.
+It prints the transcript in docs/tour.md. Ids, secrets and ciphertext are shortened, because they differ each
+time.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from scenes.wallet import wallet_scene
 
 
 async def tour(url: str, admin_token: str | None) -> None:
-    """Every scene; an operator's only with their token, the wallet's only if it has accounts."""
+    """Play every scene: the operator's only with an admin token, the wallet's only if it has accounts."""
     await relay_scene(url)
     await clients_scene(url)
     await push_scene(url)
@@ -33,12 +33,16 @@ async def tour(url: str, admin_token: str | None) -> None:
 
 
 async def _main() -> None:
-    parser = argparse.ArgumentParser(description="Play everybody who talks through the server.")
+    parser = argparse.ArgumentParser(description="Play all parties that use the server.")
     parser.add_argument(
-        "--url", help="a server that runs with --allow-private-webhooks; without it the tour starts one"
+        "--url", help="the URL of a server that runs with --allow-private-webhooks; default: start one"
     )
-    parser.add_argument("--admin-token", help="that server's: without it no project is made on it")
-    parser.add_argument("--without-node", action="store_true", help="even where anvil is installed")
+    parser.add_argument(
+        "--admin-token", help="the admin token of that server; without it the operator's scene is skipped"
+    )
+    parser.add_argument(
+        "--without-node", action="store_true", help="start no Ethereum node, even if anvil is installed"
+    )
     options = parser.parse_args()
     if options.url:
         await tour(options.url.rstrip("/"), options.admin_token)
@@ -51,6 +55,6 @@ if __name__ == "__main__":
     try:
         asyncio.run(_main())
     except TimeoutError:
-        sys.exit("the tour: nothing came; does the server call this machine (--allow-private-webhooks)?")
+        sys.exit("the tour: no webhook arrived; was the server started with --allow-private-webhooks?")
     except aiohttp.ClientError as error:
-        sys.exit(f"the tour: the server did not do its part: {error}")
+        sys.exit(f"the tour: a request failed: {error}")

@@ -1,1 +1,1 @@
-"""The admin API: what an operator does with projects, over HTTP and for the bearer of one token."""
+"""The admin API: management of projects over HTTP, with the operator's bearer token."""

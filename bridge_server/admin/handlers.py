@@ -1,12 +1,10 @@
-"""HTTP to the operator's services and back: read, one service call, write."""
+"""Handlers of the admin API: read the request, call the service once, write the answer."""
 
 import re
 
 from aiohttp import web
 
 from bridge_server.admin import wire
-from bridge_server.admin.analytics import asked_period, report_of
-from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.device_state_store import DeviceStateStore
@@ -24,7 +22,7 @@ _PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class AdminHandlers:
-    """One method per endpoint. `account_limit` is the server's own, for projects that have none."""
+    """One method per endpoint. `account_limit` is the server's default for projects without their own."""
 
     def __init__(
         self,
@@ -32,13 +30,11 @@ class AdminHandlers:
         subscriptions: Subscriptions,
         devices: DeviceStateStore,
         account_limit: Limit,
-        clock: Clock,
     ) -> None:
         self._projects = projects
         self._subscriptions = subscriptions
         self._devices = devices
         self._account_limit = account_limit
-        self._clock = clock
 
     async def devices(self, request: web.Request) -> web.Response:
         account = wire.read_account(request.match_info["account"])
@@ -127,10 +123,8 @@ class AdminHandlers:
 
     async def analytics(self, request: web.Request) -> web.Response:
         asked = request.query
-        period = asked_period(asked.get("from"), asked.get("to"), self._clock.now_ms())
-        project_id = _project_id(request)
-        figures = await self._projects.figures(project_id, period.first_day, period.last_day)
-        return json_answer(wire.write(wire.report_fields(report_of(project_id, period, figures))))
+        found = await self._projects.analytics(_project_id(request), asked.get("from"), asked.get("to"))
+        return json_answer(wire.write(wire.analytics_fields(found)))
 
 
 def _project_id(request: web.Request) -> str:

@@ -1,4 +1,4 @@
-"""The admin API's table as rows."""
+"""The routes of the admin API."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ _PROJECTS = "/admin/projects"
 _PROJECT = f"{_PROJECTS}/{{project_id:{_ID}}}"
 _SECRET = f"{_PROJECT}/secrets/{{number:[0-9]{{1,18}}}}"
 _TYPE = f"{_PROJECT}/types/{{type_id:{_ID}}}"
-# An account id has at most 170 characters, of which 128 may be percent signs: those are matched as %25.
+# An account id has at most 170 characters. Up to 128 of them are percent signs, which arrive as %25.
 _ACCOUNT = "{account:[^/]{1,426}}"
 _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
 
@@ -18,7 +18,7 @@ _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
 def admin_routes(
     handlers: AdminHandlers, bearer: Callable[[str], bool], body_limit_bytes: int
 ) -> tuple[Route, ...]:
-    """Every endpoint of the operator, for the bearer of the admin token and for no web page."""
+    """Every endpoint of the admin API. It requires the admin token, and no web page may call it."""
 
     def read(path: str, name: str, handler: Handler) -> Route:
         return Route(method="GET", path=path, name=name, handler=handler, bearer=bearer)

@@ -1,4 +1,4 @@
-"""How the operator's things are spelled in JSON: by the admin API, and by the commands that print it."""
+"""JSON of the admin API, which commands with --json print too."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import orjson
 from pydantic import AfterValidator, Field
 
-from bridge_server.admin.analytics import Report, TypeReport
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.fields import http_url
 from bridge_server.kernel.instants import rfc3339, spell_day
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
+from bridge_server.projects.analytics import Analytics, TypeAnalytics
 from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.device_states import DeviceState
 from bridge_server.projects.models import (
@@ -31,7 +31,7 @@ SUCCESS = b'{"success":true}'
 
 _HOUR_US = 3600 * MICROSECONDS
 _DIGITS = 6
-"""Of a rate per hour: it is kept as whole microseconds between two tokens."""
+"""The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
 
 
 def _valid(rule: Callable[[str], str]) -> AfterValidator:
@@ -81,32 +81,32 @@ class TypeNameShape(Shape):
 
 
 def read_project(document: JsonObject) -> ProjectShape:
-    """A name, and the id if the caller chooses it."""
+    """Read a name and an optional id."""
     return check(ProjectShape, document.values)
 
 
 def read_account_limit(document: JsonObject) -> AccountLimitShape:
-    """A rate per hour, and how many at once."""
+    """Read a rate per hour and a burst."""
     return check(AccountLimitShape, document.values)
 
 
 def read_webhook(document: JsonObject) -> str:
-    """The URL that is to hear of subscriptions."""
+    """Read the URL of a webhook for subscriptions."""
     return check(WebhookShape, document.values).url
 
 
 def read_type(document: JsonObject) -> TypeShape:
-    """A name, and the id if the caller chooses it."""
+    """Read a name and an optional id."""
     return check(TypeShape, document.values)
 
 
 def read_type_name(document: JsonObject) -> str:
-    """Another name for a type."""
+    """Read the new name of a type."""
     return check(TypeNameShape, document.values).name
 
 
 def read_account(text: str) -> Account:
-    """An account id. Raises InvalidInputError."""
+    """Read an account id. Raises InvalidInputError."""
     try:
         return parse_account(text)
     except ValueError as error:
@@ -114,14 +114,14 @@ def read_account(text: str) -> Account:
 
 
 def account_limit_fields(own: Limit | None, servers: Limit) -> dict[str, Any]:
-    """The limit that is in force, and whether it is the project's own."""
+    """The limit in force, and whether it is the project's own."""
     limit = servers if own is None else own
     per_hour = round(_HOUR_US / limit.interval_us, _DIGITS)
     return {"per_hour": per_hour, "burst": limit.burst, "own": own is not None}
 
 
 def project_fields(project: Project, servers_limit: Limit) -> dict[str, Any]:
-    """A project without what belongs to it."""
+    """A project without its types, secrets and subscribers."""
     return {
         "project_id": project.project_id,
         "name": project.name,
@@ -137,7 +137,7 @@ def project_list_fields(projects: Sequence[Project], servers_limit: Limit) -> di
 
 
 def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, Any]:
-    """A project and what belongs to it."""
+    """A project with its types, secrets and number of subscribers."""
     return {
         **project_fields(details.project, servers_limit),
         "types": [type_fields(kind) for kind in details.types],
@@ -150,12 +150,12 @@ def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, A
 
 
 def secret_fields(secret: NewSecret) -> dict[str, Any]:
-    """A secret at the one moment at which it is told."""
+    """A new secret, which is shown only in this answer."""
     return {"number": secret.number, "secret": secret.secret}
 
 
 def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit) -> dict[str, Any]:
-    """A project that was just made, and its first secret."""
+    """A new project and its first secret."""
     return {
         **project_fields(project, servers_limit),
         "types": [],
@@ -166,7 +166,7 @@ def new_project_fields(project: Project, secret: NewSecret, servers_limit: Limit
 
 
 def webhook_fields(webhook: Webhook) -> dict[str, Any]:
-    """A webhook, and the secret that signs what it is sent, at the one moment at which that is told."""
+    """A webhook and its signing secret, which is shown only in this answer."""
     return {"url": webhook.url, "signing_secret": webhook.signing_secret}
 
 
@@ -190,12 +190,12 @@ def subscription_fields(subscription: Subscription) -> dict[str, Any]:
 
 
 def devices_fields(devices: Sequence[DeviceState]) -> dict[str, Any]:
-    """How deliveries to an account's devices go. Where these are is nobody's business but theirs."""
+    """The states of an account's devices, without their addresses."""
     return {"devices": [_device_fields(device) for device in devices]}
 
 
 def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) -> dict[str, Any]:
-    """A page out of one subscription more than it holds; `next` is where the page after it begins."""
+    """A page of at most `limit` subscriptions. `subscriptions` has one more if another page follows."""
     page = subscriptions[:limit]
     more = len(subscriptions) > limit
     return {
@@ -204,19 +204,19 @@ def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) ->
     }
 
 
-def report_fields(report: Report) -> dict[str, Any]:
-    """What was sent in a period, and how much of it was read."""
+def analytics_fields(analytics: Analytics) -> dict[str, Any]:
+    """How many notifications were sent in a period, and how many of them were read."""
     return {
-        "project_id": report.project_id,
-        "from": spell_day(report.period.first_day),
-        "to": spell_day(report.period.last_day),
-        "total": figures_fields(report.total),
-        "types": [_type_report_fields(report_of_type) for report_of_type in report.types],
+        "project_id": analytics.project_id,
+        "from": spell_day(analytics.period.first_day),
+        "to": spell_day(analytics.period.last_day),
+        "total": figures_fields(analytics.total),
+        "types": [_type_fields(kind) for kind in analytics.types],
     }
 
 
 def figures_fields(figures: ReadFigures) -> dict[str, Any]:
-    """Counts, and the share of the notifications that their users read: null when none counts."""
+    """Counts and the read rate, which is null if no notification counts."""
     return {
         "sent": figures.sent,
         "read": figures.read,
@@ -247,9 +247,9 @@ def _moment(moment_ms: int | None) -> str | None:
     return None if moment_ms is None else rfc3339(moment_ms)
 
 
-def _type_report_fields(report: TypeReport) -> dict[str, Any]:
+def _type_fields(kind: TypeAnalytics) -> dict[str, Any]:
     return {
-        "type_id": report.type_id,
-        "total": figures_fields(report.total),
-        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in report.days],
+        "type_id": kind.type_id,
+        "total": figures_fields(kind.total),
+        "days": [{"day": spell_day(day.day), **figures_fields(day.figures)} for day in kind.days],
     }

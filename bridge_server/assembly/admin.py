@@ -17,6 +17,5 @@ def admin_room(foundation: Foundation, services: ProjectServices) -> Room:
         services.subscriptions,
         services.device_states,
         services.account_limit,
-        foundation.clock,
     )
     return Room(name="admin", routes=admin_routes(handlers, token, foundation.settings.notify_body_limit))

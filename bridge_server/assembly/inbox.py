@@ -3,22 +3,23 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.handlers import InboxHandlers, InboxServices
 from bridge_server.inbox.origins import origin_of_url
-from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.routes import inbox_routes
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.streams import Streams
-from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.inbox.subscribing import InboxSubscriptions
 from bridge_server.kernel.background import running
 from bridge_server.notify.device_notices import DEVICE
 from bridge_server.notify.events import Delivered
@@ -52,6 +53,8 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
         ),
         running=(streaming,),
         stop=services.streams.close,
+        emptied=(partial(afterwards, services.streams.end_all),),
+        catch_up=services.streams.look_again,
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
@@ -64,8 +67,8 @@ def _services(foundation: Foundation, projects: ProjectServices, push_addresses:
     foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
     return InboxServices(
         _sign_in(foundation),
-        Subscribing(store, projects.subscriptions),
-        Reading(store, arrivals, clock),
+        InboxSubscriptions(store, projects.subscriptions),
+        InboxReads(store, arrivals, clock),
         Streams(store, arrivals, foundation.events, clock, settings.max_streams),
         Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
     )

@@ -23,6 +23,7 @@ def pubsub_room(foundation: Foundation) -> Room:
         routes=pubsub_routes(handlers, foundation.every_request),
         running=(pubsub.running,),
         stop=pubsub.close,
+        emptied=(pubsub.emptied,),
         sweeps=(pubsub.sweep,),
         gauges=lambda: {"sockets": pubsub.sockets, "socket_topics": pubsub.topics},
     )

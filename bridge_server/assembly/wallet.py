@@ -92,10 +92,20 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
             yield
             await approvals.withdrawn()
 
+    @asynccontextmanager
+    async def emptied() -> AsyncIterator[None]:
+        """Key files stay, locked."""
+        await approvals.withdrawn()
+        await wallet.worker.forget()
+        yield
+        wallet.accounts.lock_all()
+
     return Room(
         name="wallet",
         routes=_routes(foundation, wallet),
         running=(signing,),
+        emptied=(emptied,),
+        catch_up=wallet.worker.catch_up,
         sweeps=wallet.sweeps,
         gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
     )

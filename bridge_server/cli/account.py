@@ -1,4 +1,4 @@
-"""`bridge-server account`: the wallet's key files, while a server runs or not; no database is needed."""
+"""`bridge-server account`: the wallet's key files. The commands work with or without a running server."""
 
 import asyncio
 import sys
@@ -39,8 +39,8 @@ from bridge_server.wallet.private_keys import PrivateKeyError, read_private_key
 
 Result = TypeVar("Result")
 
-_OF_THE_SERVER = "server"
-"""Where a key comes from that the running server has, and these settings have not."""
+_SOURCE_UNKNOWN_HERE = "server"
+"""The source of a key that the running server has and that is not in the settings of the command."""
 
 
 def _read_address(context: click.Context, parameter: click.Parameter, value: str) -> Address:
@@ -55,10 +55,11 @@ _address_argument = click.argument("address", callback=_read_address)
 
 @click.group("account", cls=Group)
 def account_group() -> None:
-    """Look after the wallet's accounts, while the server runs or not.
+    """Manage the wallet's accounts. Works with or without a running server.
 
-    Keys are kept in files under a passphrase, in the format of geth and other wallets. A passphrase or a
-    private key is asked for at the terminal, or read from a file or standard input; it is never an argument.
+    Keys are stored in files encrypted with a passphrase, in the format of geth and other wallets (version 3).
+    A command asks for a passphrase or private key at the terminal, or reads it from a file or standard input.
+    It is never an argument, because other users of the machine can see arguments.
     """
 
 
@@ -66,7 +67,7 @@ def account_group() -> None:
 @passphrase_option
 @for_operator
 def new_command(operator: Operator, passphrase_file: str | None) -> None:
-    """Make an account, and print its address."""
+    """Create an account with a new key file, and print its address."""
     secret = new_passphrase(passphrase_file)
     _add(operator, lambda accounts: accounts.create(secret))
 
@@ -74,9 +75,9 @@ def new_command(operator: Operator, passphrase_file: str | None) -> None:
 @account_group.command("list")
 @for_operator
 def list_command(operator: Operator) -> None:
-    """Print the accounts that the running server has, and where their keys come from.
+    """Print the accounts of the running server, and the source of each key.
 
-    Where no server runs on the data directory, or it does not tell, those that these settings have.
+    If no server runs on the data directory, or it does not answer, print the accounts of the settings.
     """
     rows = _rows_of_settings(operator)
     url = running_url(operator.settings)
@@ -97,10 +98,11 @@ def list_command(operator: Operator) -> None:
 @passphrase_option
 @for_operator
 def import_command(operator: Operator, file: str | None, passphrase_file: str | None) -> None:
-    """Add the account of a private key in hexadecimal, or of a key file of another wallet.
+    """Import a private key in hexadecimal, or a key file of another wallet.
 
-    Which of them it is, FILE tells; without FILE the private key is asked for, and with - standard input is
-    read. A private key gets a new passphrase. A key file is stored as it is once its passphrase opened it.
+    FILE holds one or the other; the content decides. Without FILE the command asks for a private key, and
+    with - it reads standard input. A private key is encrypted with a new passphrase. A key file is stored
+    unchanged after its passphrase has opened it.
     """
     if is_standard_input(file) and is_standard_input(passphrase_file):
         raise CommandError("standard input gives the key: name the passphrase's file with --passphrase-file")
@@ -115,14 +117,16 @@ def import_command(operator: Operator, file: str | None, passphrase_file: str | 
 
 @account_group.command("export")
 @_address_argument
-@click.option("--raw", is_flag=True, help="The private key itself, in hexadecimal.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write to this file, for its owner alone.")
+@click.option("--raw", is_flag=True, help="Print the private key itself, in hexadecimal.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write to this file, readable by its owner only."
+)
 @passphrase_option
 @for_operator
 def export_command(
     operator: Operator, address: Address, raw: bool, output: Path | None, passphrase_file: str | None
 ) -> None:
-    """Print the key file of ADDRESS, which other wallets import; with --raw, the key that is in it."""
+    """Print the key file of ADDRESS, which other wallets can import; with --raw, its private key."""
     try:
         content = _files(operator).read(address)
     except UnknownAccountError as error:
@@ -139,15 +143,15 @@ def export_command(
 @_address_argument
 @click.option(
     "--seconds", type=click.IntRange(0, LONGEST_UNLOCK_SECONDS), default=DEFAULT_UNLOCK_SECONDS,
-    show_default=True, help="How long; 0 is until the server stops.",
+    show_default=True, help="How long the account stays unlocked; 0 means until the server stops.",
 )  # fmt: skip
-@click.option("--url", help="Where the server answers.  [default: as the data directory says]")
+@click.option("--url", help="The server's URL.  [default: the server that runs on the data directory]")
 @passphrase_option
 @for_operator
 def unlock_command(
     operator: Operator, address: Address, seconds: int, url: str | None, passphrase_file: str | None
 ) -> None:
-    """Unlock ADDRESS in the server that runs, so that it signs without a passphrase for a time."""
+    """Unlock ADDRESS in the running server, which then signs with it without a passphrase for a time."""
     url = server_url(operator.settings) if url is None else url
     params = [address, passphrase(passphrase_file), seconds]
     call_wallet(operator.settings, url, "personal_unlockAccount", params)
@@ -158,12 +162,12 @@ def unlock_command(
 
 
 def _files(operator: Operator) -> KeystoreFiles:
-    configure_logs(operator.settings.log_level, operator.settings.log_format)  # what is foreign is told there
+    configure_logs(operator.settings.log_level, operator.settings.log_format)  # KeystoreFiles logs bad files
     return KeystoreFiles(operator.settings.keystore, SystemClock())
 
 
 def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
-    """The accounts that a server with these settings would have."""
+    """The rows of the accounts that a server with these settings would have."""
     files = _files(operator)
 
     async def listed(accounts: Accounts) -> list[dict[str, str]]:
@@ -173,7 +177,7 @@ def _rows_of_settings(operator: Operator) -> list[dict[str, str]]:
 
 
 def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -> list[dict[str, str]]:
-    """The accounts that the running server says it has; one that does not say has those that are known."""
+    """The rows of the running server's accounts; `known` with a warning if it does not answer."""
     try:
         addresses = call_wallet(operator.settings, url, "eth_accounts", [])
     except CommandError as error:
@@ -183,7 +187,7 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
     development = development_accounts(operator.settings)
     rows = []
     for address in map(checksummed, addresses):
-        source = AccountSource.DEVELOPMENT.value if address in development else _OF_THE_SERVER
+        source = AccountSource.DEVELOPMENT.value if address in development else _SOURCE_UNKNOWN_HERE
         rows.append(by_address.get(address) or {"address": address, "source": source, "file": ""})
     return rows
 
@@ -191,7 +195,7 @@ def _rows_of_server(operator: Operator, url: str, known: list[dict[str, str]]) -
 def _done(
     operator: Operator, files: KeystoreFiles, work: Callable[[Accounts], Coroutine[Any, Any, Result]]
 ) -> Result:
-    """Do the work on the accounts of the settings. Raises CommandError."""
+    """Run `work` on the accounts of the settings. Raises CommandError."""
     accounts = wallet_accounts(operator.settings, files, SystemClock(), IdMaker())
     try:
         return asyncio.run(work(accounts))
@@ -200,7 +204,7 @@ def _done(
 
 
 def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Address]]) -> None:
-    """Have the work add an account, and tell which."""
+    """Run `work`, which adds an account, and print the account."""
     files = _files(operator)
 
     async def added(accounts: Accounts) -> dict[str, str]:

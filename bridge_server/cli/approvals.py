@@ -1,4 +1,4 @@
-"""`bridge-server approvals`: what the wallet is asked to sign, for somebody to decide."""
+"""`bridge-server approvals`: signing requests that wait for the operator's decision."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -19,23 +19,23 @@ from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 _HEADER = ("approval", "method", "account", "client", "until")
 _SHOWN_OF_AN_ID = 8
 _LEAST_OF_AN_ID = 4
-"""So that neither an empty variable of a script nor a slip of the hand names what happens to wait."""
+"""Characters. An empty variable of a script, or a typing mistake, must not select a waiting request."""
 
 Result = TypeVar("Result")
 
 
 @click.group("approvals", cls=Group)
 def approvals_group() -> None:
-    """Decide what the wallet signs, on a server with approve = "queue".
+    """Approve or reject signing requests, on a server with the setting approve = "queue".
 
-    An APPROVAL is named by its id, or by as many characters of its beginning as tell it from others.
+    APPROVAL is the id of a request, or the first characters of it (at least 4) if no other id has them.
     """
 
 
 @approvals_group.command("list")
 @for_operator
 def list_command(operator: Operator) -> None:
-    """Print the requests that wait, oldest first."""
+    """Print the waiting requests, oldest first."""
 
     async def pending(opened: OperatorServices) -> Sequence[ApprovalRequest]:
         return await opened.approvals.pending(opened.clock.now_ms())
@@ -43,7 +43,7 @@ def list_command(operator: Operator) -> None:
     waiting = _run(operator, pending)
     operator.tell(
         {"approvals": [_fields(approval) for approval in waiting]},
-        table(_HEADER, [_row(approval) for approval in waiting], "nothing waits to be approved"),
+        table(_HEADER, [_row(approval) for approval in waiting], "no request is waiting for approval"),
     )
 
 
@@ -51,7 +51,7 @@ def list_command(operator: Operator) -> None:
 @click.argument("approval")
 @for_operator
 def show_command(operator: Operator, approval: str) -> None:
-    """Print what would be signed, in words."""
+    """Print in words what a request would sign."""
     found = _run(operator, lambda opened: _named(opened, approval))
     operator.tell(_fields(found), _lines(found))
 
@@ -60,7 +60,7 @@ def show_command(operator: Operator, approval: str) -> None:
 @click.argument("approval")
 @for_operator
 def approve_command(operator: Operator, approval: str) -> None:
-    """Have it signed."""
+    """Approve a request: the wallet signs it."""
     _decide(operator, approval, ApprovalState.APPROVED)
 
 
@@ -68,7 +68,7 @@ def approve_command(operator: Operator, approval: str) -> None:
 @click.argument("approval")
 @for_operator
 def reject_command(operator: Operator, approval: str) -> None:
-    """Have it refused."""
+    """Reject a request: its caller gets the error 4001."""
     _decide(operator, approval, ApprovalState.REJECTED)
 
 
@@ -78,7 +78,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
         is_decided = await opened.approvals.decide(approval.approval_id, decision, opened.clock.now_ms())
         approval = await opened.approvals.get(approval.approval_id) or approval
         if not is_decided:
-            raise CommandError(f"{approval.approval_id} does not wait any more: it is {_outcome(approval)}")
+            raise CommandError(f"{approval.approval_id} is not waiting any more: it is {_outcome(approval)}")
         return approval
 
     decided = _run(operator, decide)
@@ -88,14 +88,14 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
 
 def _run(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
-    """Do the work on what waits, which is nothing where no server runs: it would sign for nobody."""
+    """Run `work`. Without a running server every waiting request expires first: nothing could sign it."""
 
-    async def on_what_waits(opened: OperatorServices) -> Result:
+    async def on_waiting_requests(opened: OperatorServices) -> Result:
         if not is_held(operator.settings.data_dir):
             await opened.approvals.expire_all(opened.clock.now_ms())
         return await work(opened)
 
-    return operator.run(on_what_waits)
+    return operator.run(on_waiting_requests)
 
 
 async def _named(opened: OperatorServices, name: str) -> ApprovalRequest:
@@ -112,7 +112,7 @@ async def _named(opened: OperatorServices, name: str) -> ApprovalRequest:
 
 
 def _outcome(approval: ApprovalRequest) -> str:
-    """What became of a request that cannot be decided. One that is pending was not decided in time."""
+    """The state of a request that can no longer be decided: a pending one has expired."""
     return ApprovalState.EXPIRED if approval.state is ApprovalState.PENDING else approval.state
 
 

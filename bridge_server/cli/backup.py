@@ -21,7 +21,10 @@ from bridge_server.storage.backup import BackupError, backup
 @data_dir_option
 @json_option
 def backup_command(file: Path, config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
-    """Copy the database to FILE, complete as of one moment, while the server runs."""
+    """Copy the database to FILE while the server runs.
+
+    The copy is a consistent snapshot and is checked. Key files of the wallet are not in it.
+    """
     database = loaded_settings(config_file, data_dir=data_dir).settings.database_file
     try:
         size = backup(database, file)

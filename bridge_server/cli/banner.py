@@ -1,12 +1,9 @@
-"""What a person at a terminal is told when the server is up: where it is, and what to try."""
+"""The text that `serve` prints on a terminal when the server is ready: its URLs and a first request."""
 
-import socket
 from collections.abc import Iterable
-from contextlib import suppress
-from urllib.parse import urlsplit
 
 from bridge_server.assembly.wallet_accounts import keys_for_development
-from bridge_server.cli.process import url_of
+from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.relay.v07 import V07
@@ -15,15 +12,10 @@ from bridge_server.settings.types import DEVELOPMENT_MNEMONIC
 from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.private_keys import development_secrets
 
-_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - they are only recognised here
-_FAR_AWAY = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
-"""Addresses for documentation: nobody is there, and the machine's way to the world leads to them."""
-_ANY_PORT = 9
-
 
 def banner(url: str, settings: Settings) -> str:
-    """Several lines. The server answers at this URL on its own machine."""
-    own = settings.public_url or _url_for_others(url, settings.host)
+    """The lines to print. `url` is the server's URL on its own machine."""
+    own = settings.public_url or url_for_others(url, settings.host)
     lines = [
         f"{NAME} {VERSION}",
         f"  bridge    {own}",
@@ -43,7 +35,7 @@ def _chain(settings: Settings) -> str:
 
 
 def _development_accounts(settings: Settings) -> Iterable[str]:
-    """Addresses, and the keys as well where they are those that everybody knows."""
+    """The addresses of development accounts, with their private keys if these are the published ones."""
     if not settings.dev_accounts:
         return
     mnemonic = settings.dev_mnemonic.get_secret_value()
@@ -58,21 +50,3 @@ def _development_accounts(settings: Settings) -> Iterable[str]:
     for secret in development_secrets(mnemonic, settings.dev_account_count):
         yield f"  {SigningKey(secret).address}  {hex_of(secret)}"
     yield "EVERYBODY KNOWS THESE KEYS: never send these accounts anything of value."
-
-
-def _url_for_others(url: str, host: str) -> str:
-    """The URL of a server that listens on every address, as other machines would call it."""
-    if host not in _EVERY_ADDRESS:
-        return url
-    port = urlsplit(url).port or 0
-    families = (socket.AF_INET6, socket.AF_INET) if ":" in host else (socket.AF_INET,)
-    addresses = filter(None, map(_own_address, families))
-    return url_of(next(addresses, socket.gethostname()), port)
-
-
-def _own_address(family: socket.AddressFamily) -> str | None:
-    """The address that this machine's packets come from; None where none can leave it. Nothing is sent."""
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.connect((_FAR_AWAY[family], _ANY_PORT))
-        return str(probe.getsockname()[0])
-    return None

@@ -20,7 +20,7 @@ from bridge_server.settings.settings import NOT_SET
 
 @click.group("config", cls=Group)
 def config_group() -> None:
-    """Look at the settings."""
+    """Inspect the settings."""
 
 
 @config_group.command("check")
@@ -31,7 +31,10 @@ def config_group() -> None:
 def check_command(
     config_file: Path | None, data_dir: Path | None, assignments: tuple[str, ...], as_json: bool
 ) -> None:
-    """Print every setting, its value and where it came from; fail if one cannot be used."""
+    """Print every setting with its value and its source; fail if a value is not valid.
+
+    The source is a flag, an environment variable, the TOML file or the default. Secrets are not shown.
+    """
     loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
     rows = {
         name: {"value": _shown(value, loaded.origins[name]), "origin": loaded.origins[name]}
@@ -61,7 +64,7 @@ def _shown(value: Any, origin: str) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, SecretStr):
-        return value.get_secret_value() if origin == "default" else "(set)"  # what everybody has is no secret
+        return value.get_secret_value() if origin == "default" else "(set)"  # a default is public
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or NOT_SET
     return str(value)

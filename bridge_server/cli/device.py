@@ -15,14 +15,17 @@ from bridge_server.projects.device_states import DeviceState
 
 @click.group("device", cls=Group)
 def device_group() -> None:
-    """Look at the devices that accounts have registered."""
+    """Inspect the devices that accounts have registered for notifications."""
 
 
 @device_group.command("list")
 @click.argument("account")
 @for_operator
 def list_command(operator: Operator, account: str) -> None:
-    """Print the devices of ACCOUNT and how deliveries to them go, without their addresses."""
+    """Print the devices of ACCOUNT (CAIP-10) and the state of deliveries to them.
+
+    The addresses and tokens of the devices are not shown.
+    """
 
     async def states(opened: OperatorServices) -> list[DeviceState]:
         return await opened.devices.of_account(wire.read_account(account).key)
@@ -41,15 +44,15 @@ def list_command(operator: Operator, account: str) -> None:
     ]
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
     listed = table(header, rows, f"{account} has no devices")
-    operator.tell(wire.devices_fields(devices), [*listed, *_how_the_server_is(operator, devices)])
+    operator.tell(wire.devices_fields(devices), [*listed, *_server_state(operator, devices)])
 
 
-def _how_the_server_is(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
-    """Why deliveries may not go: no server runs that makes them, or it has troubles of its own."""
+def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:
+    """Reasons on the server's side why deliveries wait: no server runs, or it reports a problem."""
     if operator.as_json:
         return
     url = running_url(operator.settings)
     if url is not None:
         yield from troubles_of(url)
     elif any(device.queued for device in devices):
-        yield f"no server runs on {operator.settings.data_dir}: what is queued waits for one"
+        yield f"no server runs on {operator.settings.data_dir}: queued messages wait for one"

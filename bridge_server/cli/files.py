@@ -1,4 +1,4 @@
-"""Files that commands read and write; `-` is a standard stream."""
+"""Files that commands read and write. The name `-` means standard input or standard output."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ STANDARD_STREAM = "-"
 
 @contextmanager
 def reading(file: str) -> Iterator[BinaryIO]:
-    """The file's bytes, or those of standard input. Raises CommandError."""
+    """Open a file, or standard input for `-`, as a binary stream. Raises CommandError."""
     if file == STANDARD_STREAM:
         yield sys.stdin.buffer
         return
@@ -31,7 +31,7 @@ def reading(file: str) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replacing(file: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `file` at the end of the block; on failure that stays as it was.
+    """Open a temporary file that replaces `file` at the end of the block; on failure `file` is unchanged.
 
     Raises CommandError.
     """

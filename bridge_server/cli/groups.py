@@ -1,4 +1,4 @@
-"""Groups of commands: each is told in a whole sentence, and its module is loaded when it is called."""
+"""Groups of commands whose help shows whole sentences, and whose modules are imported on demand."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -6,19 +6,19 @@ from typing import Any
 
 import click
 
-_WHOLE = 1_000
-"""More characters than any sentence has that tells what a command does."""
+_UNLIMITED = 1_000
+"""Characters: longer than the first sentence of any command's help."""
 
 
 class Group(click.Group):
-    """A group whose help has the whole first sentence of each command's own."""
+    """A group whose help shows the whole first sentence of each command's help."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in lines as wide as the terminal, as many as it takes."""
+        """Write the commands and their first sentences, wrapped at the width of the terminal."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, command.get_short_help_str(_WHOLE)) for name, command in commands if command]
+                [(name, command.get_short_help_str(_UNLIMITED)) for name, command in commands if command]
             )
 
 
@@ -30,11 +30,11 @@ class LazyGroup(Group):
         self._places = places
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every name, in order."""
+        """The names of the commands in alphabetical order."""
         return sorted(self._places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, with its module; None when there is no such."""
+        """Import and return the command of this name; None if there is none."""
         place = self._places.get(cmd_name)
         if place is None:
             return None

@@ -1,4 +1,4 @@
-"""SIGHUP: the server's terminal is gone, or somebody wants its settings to be read again."""
+"""SIGHUP: the terminal was closed, or the operator asks the server to reload its settings."""
 
 import asyncio
 import os
@@ -16,43 +16,43 @@ log = structlog.get_logger()
 
 
 def hangup_stops() -> bool:
-    """Whether SIGHUP stops this process. One that was started to outlive its terminal (nohup) goes on.
+    """Whether SIGHUP stops this process: it does on a terminal, unless SIGHUP is ignored (nohup).
 
-    To be asked at the start: a terminal that is gone cannot be recognised as one.
+    Call this at the start: a closed terminal cannot be recognised as a terminal.
     """
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     return os.isatty(_STANDARD_INPUT) and not outlives_terminal
 
 
-class Rereading:
-    """Reads the settings again when asked to. `run_forever` must be running."""
+class SettingsReloader:
+    """Reloads the settings on request. `run_forever` must be running."""
 
     def __init__(self, live: LiveSettings, read: Callable[[], LoadedSettings]) -> None:
         self._live = live
         self._read = read
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
 
-    def ask(self) -> None:
-        """Have them read again, soon; asking twice at once is asking once."""
-        self._asked.set()
+    def request(self) -> None:
+        """Request a reload. Requests that come before it starts are merged into one."""
+        self._requested.set()
 
     async def run_forever(self) -> None:
-        """Read whenever asked, until cancelled."""
+        """Reload at each request, until cancelled."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
-            await self._read_again()
+            await self._requested.wait()
+            self._requested.clear()
+            await self._reload()
 
-    async def _read_again(self) -> None:
-        """Take what can be taken, and tell names and no values; a fault changes nothing."""
+    async def _reload(self) -> None:
+        """Apply what can change without a restart, and log names without values. A fault changes nothing."""
         try:
             loaded = await asyncio.to_thread(self._read)
             taken = self._live.take(loaded.settings)
         except SettingsError as error:
             log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
             return
-        except Exception:  # the server must outlive whatever this was
+        except Exception:  # a failed reload must not stop the server
             log.exception("settings_not_taken")
             return
-        tell = log.warning if taken.needs_restart else log.info
-        tell("settings_taken", changed=taken.changed, needs_restart=taken.needs_restart)
+        write = log.warning if taken.needs_restart else log.info
+        write("settings_taken", changed=taken.changed, needs_restart=taken.needs_restart)

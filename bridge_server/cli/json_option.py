@@ -1,5 +1,5 @@
-"""The option of every command that prints data; apart from settings, which are slow to load."""
+"""The option `--json`, in a module of its own so that `version` need not import the settings."""
 
 import click
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

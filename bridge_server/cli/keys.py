@@ -12,13 +12,16 @@ from bridge_server.push.keys import new_vapid_keys
 
 @click.group("keys", cls=Group)
 def keys_group() -> None:
-    """Make keys."""
+    """Generate keys for push services."""
 
 
 @keys_group.command("vapid")
 @json_option
 def vapid_command(as_json: bool) -> None:
-    """Make a key pair for Web Push, ready to paste. It is stored nowhere."""
+    """Generate a VAPID key pair for Web Push, and print it as settings.
+
+    The pair is not stored. Browsers subscribe with the public key, so keep one pair.
+    """
     keys = new_vapid_keys(os.urandom)
     if as_json:
         click.echo(orjson.dumps({"public_key": keys.public_key, "private_key": keys.private_key}))
@@ -26,5 +29,5 @@ def vapid_command(as_json: bool) -> None:
     click.echo("# This server's settings:")
     click.echo(f"BRIDGE_VAPID_PRIVATE_KEY={keys.private_key}")
     click.echo("BRIDGE_VAPID_SUBJECT=mailto:you@example.org")
-    click.echo("# For web pages, as the applicationServerKey that they subscribe with:")
+    click.echo("# The applicationServerKey with which web pages subscribe:")
     click.echo(keys.public_key)

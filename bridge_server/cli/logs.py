@@ -1,4 +1,4 @@
-"""The log: console on a terminal, one JSON object a line otherwise; secrets never reach either."""
+"""The log: formatted on a terminal, one JSON object per line elsewhere. Secrets are redacted in both."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ _REDACTED = "[redacted]"
 
 
 def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None:
-    """Send this program's log, and that of the libraries under it, to standard error."""
+    """Send the log of this program and of its libraries to standard error."""
     console = form == "console" or (form == "auto" and sys.stderr.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -33,29 +33,30 @@ def configure_logs(level: str, form: Literal["auto", "console", "json"]) -> None
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_rendering(console))
     )
-    handler.addFilter(calm_about_clients)
+    handler.addFilter(is_not_a_client_fault)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.getLogger("hpack").setLevel(logging.INFO)  # below, it tells requests, and so device tokens
-    logging.getLogger("aiosqlite").setLevel(logging.INFO)  # below, it tells each operation, twice
+    logging.getLogger("hpack").setLevel(logging.INFO)  # its debug log has requests with device tokens
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)  # its debug log has every operation twice
 
 
 def set_log_level(level: str) -> None:
-    """Log from this level on."""
+    """Log events of this level and above."""
     logging.getLogger().setLevel(level.upper())
 
 
 def redact(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Replace values whose names say that they are nobody's business."""
+    """Replace the values of fields whose names suggest a secret or a payload."""
     for name in event:
         if _SECRET.search(name):
             event[name] = _REDACTED
     return event
 
 
-def calm_about_clients(record: logging.LogRecord) -> bool:
-    """What is not HTTP at all is answered 400; it is worth no traceback, and no line above debug.
+def is_not_a_client_fault(record: logging.LogRecord) -> bool:
+    """Filter out what only a client did wrong, unless the level is debug.
 
-    Nor is a WebSocket's subprotocol that the server does not have.
+    Bytes that are not HTTP are answered 400 and need no traceback; a WebSocket subprotocol that the server
+    does not have needs no warning.
     """
     error = record.exc_info[1] if record.exc_info else None
     is_bad_http = record.name == "aiohttp.server" and isinstance(error, HttpProcessingError)

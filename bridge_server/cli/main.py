@@ -1,4 +1,4 @@
-"""`bridge-server`: its commands, with `serve` as the one that is meant when none is named."""
+"""The command `bridge-server`. Without the name of a subcommand it runs `serve`."""
 
 import sys
 
@@ -20,13 +20,16 @@ _PLACES = {
     "subscriber": "bridge_server.cli.subscriber:subscriber_group",
     "version": "bridge_server.cli.version:version_command",
 }
-"""Where each command is; a module is imported when its command is called, or told about."""
+"""The module and attribute of each command. A module is imported when its command or its help is needed."""
 
 
 @click.group(cls=LazyGroup, places=_PLACES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(VERSION, prog_name=NAME)
 def commands() -> None:
-    """The server that wallets and dapps talk through. Without a command: serve."""
+    """A server for wallets and dapps: relay bridge, notifications, pushes and wallet JSON-RPC.
+
+    Without a command it runs the server (serve).
+    """
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What the commands share that work on the database, whether a server runs on it or not."""
+"""The base of the commands that work on the database, with or without a running server."""
 
 import asyncio
 import sqlite3
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who gives a command: on which database, and how the answer is to be printed."""
+    """The operator's side of a command: the settings that name the database, and the output format."""
 
     settings: Settings
     as_json: bool
@@ -41,9 +41,9 @@ class Operator:
     def run(
         self, work: Callable[[OperatorServices], Awaitable[Result]], *, may_create: bool = False
     ) -> Result:
-        """Do the work on the database, which is made if it `may_create` one.
+        """Run `work` on the database, which is created first if `may_create` allows it.
 
-        Raises CommandError, with one line that says what is wrong.
+        Raises CommandError with one line that says what is wrong.
         """
         database = self.settings.database_file
         try:
@@ -59,11 +59,11 @@ class Operator:
 
     @property
     def servers_limit(self) -> Limit:
-        """The limit per account of projects that have none of their own, as these settings say."""
+        """The rate limit per account, from the settings, of projects without their own limit."""
         return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
 
     def tell(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
-        """Print the fields as JSON, or else the lines."""
+        """Print the fields as JSON if `--json` was given, otherwise the lines."""
         if self.as_json:
             click.echo(orjson.dumps(fields))
             return
@@ -76,9 +76,7 @@ class Operator:
 
 
 def for_operator(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command `--config`, `--data-dir` and `--json`, and the operator that they make as its first
-    argument.
-    """
+    """Add `--config`, `--data-dir` and `--json` to a command; its first argument is the Operator."""
 
     @config_option
     @data_dir_option
@@ -96,19 +94,19 @@ def for_operator(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def one_line(error: BridgeError) -> str:
-    """What was wrong; of an input, everything that was."""
+    """The error in one line; for an invalid input, every fault."""
     if isinstance(error, InvalidInputError) and error.faults:
         return "; ".join(f"{fault.pointer.removeprefix('#/')} {fault.detail}" for fault in error.faults)
     return error.detail
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], when_empty: str) -> list[str]:
-    """The rows under their header, or a sentence when there are none."""
+    """The lines of a table with a header; the line `when_empty` if there are no rows."""
     return columns([header, *rows]) if rows else [when_empty]
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """The rows as lines with aligned columns; those numbered in `right` end alike, the others begin alike."""
+    """The rows as lines with aligned columns. Columns whose numbers are in `right` are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         _COLUMN_GAP.join(

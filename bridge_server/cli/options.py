@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they become settings."""
+"""Options that several commands share, and their conversion to settings."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +10,21 @@ from bridge_server.settings.sources import CONFIG_VARIABLE, LoadedSettings, Sett
 
 config_option = click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,
-    help="A TOML file of settings.",
+    help="A TOML file with settings.",
 )  # fmt: skip
 data_dir_option = click.option(
-    "--data-dir", type=click.Path(file_okay=False, path_type=Path), help="Where the database lives."
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The directory of the database and of other files of the server.",
 )
 set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
-    help="Any setting, spelled as in the environment; may be repeated. Not for secrets: other users see it.",
+    help="Set any setting, such as max_wait=10. Repeatable. Not for secrets: other users can see arguments.",
 )  # fmt: skip
 
 
 class CommandError(click.ClickException):
-    """One clear line, and exit code 2."""
+    """A failure that is printed as one line; the exit code is 2."""
 
     exit_code = 2
 
@@ -33,7 +35,7 @@ class CommandError(click.ClickException):
 def loaded_settings(
     config_file: Path | None, assignments: Sequence[str] = (), **flags: Any
 ) -> LoadedSettings:
-    """The settings with the flags that were given, `--set` among them. Raises CommandError."""
+    """Load the settings with the given flags and `--set` assignments. Raises CommandError."""
     try:
         return reread_settings(config_file, assignments, **flags)
     except SettingsError as error:
@@ -41,7 +43,7 @@ def loaded_settings(
 
 
 def reread_settings(config_file: Path | None, assignments: Sequence[str], **flags: Any) -> LoadedSettings:
-    """As `loaded_settings`. Raises SettingsError, and CommandError for flags that are not well formed."""
+    """Load the settings like `loaded_settings`. Raises SettingsError, and CommandError for a bad `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}
     return load_settings(given, config_file, dict(map(_assignment, assignments)))
 

@@ -1,4 +1,4 @@
-"""What a process owes its surroundings: file descriptors, a ready file, a word to systemd."""
+"""The process and its environment: file descriptors, ready file, server file, systemd notification."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 def raise_descriptor_limit() -> int:
-    """Raise the soft limit of open files as far as allowed; returns what it is then."""
+    """Raise the soft limit of open files as far as the hard limit allows; returns the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_WANTED_DESCRIPTORS, hard)
     if soft < wanted:
@@ -29,18 +29,18 @@ def raise_descriptor_limit() -> int:
 
 
 @contextmanager
-def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
-    """Keep the facts there as one JSON object; a reader sees the whole of it or no file.
+def ready_file_at(path: Path | None, facts: dict[str, Any], *, is_secret: bool = False) -> Iterator[None]:
+    """Keep a file with the facts as one JSON object during the block; it appears complete or not at all.
 
     Raises CommandError.
     """
     if path is None:
         yield
         return
-    if path.exists() and not path.is_file():  # a device would be gone when the server stops
-        raise CommandError(f"the ready file {path} is no file: name one, or none")
+    if path.exists() and not path.is_file():  # removing it at the end would remove a device
+        raise CommandError(f"the ready file {path} is not a file: name another, or leave out --ready-file")
     try:
-        _write(path, facts)
+        _write(path, facts, 0o600 if is_secret else 0o666)
     except OSError as error:
         raise CommandError(f"the ready file {path} cannot be written: {error.strerror or error}") from error
     try:
@@ -51,7 +51,7 @@ def ready_file_at(path: Path | None, facts: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def server_file_at(path: Path, facts: dict[str, Any]) -> Iterator[None]:
-    """Keep the facts for commands, readable by the owner alone. Without the file the server goes on."""
+    """Keep a file with the facts for commands, readable by its owner only; a failure is logged."""
     try:
         _write(path, facts, 0o600)
     except OSError as error:
@@ -64,7 +64,7 @@ def server_file_at(path: Path, facts: dict[str, Any]) -> Iterator[None]:
 
 
 def read_server_file(path: Path) -> dict[str, Any] | None:
-    """The facts that a server left there; None when there are none."""
+    """The facts in a server's file; None if there is no such file or it is not valid."""
     try:
         facts = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
@@ -86,7 +86,7 @@ def _write(path: Path, facts: dict[str, Any], mode: int = 0o666) -> None:
 
 
 def notify_systemd(state: str) -> None:
-    """Tell the service manager, if there is one (sd_notify)."""
+    """Notify the service manager of a state, if there is one (the protocol sd_notify)."""
     address = os.environ.get("NOTIFY_SOCKET")
     if not address:
         return
@@ -96,9 +96,3 @@ def notify_systemd(state: str) -> None:
             channel.sendall(state.encode())
     except OSError as error:
         log.warning("service_manager_not_told", state=state, error=str(error))
-
-
-def url_of(host: str, port: int) -> str:
-    """Where this machine reaches what listens there."""
-    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - it is only read here
-    return f"http://[{reachable}]:{port}" if ":" in reachable else f"http://{reachable}:{port}"

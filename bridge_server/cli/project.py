@@ -7,26 +7,24 @@ from typing import Any
 import click
 
 from bridge_server.admin import wire
-from bridge_server.admin.analytics import Report, asked_period, report_of
-from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.project_type import type_group
-from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.instants import rfc3339, spell_day
+from bridge_server.projects.analytics import Analytics
 from bridge_server.projects.models import ProjectDetails, ReadFigures
 
-_SHOWN_ONCE = "It is not shown again: keep it where the app's backend finds it."
+_SHOWN_ONCE = "The secret is not shown again: store it where the app's backend can read it."
 
 project_argument = click.argument("project_id", metavar="PROJECT")
 
 
 @click.group("project", cls=Group)
 def project_group() -> None:
-    """Manage the projects that publish notifications, while the server runs or not.
+    """Manage the projects that send notifications. Works with or without a running server.
 
-    With --json a command prints one JSON object, spelled as the admin API spells it.
+    With --json a command prints one JSON object, the same as the admin API answers.
     """
 
 
@@ -35,10 +33,10 @@ project_group.add_command(type_group)
 
 @project_group.command("create")
 @click.argument("name")
-@click.option("--id", "project_id", help="Its id: a-z, 0-9 and hyphens.  [default: a random one]")
+@click.option("--id", "project_id", help="The project's id: a-z, 0-9 and hyphens.  [default: random]")
 @for_operator
 def create_command(operator: Operator, name: str, project_id: str | None) -> None:
-    """Make a project called NAME and its first secret, which is shown this once."""
+    """Create a project called NAME, and print its first secret, which is shown only once."""
     project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
     operator.tell(wire.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE])
@@ -60,7 +58,7 @@ def list_command(operator: Operator) -> None:
 @project_argument
 @for_operator
 def show_command(operator: Operator, project_id: str) -> None:
-    """Print a project, its types, how many subscribers it has, and which secrets, but not these."""
+    """Print a project, its notification types, its number of subscribers and the numbers of its secrets."""
     details = operator.run(lambda opened: opened.projects.show(project_id))
     fields = wire.details_fields(details, operator.servers_limit)
     operator.tell(fields, _describe(details, fields["account_limit"]))
@@ -70,9 +68,9 @@ def show_command(operator: Operator, project_id: str) -> None:
 @project_argument
 @for_operator
 def rotate_secret_command(operator: Operator, project_id: str) -> None:
-    """Make a second secret beside the one in use, and print it this once.
+    """Create a second secret and print it, which is done only once.
 
-    Both are valid until one is revoked with revoke-secret.
+    Both secrets are valid until one is revoked with revoke-secret.
     """
     secret = operator.run(lambda opened: opened.projects.rotate_secret(project_id))
     lines = columns([("number", str(secret.number)), ("secret", secret.secret)])
@@ -84,21 +82,24 @@ def rotate_secret_command(operator: Operator, project_id: str) -> None:
 @click.argument("number", type=click.IntRange(1, 10**18))
 @for_operator
 def revoke_secret_command(operator: Operator, project_id: str, number: int) -> None:
-    """End the secret of this NUMBER at once; `project show` prints the numbers."""
+    """Revoke the secret with this NUMBER at once; `project show` prints the numbers."""
     operator.run(lambda opened: opened.projects.revoke_secret(project_id, number))
     operator.tell({"success": True}, [f"secret {number} is revoked"])
 
 
 @project_group.command("limits")
 @project_argument
-@click.option("--per-hour", type=float, help="Notifications to one account per hour, in the long run.")
-@click.option("--burst", type=int, help="Notifications to one account at once.")
-@click.option("--reset", is_flag=True, help="Let the server's own limit apply again.")
+@click.option("--per-hour", type=float, help="Notifications per hour to one account, on average.")
+@click.option("--burst", type=int, help="The most notifications to one account at once.")
+@click.option("--reset", is_flag=True, help="Remove the project's limit: the server's applies again.")
 @for_operator
 def limits_command(
     operator: Operator, project_id: str, per_hour: float | None, burst: int | None, reset: bool
 ) -> None:
-    """Print or change how much a project may send to one account."""
+    """Print or change the rate limit of a project's notifications to one account.
+
+    Without options it prints the limit. --per-hour and --burst go together.
+    """
     if reset and (per_hour is not None or burst is not None):
         raise CommandError("--reset does not go with --per-hour or --burst")
     if reset:
@@ -115,13 +116,13 @@ def limits_command(
 
 @project_group.command("webhook")
 @project_argument
-@click.option("--url", help="Tell this URL of every change of a subscription.")
-@click.option("--remove", is_flag=True, help="Tell nobody any more.")
+@click.option("--url", help="POST every change of a subscription to this URL.")
+@click.option("--remove", is_flag=True, help="Remove the webhook.")
 @for_operator
 def webhook_command(operator: Operator, project_id: str, url: str | None, remove: bool) -> None:
-    """Print, set or remove the webhook that hears of subscriptions.
+    """Print, set or remove the webhook that receives changes of subscriptions.
 
-    Setting it makes the secret that signs what it is sent, and prints it this once.
+    --url also creates the secret that signs the webhook's messages, and prints it, which is done only once.
     """
     if url is not None and remove:
         raise CommandError("--url and --remove do not go together")
@@ -140,12 +141,12 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
 
 @project_group.command("delete")
 @project_argument
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
 @for_operator
 def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
-    """Delete a project with its subscriptions, its notifications and its figures.
+    """Delete a project with its subscriptions, notifications and analytics.
 
-    On a terminal it asks first; elsewhere, and with --json, it needs --yes.
+    On a terminal the command asks first; elsewhere, and with --json, it needs --yes.
     """
     if not yes:
         _confirm_deletion(operator, project_id)
@@ -156,27 +157,21 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
 @project_group.command("analytics")
 @project_argument
 @click.option("--from", "first", metavar="DAY", help="The first day, such as 2026-01-31.")
-@click.option("--to", "last", metavar="DAY", help="The last day.  [default: the 30 days that end today]")
+@click.option("--to", "last", metavar="DAY", help="The last day.  [default: today; the period is 30 days]")
 @for_operator
 def analytics_command(operator: Operator, project_id: str, first: str | None, last: str | None) -> None:
-    """Print what was sent and read, by type and by the day (UTC) on which it was sent.
+    """Print how many notifications were sent and read, by type and by day (UTC).
 
-    A read counts for the day on which the notification was sent. What mark-all-as-read marked is left out
-    of the read rate.
+    A read counts for the day on which the notification was sent. Notifications that mark-all-as-read marked
+    do not count in the read rate.
     """
-
-    async def report(opened: OperatorServices) -> Report:
-        period = asked_period(first, last, SystemClock().now_ms())
-        figures = await opened.projects.figures(project_id, period.first_day, period.last_day)
-        return report_of(project_id, period, figures)
-
-    made = operator.run(report)
-    operator.tell(wire.report_fields(made), _describe_report(made))
+    found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
+    operator.tell(wire.analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:
     if operator.as_json or not sys.stdin.isatty():
-        raise CommandError("nobody can be asked here: add --yes to delete the project for good")
+        raise CommandError("this is no terminal to ask at: add --yes to delete the project for good")
     details = operator.run(lambda opened: opened.projects.show(project_id))
     click.confirm(
         f"Delete the project {project_id} ({details.project.name}), its {details.subscribers} subscriptions "
@@ -214,13 +209,13 @@ def _describe_limit(limit: dict[str, Any]) -> str:
     return f"{per_hour} per hour, {limit['burst']} at once ({whose})"
 
 
-def _describe_report(report: Report) -> list[str]:
+def _describe_analytics(analytics: Analytics) -> list[str]:
     rows = [("type", "day", "sent", "read", "bulk-marked", "read rate")]
-    for kind in report.types:
+    for kind in analytics.types:
         rows += [_figures_row(kind.type_id, spell_day(day.day), day.figures) for day in kind.days]
         rows.append(_figures_row(kind.type_id, "all", kind.total))
-    rows.append(_figures_row("all", "all", report.total))
-    heading = f"{spell_day(report.period.first_day)} to {spell_day(report.period.last_day)}"
+    rows.append(_figures_row("all", "all", analytics.total))
+    heading = f"{spell_day(analytics.period.first_day)} to {spell_day(analytics.period.last_day)}"
     return [heading, "", *columns(rows, right=(2, 3, 4, 5))]
 
 

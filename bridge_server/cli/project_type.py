@@ -21,10 +21,10 @@ def type_group() -> None:
 @type_group.command("add")
 @_project_argument
 @click.argument("name")
-@click.option("--id", "type_id", help="Its id: letters, digits and . _ -  [default: made from NAME]")
+@click.option("--id", "type_id", help="The type's id: letters, digits and . _ -  [default: made from NAME]")
 @for_operator
 def add_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
-    """Add a type called NAME. Only who has subscribed to every type receives it yet."""
+    """Add a type called NAME. At first only accounts that subscribe to all types receive it."""
     added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
     operator.tell(wire.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
 
@@ -35,7 +35,7 @@ def add_command(operator: Operator, project_id: str, name: str, type_id: str | N
 @click.argument("name")
 @for_operator
 def rename_command(operator: Operator, project_id: str, type_id: str, name: str) -> None:
-    """Give a type another name for people; its id stays."""
+    """Change the displayed name of a type. Its id stays."""
     renamed = operator.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
     operator.tell(wire.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
 
@@ -45,7 +45,7 @@ def rename_command(operator: Operator, project_id: str, type_id: str, name: str)
 @_type_argument
 @for_operator
 def remove_command(operator: Operator, project_id: str, type_id: str) -> None:
-    """Remove a type, from every subscription too. What was sent of it stays in the figures."""
+    """Remove a type, also from every subscription. Its past notifications stay in the analytics."""
     operator.run(lambda opened: opened.projects.remove_type(project_id, type_id))
     operator.tell({"success": True}, [f"type {type_id} is removed"])
 

@@ -14,16 +14,16 @@ from bridge_server.topics.models import Topic
 
 @click.group("push", cls=Group)
 def push_group() -> None:
-    """Look after pushes."""
+    """Test pushes to registered clients."""
 
 
 @push_group.command("test")
-@click.option("--topic", required=True, help="What a client registered for with POST /new.")
+@click.option("--topic", required=True, help="The topic that a client has registered with POST /new.")
 @for_operator
 def test_command(operator: Operator, topic: str) -> None:
-    """Push to the client that is registered for a topic, and tell what the provider answers.
+    """Send one push to the client that is registered for a topic, and print the provider's answer.
 
-    A token that the provider calls dead is unregistered, as it would be by any other push.
+    If the provider reports that the token is no longer valid, the client is unregistered, as with any push.
     """
 
     async def send(opened: OperatorServices) -> Outcome:

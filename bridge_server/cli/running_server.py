@@ -1,4 +1,4 @@
-"""The server that runs on a data directory, as commands find it and ask how it is."""
+"""The server that runs on a data directory: its URL and its readiness, for commands."""
 
 import asyncio
 from typing import Any
@@ -11,14 +11,14 @@ from bridge_server.storage.data_directory import is_held
 from bridge_server.version import USER_AGENT
 
 DEVELOPMENT_ACCOUNTS = "development_accounts"
-"""The member of the server file with the addresses whose keys everybody knows."""
+"""The member of the server file with the addresses of development accounts."""
 
 _ANSWER_SECONDS = 5.0
-_TROUBLE = "but "
+_PROBLEM_PREFIX = "but "
 
 
 def running_url(settings: Settings) -> str | None:
-    """Where the server of the data directory answers; None when none runs there, or its file has no URL."""
+    """The URL of the server that runs on the data directory; None if none runs or its file has no URL."""
     url = _facts(settings).get("url")
     return url if isinstance(url, str) else None
 
@@ -30,20 +30,20 @@ def development_accounts(settings: Settings) -> frozenset[str]:
 
 
 def troubles_of(url: str) -> list[str]:
-    """What the server says that an operator should look at; a server that does not answer is trouble."""
+    """The problems that the server reports at /readyz; one line if it does not answer."""
     try:
         text = asyncio.run(_readiness(url))
     except (aiohttp.ClientError, TimeoutError, ValueError):
         return [f"the server at {url} does not answer"]
     lines = text.splitlines()
-    return [line.removeprefix(_TROUBLE) for line in lines if line.startswith(_TROUBLE)]
+    return [line.removeprefix(_PROBLEM_PREFIX) for line in lines if line.startswith(_PROBLEM_PREFIX)]
 
 
 def _facts(settings: Settings) -> dict[str, Any]:
-    """The facts of the server file. The file of a server that runs no longer is ignored."""
+    """The facts in the server file; empty if no server runs, because then the file is left over."""
     try:
         return (read_server_file(settings.server_file) if is_held(settings.data_dir) else None) or {}
-    except OSError:  # the directory is not for this user
+    except OSError:  # this user may not read the directory
         return {}
 
 

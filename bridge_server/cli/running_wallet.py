@@ -1,4 +1,4 @@
-"""The wallet of a server that runs, as commands call it: over its JSON-RPC."""
+"""Calls of commands to the wallet of a running server, over its JSON-RPC."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import aiohttp
 import orjson
 
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.process import url_of
+from bridge_server.cli.reachable_url import local_url
 from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.fields import http_url
 from bridge_server.settings.settings import Settings
@@ -19,17 +19,20 @@ _UNAUTHORIZED = 401
 
 
 def server_url(settings: Settings) -> str:
-    """Where the server of the data directory answers, or one with these settings. Raises CommandError."""
-    told = running_url(settings)
-    if told is not None:
-        return told
+    """The URL of the server on the data directory, or else of one with these settings.
+
+    Raises CommandError.
+    """
+    running = running_url(settings)
+    if running is not None:
+        return running
     if not settings.port:
         raise CommandError("the server listens on any free port: name its address with --url")
-    return url_of(settings.host, settings.port)
+    return local_url(settings.host, settings.port)
 
 
 def call_wallet(settings: Settings, url: str, method: str, params: list[Any]) -> Any:
-    """The result of a method of the server at the URL. Raises CommandError."""
+    """Call a JSON-RPC method of the server at the URL; returns its result. Raises CommandError."""
     body = _body(method, params)
     try:
         endpoint = f"{http_url(url).rstrip('/')}/rpc"
@@ -75,13 +78,13 @@ def _result(url: str, status: int, content: bytes) -> Any:
             return result
         case _ if status == _UNAUTHORIZED:
             raise CommandError(
-                "the server wants its rpc_token: give this command the same one, "
+                "the server requires its rpc_token: give it to this command too, "
                 "as BRIDGE_RPC_TOKEN or with --config"
             )
         case {"detail": str(refusal)}:
             raise CommandError(f"the server refused: {refusal}")
         case _:
-            raise CommandError(f"what answers at {url} is no bridge server (status {status})")
+            raise CommandError(f"the server at {url} is not a bridge server (status {status})")
 
 
 def _json(content: bytes) -> Any:

@@ -1,6 +1,6 @@
-"""Secrets that commands are given: at the terminal without being shown, from a file, or on standard input.
+"""Input of secrets: typed at the terminal without echo, from a file, or from standard input.
 
-They are never arguments: every user of the machine sees those, and the shell keeps them.
+A secret is never an argument: every user of the machine can see arguments, and the shell stores them.
 """
 
 import sys
@@ -13,27 +13,27 @@ from bridge_server.ethereum.keystore import LARGEST_FILE_BYTES
 
 passphrase_option = click.option(
     "--passphrase-file", type=click.Path(allow_dash=True),
-    help="Take the passphrase from the first line of this file, instead of asking for it.",
+    help="Read the passphrase from the first line of this file (- is standard input), not from the terminal.",
 )  # fmt: skip
 
 
 def is_standard_input(file: str | None) -> bool:
-    """Whether this is read from standard input; without a file, it is unless that is a terminal."""
+    """Whether the input comes from standard input: `-` was given, or no file and no terminal."""
     return file == STANDARD_STREAM or (file is None and not sys.stdin.isatty())
 
 
 def new_passphrase(file: str | None) -> str:
-    """The passphrase of a new key file, which a terminal is asked for twice. Raises CommandError."""
+    """Read the passphrase of a new key file; a terminal asks for it twice. Raises CommandError."""
     return _passphrase(file, repeated="Repeat the passphrase")
 
 
 def passphrase(file: str | None) -> str:
-    """The passphrase of a key file that there is. Raises CommandError."""
+    """Read the passphrase of an existing key file. Raises CommandError."""
     return _passphrase(file, repeated=False)
 
 
 def key_or_file(file: str | None) -> bytes:
-    """What to import: the bytes of the file or of standard input; a terminal is asked for a private key.
+    """Read a key file or private key to import; on a terminal without a file, ask for a private key.
 
     Raises CommandError.
     """

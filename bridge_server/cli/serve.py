@@ -1,4 +1,4 @@
-"""`bridge-server serve`: start, say where, run until told to stop, leave nothing unfinished."""
+"""`bridge-server serve`: start the server, announce its URL, run until a signal, shut down cleanly."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ from aiohttp import web
 from bridge_server.assembly.application import build_app
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.banner import banner
-from bridge_server.cli.hangup import Rereading, hangup_stops
+from bridge_server.cli.hangup import SettingsReloader, hangup_stops
 from bridge_server.cli.logs import configure_logs, set_log_level
 from bridge_server.cli.options import (
     CommandError,
@@ -32,13 +32,14 @@ from bridge_server.cli.options import (
     reread_settings,
     set_option,
 )
+from bridge_server.cli.parent import Parent
 from bridge_server.cli.process import (
     notify_systemd,
     raise_descriptor_limit,
     ready_file_at,
     server_file_at,
-    url_of,
 )
+from bridge_server.cli.reachable_url import local_url, url_for_others
 from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
@@ -51,48 +52,62 @@ from bridge_server.web.application import runner_of
 _BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
 _METRICS_SHUTDOWN_SECONDS = 0.2
-_LAST_MOMENT_SECONDS = 1.0
+_EXIT_SECONDS = 1.0
 
 log = structlog.get_logger()
 
 
 @click.command("serve")
-@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
+@click.option("--host", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="The port to listen on; 0 picks a free one.  [default: 8080]")
 @data_dir_option
 @config_option
-@click.option("--public-url", help="How others reach this server.")
+@click.option("--public-url", help="The URL at which other machines reach this server.")
 @click.option(
     "--allow-private-webhooks", is_flag=True, default=None,
-    help="Call webhooks at private and loopback addresses too. For development.",
+    help="Allow webhooks at private and loopback addresses. For development.",
 )  # fmt: skip
-@click.option("--node-url", help="The Ethereum node's JSON-RPC endpoint, for the wallet.")
+@click.option("--node-url", help="The JSON-RPC URL of the wallet's Ethereum node.")
 @click.option(
     "--dev-accounts", is_flag=True, default=None,
-    help="Give the wallet accounts whose keys everybody knows. For development.",
+    help="Give the wallet accounts with published private keys. For development.",
 )  # fmt: skip
-@click.option("--chain-id", help="The wallet's chain.  [default: the node's]")
+@click.option("--chain-id", help="The chain id of the wallet.  [default: the node's]")
 @click.option(
     "--rpc-origins", metavar="ORIGINS",
-    help="Web pages that may call the wallet, such as http://localhost:3000, separated by commas.",
+    help="Origins of web pages that may call the wallet, such as http://localhost:3000,https://a.example.",
+)  # fmt: skip
+@click.option(
+    "--test", is_flag=True, default=None,
+    help="Let tests control the server by the routes at /_test. On this machine only.",
 )  # fmt: skip
 @set_option
-@click.option("--access-log", is_flag=True, default=None, help="Log every request.")
+@click.option(
+    "--access-log", is_flag=True, default=None, help="Log every request, not only errors and slow ones."
+)
 @click.option(
     "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a JSON object with url and pid here once the server answers.",
+    help="Once the server is ready, write a JSON object with its url and pid to this file.",
 )  # fmt: skip
+@click.option(
+    "--stop-with-parent", is_flag=True, help="Stop when the process that started the server has ended."
+)
 def serve_command(
-    config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
+    config_file: Path | None,
+    ready_file: Path | None,
+    stop_with_parent: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
 ) -> None:
     """Run the server."""
+    parent = Parent() if stop_with_parent else None
     loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     try:
-        _mention_oddities(loaded)
-        read_again = partial(reread_settings, config_file, assignments, **flags)
-        with _nobody_to_wait_for() as all_is_closed:
-            _event_loop_runner()(_serve(loaded.settings, ready_file, read_again, all_is_closed))
+        _log_warnings(loaded)
+        reload = partial(reread_settings, config_file, assignments, **flags)
+        with _exit_deadline() as start_deadline:
+            _event_loop_runner()(_serve(loaded.settings, ready_file, parent, reload, start_deadline))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -103,14 +118,15 @@ def serve_command(
         raise CommandError(f"{where}{error.strerror or error}") from error
 
 
-def _mention_oddities(loaded: LoadedSettings) -> None:
+def _log_warnings(loaded: LoadedSettings) -> None:
+    """Log settings that are probably mistakes or that make the server less safe."""
     for variable in loaded.unknown_variables:
         log.warning("unknown_setting", variable=variable)
     if loaded.settings.dev_accounts:
         log.warning(
             "development_accounts", advice="everybody knows their keys: never send them anything of value"
         )
-    _mention_open_wallet(loaded.settings)
+    _warn_of_open_wallet(loaded.settings)
     descriptors = raise_descriptor_limit()
     if descriptors < _ENOUGH_DESCRIPTORS:
         log.warning(
@@ -119,26 +135,26 @@ def _mention_oddities(loaded: LoadedSettings) -> None:
         )  # fmt: skip
 
 
-def _mention_open_wallet(settings: Settings) -> None:
-    """A proxy that does not say that it is one makes everybody a caller on this machine."""
+def _warn_of_open_wallet(settings: Settings) -> None:
+    """Warn that a proxy without X-Forwarded-For makes every client look like one on this machine."""
     way = settings.way_through_a_proxy
     if way is None or settings.rpc_token is not None or not settings.has_wallet:
         return
     log.warning(
         "wallet_without_token", because=way,
-        advice="others come through a proxy, and from one that adds no X-Forwarded-For the wallet answers "
-        "them all: set rpc_token",
+        advice="clients come through a proxy; if it adds no X-Forwarded-For, the wallet answers all of "
+        "them: set rpc_token",
     )  # fmt: skip
 
 
-def _calm_collector() -> None:
-    """What is loaded now stays, and requests leave little for the collector: it need not run so often."""
+def _collect_less_often() -> None:
+    """Run the garbage collector less often: loaded modules stay, and requests leave few reference cycles."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
 def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
-    """uvloop where it is installed (the extra `fast`), else asyncio."""
+    """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
     if find_spec("uvloop") is not None:
         run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
         return run
@@ -146,12 +162,12 @@ def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
 
 
 @contextmanager
-def _nobody_to_wait_for() -> Iterator[Callable[[], None]]:
-    """Hands out what is to be called once everything is closed: threads have only a moment after that.
+def _exit_deadline() -> Iterator[Callable[[], None]]:
+    """Yield a function that starts a deadline, after which the process exits whatever its threads do.
 
-    One may be in the middle of something long, such as the key of a passphrase.
+    A thread may be in a long computation, such as deriving the key of a passphrase.
     """
-    timer = threading.Timer(_LAST_MOMENT_SECONDS, os._exit, (0,))
+    timer = threading.Timer(_EXIT_SECONDS, os._exit, (0,))
     timer.daemon = True
     try:
         yield timer.start
@@ -162,8 +178,9 @@ def _nobody_to_wait_for() -> Iterator[Callable[[], None]]:
 async def _serve(
     settings: Settings,
     ready_file: Path | None,
-    read_again: Callable[[], LoadedSettings],
-    all_is_closed: Callable[[], None],
+    parent: Parent | None,
+    reload: Callable[[], LoadedSettings],
+    start_deadline: Callable[[], None],
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -171,44 +188,50 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     built = build_app(settings)
     built.live.follow(lambda live: set_log_level(live.log_level))
-    rereading = Rereading(built.live, read_again)
-    loop.add_signal_handler(signal.SIGHUP, stop.set if hangup_stops() else rereading.ask)
-    with _told_to_log() as started:
+    reloader = SettingsReloader(built.live, reload)
+    loop.add_signal_handler(signal.SIGHUP, stop.set if hangup_stops() else reloader.request)
+    with _start_and_stop_logged() as started:
         async with (
-            running(rereading.run_forever()),
+            running(reloader.run_forever()),
+            running(_stop_with(parent, stop)),
             _listening(runner_of(built.application), settings.host, settings.port) as url,
             _metrics_listening(built.metrics, settings),
         ):
             facts = _facts(url, settings)
+            secrets = {} if built.test_token is None else {"test_token": built.test_token}
             if sys.stdout.isatty():
                 click.echo(banner(url, settings))
-            started(facts)
+            started(_logged_facts(facts, settings))
             for_commands = {
                 **facts,
+                **secrets,
                 DEVELOPMENT_ACCOUNTS: [key.address for key in keys_for_development(settings)],
             }
-            with server_file_at(settings.server_file, for_commands), ready_file_at(ready_file, facts):
+            with (
+                server_file_at(settings.server_file, for_commands),
+                ready_file_at(ready_file, {**facts, **secrets}, is_secret=bool(secrets)),
+            ):
                 notify_systemd("READY=1")
-                _calm_collector()
+                _collect_less_often()
                 await stop.wait()
                 notify_systemd("STOPPING=1")
-    all_is_closed()
+    start_deadline()
 
 
 @contextmanager
-def _told_to_log() -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that logs the start; whoever has called it has the stop logged at the end of the block."""
-    told: dict[str, Any] = {}
+def _start_and_stop_logged() -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that logs the start. If it was called, the end of the block logs the stop."""
+    logged: dict[str, Any] = {}
 
     def started(facts: Mapping[str, Any]) -> None:
-        told.update(facts)
+        logged.update(facts)
         log.info("server_started", **facts)
 
     try:
         yield started
     finally:
-        if told:
-            log.info("server_stopped", url=told["url"], pid=told["pid"])
+        if logged:
+            log.info("server_stopped", url=logged["url"], pid=logged["pid"])
 
 
 @asynccontextmanager
@@ -224,7 +247,7 @@ async def _metrics_listening(metrics: web.Application, settings: Settings) -> As
 
 @asynccontextmanager
 async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterator[str]:
-    """Serve the application and yield its URL; on leaving, answer what is under way and close everything."""
+    """Serve the application and yield its local URL; at the end finish open requests and close."""
     try:
         await runner.setup()
         site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
@@ -235,12 +258,20 @@ async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterat
                 f"cannot listen on {host} port {port} ({error.strerror or error}): "
                 "name another with --host and --port"
             ) from error
-        yield url_of(host, runner.addresses[0][1])
+        yield local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
 
 
+async def _stop_with(parent: Parent | None, stop: asyncio.Event) -> None:
+    """Stop the server once its parent has ended."""
+    if parent is not None:
+        await parent.ended()
+        stop.set()
+
+
 def _facts(url: str, settings: Settings) -> dict[str, Any]:
+    """The content of the ready file and the server file, for programs on this machine."""
     return {
         "url": url,
         "pid": os.getpid(),
@@ -249,3 +280,9 @@ def _facts(url: str, settings: Settings) -> dict[str, Any]:
         "database": str(settings.database_file),
         "version": VERSION,
     }
+
+
+def _logged_facts(facts: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """The fields of the event `server_started`: a log is also read on other machines."""
+    url = url_for_others(facts["url"], settings.host)
+    return {**facts, "host": settings.host, "url": url, "public_url": settings.public_url or url}

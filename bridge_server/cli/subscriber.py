@@ -18,15 +18,15 @@ from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
-from bridge_server.cli.subscriber_lines import Entry, LineError, read_entries, write_entry
+from bridge_server.cli.subscriber_lines import LineError, SubscriberEntry, read_entries, write_entry
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.projects.errors import listed
-from bridge_server.projects.models import Change, NewSubscription, Subscription, TypeId
+from bridge_server.projects.models import NewSubscription, Subscription, SubscriptionChange, TypeId
 
 _SLICE = 500
 _PAGE = 1000
 
-Counts: TypeAlias = Counter[Change | None]
+Counts: TypeAlias = Counter[SubscriptionChange | None]
 
 _project_argument = click.argument("project_id", metavar="PROJECT")
 _accounts_argument = click.argument("accounts", metavar="ACCOUNT...", nargs=-1, required=True)
@@ -35,14 +35,14 @@ _file_argument = click.argument("file", default=STANDARD_STREAM, metavar="[FILE]
 
 @click.group("subscriber", cls=Group)
 def subscriber_group() -> None:
-    """Manage who is subscribed to a project, while the server runs or not."""
+    """Manage the subscribers of a project. Works with or without a running server."""
 
 
 @subscriber_group.command("list")
 @_project_argument
 @for_operator
 def list_command(operator: Operator, project_id: str) -> None:
-    """Print the subscribers and their types.
+    """Print the subscribers of a project and their notification types.
 
     With --json: JSON Lines, one object per subscriber.
     """
@@ -59,18 +59,23 @@ def list_command(operator: Operator, project_id: str) -> None:
 
     written = _write_pages(operator, project_id, sys.stdout.buffer, as_json if operator.as_json else as_text)
     if not written and not operator.as_json:
-        click.echo("nobody is subscribed to this project")
+        click.echo("this project has no subscribers")
 
 
 @subscriber_group.command("add")
 @_project_argument
 @_accounts_argument
-@click.option("--type", "types", metavar="TYPE", multiple=True, help="A type to receive; may be given again.")
+@click.option(
+    "--type", "types", metavar="TYPE", multiple=True, help="The id of a notification type; repeatable."
+)
 @for_operator
 def add_command(
     operator: Operator, project_id: str, accounts: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
-    """Subscribe accounts (CAIP-10), or change their types; to all, later ones too, when none is named."""
+    """Subscribe accounts (CAIP-10), or change their types.
+
+    Without --type they receive every type, including types that are added later.
+    """
     chosen = tuple(map(TypeId, types)) or None
 
     async def add(opened: OperatorServices) -> Counts:
@@ -89,7 +94,7 @@ def add_command(
 @_accounts_argument
 @for_operator
 def remove_command(operator: Operator, project_id: str, accounts: tuple[str, ...]) -> None:
-    """End the subscriptions of accounts (CAIP-10)."""
+    """Unsubscribe accounts (CAIP-10)."""
 
     async def remove(opened: OperatorServices) -> tuple[int, int]:
         keys = list(dict.fromkeys(read_account(account).key for account in accounts))
@@ -110,10 +115,9 @@ def remove_command(operator: Operator, project_id: str, accounts: tuple[str, ...
 @_file_argument
 @for_operator
 def export_command(operator: Operator, project_id: str, file: str) -> None:
-    """Write the subscribers to FILE as JSON Lines that `subscriber import` reads; to standard output
-    without FILE, or with -.
+    """Write the subscribers to FILE (default: standard output) as JSON Lines for `subscriber import`.
 
-    FILE is replaced once everything is written. With --json and a FILE, a JSON object says how many.
+    FILE is replaced when the export is complete. With --json and FILE, the number is printed as JSON.
     """
 
     def as_lines(page: Sequence[Subscription]) -> bytes:
@@ -133,26 +137,26 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
 @_file_argument
 @for_operator
 def import_command(operator: Operator, project_id: str, file: str) -> None:
-    """Subscribe the accounts that FILE lists, or standard input without FILE, or with -.
+    """Subscribe the accounts that are listed in FILE (default: standard input).
 
-    A line is a JSON object with an account (CAIP-10) and its notification_types (left out: every type,
-    later ones too), or an account alone. What is written is written some hundred lines at a time; a line
-    that is refused ends the import with its number. Importing the same again does no harm.
+    A line is an account id (CAIP-10), or a JSON object with account and notification_types; without
+    notification_types the account receives every type, including later ones. Lines are stored 500 at a
+    time. The first invalid line ends the import, and its number is printed. An import can be repeated.
     """
     with reading(file) as stream:
         counts = operator.run(lambda opened: _import(opened, project_id, read_entries(stream)))
     _tell_counts(operator, counts)
 
 
-async def _import(opened: OperatorServices, project_id: str, entries: Iterator[Entry]) -> Counts:
-    await opened.projects.types(project_id)  # without a project there is nothing to read for
+async def _import(opened: OperatorServices, project_id: str, entries: Iterator[SubscriberEntry]) -> Counts:
+    await opened.projects.types(project_id)  # fails before the file is read if there is no project
     counts = Counts()
     try:
         for some in _slices(entries):
             await _require_types_of_entries(opened, project_id, some)
             started = perf_counter()
             counts.update(await _subscribe(opened, project_id, [entry.wanted for entry in some]))
-            await asyncio.sleep(perf_counter() - started)  # half of the time belongs to the server
+            await asyncio.sleep(perf_counter() - started)  # leaves half of the time to the running server
     except (LineError, BridgeError) as error:
         reason = one_line(error) if isinstance(error, BridgeError) else error.message
         raise CommandError(f"{reason} (imported before that: {counts.total()})") from error
@@ -171,7 +175,7 @@ async def _require_types(opened: OperatorServices, project_id: str, wanted: Iter
 
 
 async def _require_types_of_entries(
-    opened: OperatorServices, project_id: str, entries: Sequence[Entry]
+    opened: OperatorServices, project_id: str, entries: Sequence[SubscriberEntry]
 ) -> None:
     known = [kind.type_id for kind in await opened.projects.types(project_id)]
     for entry in entries:
@@ -185,7 +189,11 @@ def _unknown_type(type_id: TypeId, known: Sequence[TypeId]) -> str:
 
 
 def _tell_counts(operator: Operator, counts: Counts) -> None:
-    subscribed, updated, unchanged = counts[Change.SUBSCRIBED], counts[Change.UPDATED], counts[None]
+    subscribed, updated, unchanged = (
+        counts[SubscriptionChange.SUBSCRIBED],
+        counts[SubscriptionChange.UPDATED],
+        counts[None],
+    )
     operator.tell(
         {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
         [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],

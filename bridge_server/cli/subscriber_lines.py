@@ -1,4 +1,4 @@
-"""Subscribers as lines of text: JSON objects (JSON Lines), or account ids and nothing more."""
+"""Subscribers as lines of text: JSON objects (JSON Lines), or account ids."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,22 +19,22 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A subscription that a line asks for."""
+class SubscriberEntry:
+    """The subscription in one line of a file."""
 
     line: int
     wanted: NewSubscription
 
 
 class LineError(CommandError):
-    """A line that cannot be taken."""
+    """A line is not valid."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
 
 
-def read_entries(stream: BinaryIO) -> Iterator[Entry]:
-    """The subscriptions, line by line; empty lines say nothing. Raises LineError."""
+def read_entries(stream: BinaryIO) -> Iterator[SubscriberEntry]:
+    """Read the subscriptions of a file line by line, without empty lines. Raises LineError."""
     number = 0
     while line := stream.readline(_LONGEST_LINE_BYTES + 1):
         number += 1
@@ -43,13 +43,13 @@ def read_entries(stream: BinaryIO) -> Iterator[Entry]:
         text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
         if text:
             try:
-                yield Entry(number, _read(text))
+                yield SubscriberEntry(number, _read(text))
             except InvalidInputError as error:
                 raise LineError(number, one_line(error)) from error
 
 
 def write_entry(subscription: Subscription) -> bytes:
-    """The line that asks for this subscription."""
+    """The line of a subscription."""
     chosen = {} if subscription.follows_all else {"notification_types": subscription.types}
     return orjson.dumps({"account": subscription.account, **chosen}, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -64,5 +64,5 @@ def _read(text: bytes) -> NewSubscription:
 def _account(values: dict[str, Any]) -> str:
     account = values.get("account")
     if not isinstance(account, str):
-        raise InvalidInputError("The account is missing, or is no text.")
+        raise InvalidInputError("The account is missing or is not a string.")
     return account

@@ -1,4 +1,4 @@
-"""The bridge's client: `Dapp` and `Wallet`, for programs and tests. The server needs none of it."""
+"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it."""
 
 from bridge_server.client.cipher import Cipher
 from bridge_server.client.contents import Approval, Call, Event, Proposal, Push

@@ -1,8 +1,8 @@
-"""What the sealed payloads say: approvals, call requests, call statuses.
+"""The contents of encrypted payloads: approvals, call requests, call statuses.
 
-As the published clients of generation 0.7 have it (walletconnect and rn-walletconnect-wallet 0.7.28):
-`{approved, accounts, chainId}`, a JSON-RPC request, `{approved, result}`. Statuses carry JSON-RPC's `id`,
-`jsonrpc` and `error` beside that, for who reads them as a JSON-RPC response (docs/protocol.md, D).
+The shapes are those of the published clients of generation 0.7 (walletconnect and rn-walletconnect-wallet
+0.7.28): `{approved, accounts, chainId}`, a JSON-RPC request, `{approved, result}`. A status also has the
+members `id`, `jsonrpc` and `error`, so that it can be read as a JSON-RPC response (docs/protocol.md, D).
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from typing import Any
 from bridge_server.client.errors import BadPayloadError, CallFailedError, RejectedError
 
 USER_REJECTED = 4001
-"""The user's no (EIP-1193)."""
+"""The error code for a rejection by the user (EIP-1193)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The wallet's yes to a session. `content` is all that it said, for what is not named here."""
+    """The wallet's approval of a session. `content` is the whole JSON object, with further members."""
 
     accounts: tuple[str, ...]
     chain_id: int | None
@@ -53,7 +53,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a dapp asks of its wallet."""
+    """A JSON-RPC request of a dapp to its wallet."""
 
     call_id: str
     method: str
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Where the wallet wants to be told of new calls (docs/protocol.md)."""
+    """The wallet's push details, to which the bridge sends new calls (docs/protocol.md, B.3)."""
 
     type: str
     token: str
@@ -74,7 +74,7 @@ class Push:
 
 
 def write_approval(accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
-    """The wallet's yes. Raises TypeError for what are no accounts."""
+    """The content of an approval. Raises TypeError if `accounts` is not a list of strings."""
     texts = list(accounts)
     if isinstance(accounts, str) or not all(isinstance(account, str) for account in texts):
         raise TypeError("accounts are a list of addresses, each of them a string")
@@ -82,12 +82,12 @@ def write_approval(accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
 
 
 def write_rejection() -> dict[str, Any]:
-    """The wallet's no, to a session."""
+    """The content of a rejection of a session."""
     return {"approved": False}
 
 
 def read_approval(content: Any) -> Approval:
-    """The wallet's word on the session. Raises RejectedError, BadPayloadError."""
+    """Read an approval. Raises RejectedError, BadPayloadError."""
     said = _object(content)
     if said.get("approved") is not True:
         raise RejectedError("The wallet does not approve the session.")
@@ -98,12 +98,12 @@ def read_approval(content: Any) -> Approval:
 
 
 def write_request(request_id: int, method: str, params: Any) -> dict[str, Any]:
-    """A call as JSON-RPC has it."""
+    """The content of a call: a JSON-RPC request."""
     return {"jsonrpc": "2.0", "params": params, "method": method, "id": request_id}
 
 
 def read_request(call_id: str, content: Any) -> Call:
-    """The dapp's call. Raises BadPayloadError."""
+    """Read a call. Raises BadPayloadError."""
     said = _object(content)
     method, request_id = said.get("method"), said.get("id")
     if not isinstance(method, str) or not isinstance(request_id, str | int | None):
@@ -112,18 +112,18 @@ def read_request(call_id: str, content: Any) -> Call:
 
 
 def write_result(call: Call, result: Any) -> dict[str, Any]:
-    """The wallet's answer to a call."""
+    """The content of a status with a result."""
     return {"id": call.request_id, "jsonrpc": "2.0", "result": result, "approved": True}
 
 
 def write_error(request_id: str | int | None, code: int, message: str) -> dict[str, Any]:
-    """The wallet's no, to a call."""
+    """The content of a status with an error."""
     error = {"code": code, "message": message}
     return {"id": request_id, "jsonrpc": "2.0", "error": error, "approved": False}
 
 
 def read_result(content: Any) -> Any:
-    """What the call came to. Raises CallFailedError, BadPayloadError."""
+    """Read the result of a status. Raises CallFailedError, BadPayloadError."""
     said = _object(content)
     error = said.get("error")
     if isinstance(error, dict):
@@ -147,7 +147,7 @@ def _object(content: Any) -> dict[str, Any]:
 
 
 def _chain_id(value: Any) -> int | None:
-    """A chain id as wallets write it: a number, or the text of one; None when there is none."""
+    """A chain id, which wallets write as a number or as text; None if it is missing."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     try:

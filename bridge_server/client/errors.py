@@ -1,26 +1,26 @@
-"""What can go wrong between a dapp, a wallet and their bridge."""
+"""Errors of the client library."""
 
 from typing import Any
 
 
 class BridgeClientError(Exception):
-    """Every failure that the client names."""
+    """The base of every error of the client library."""
 
 
 class BadPairingError(BridgeClientError, ValueError):
-    """A pairing, or its URI, that cannot be used. The text says what is wrong, and never the key."""
+    """A pairing or its URI is not valid. The text says why, without the key."""
 
 
 class BadPayloadError(BridgeClientError):
-    """A payload that cannot be read: another key, touched on its way, or not what was expected."""
+    """A payload cannot be read: it has another key, was modified, or has an unexpected content."""
 
 
 class SessionEndedError(BridgeClientError):
-    """The bridge has no such session: it was ended, has expired, or is another bridge's."""
+    """The bridge has no such session: it was ended, has expired, or belongs to another bridge."""
 
 
 class CallExpiredError(BridgeClientError):
-    """The bridge has forgotten the call, though not its session."""
+    """The call has expired, but its session has not."""
 
 
 class RejectedError(BridgeClientError):
@@ -28,7 +28,7 @@ class RejectedError(BridgeClientError):
 
 
 class CallFailedError(BridgeClientError):
-    """The wallet answered the call with an error, as JSON-RPC has it (EIP-1193: 4001 is the user's no)."""
+    """The wallet answered the call with a JSON-RPC error (EIP-1193: 4001 means rejected by the user)."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{message} ({code})")
@@ -38,11 +38,11 @@ class CallFailedError(BridgeClientError):
 
 
 class AnswerTimeoutError(BridgeClientError, TimeoutError):
-    """The bridge is there, but the other side did not answer in time."""
+    """The bridge works, but the other side did not answer in time."""
 
 
 class BridgeUnreachableError(BridgeClientError):
-    """No connection, no answer, or nothing but 429 and 5xx until the time was up."""
+    """No connection, no answer, or only 429 and 5xx until the timeout."""
 
 
 class UnsupportedError(BridgeClientError):
@@ -50,11 +50,11 @@ class UnsupportedError(BridgeClientError):
 
 
 class BadAnswerError(BridgeClientError):
-    """What answered does not speak the bridge's protocol."""
+    """The server at the URL does not speak the bridge's protocol."""
 
 
 class RequestRefusedError(BridgeClientError):
-    """The bridge refused the request, and would again; if it told, until `retry_after_seconds` are over."""
+    """The bridge refused the request. A retry is useless, or has to wait for `retry_after_seconds`."""
 
     def __init__(self, status: int, detail: str, retry_after_seconds: float | None = None) -> None:
         super().__init__(f"The bridge answered {status}: {detail}")

@@ -1,4 +1,4 @@
-"""How long a client waits, and how soon it tries again."""
+"""Waiting and retry times of a client."""
 
 from dataclasses import dataclass
 
@@ -8,26 +8,26 @@ _LONGEST_ASKED_SECONDS = 3_600.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """All in seconds. What is there suits a person who looks at two screens."""
+    """Waiting and retry times, in seconds. The defaults suit a person with a dapp and a wallet."""
 
     wait_seconds: int = 25
-    """The long poll that is asked for (`Prefer: wait`)."""
+    """The length of a long poll (`Prefer: wait`)."""
     pause_seconds: float = 1.0
-    """The least time between two polls that find nothing new, for a bridge that answers at once."""
+    """The least time between two polls, for a bridge without long polling."""
     first_retry_seconds: float = 0.25
-    """How soon a bridge that fails is asked again; doubled with each failure."""
+    """The pause before the first retry; it doubles with each failure."""
     longest_retry_seconds: float = 15.0
-    """Where the doubling ends."""
+    """The longest pause before a retry."""
     attempt_seconds: float = 10.0
-    """How long one request may take, apart from the wait that it asked for."""
+    """The time limit of one attempt, in addition to its long poll."""
     patience_seconds: float = 30.0
-    """How long a request that has no timeout of its own is tried again in all."""
+    """The time limit of all retries of a request without its own timeout."""
 
     def retry_seconds(self, failures: int, chance: float, asked_seconds: float | None = None) -> float:
-        """How long to wait after that many failures in a row.
+        """The pause after a number of failures in a row.
 
-        `chance` in [0, 1) takes off up to a half, so that clients that failed together do not return
-        together. A bridge that asks for time (Retry-After) gets it, up to an hour, and a little more.
+        `chance` in [0, 1) is jitter: it shortens the pause by up to a half, so that clients do not
+        retry together. A Retry-After of the bridge (`asked_seconds`) is respected up to an hour, plus jitter.
         """
         doubled = self.first_retry_seconds * 2.0 ** min(failures - 1, _DOUBLINGS)
         own = min(doubled, self.longest_retry_seconds) * (1 - chance / 2)

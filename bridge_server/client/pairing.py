@@ -1,11 +1,11 @@
-"""What a dapp shows and a wallet scans: the bridge, the session, the key. ERC-1328, in both of its spellings.
+"""The pairing of a dapp and a wallet: bridge, session and key, as a URI (ERC-1328) in both of its forms.
 
     ethereum:wc-{session id}@1?name={dapp}&bridge={url}&symKey={key in Base64}     clients of generation 0.7
-    wc:{session id}@1?bridge={url}&key={key in hexadecimal}                        later ones
+    wc:{session id}@1?bridge={url}&key={key in hexadecimal}                        later clients
 
-The published reader of the first (eth-parse-uri) decodes the whole URI before it splits it, and each value
-again after that. So the characters of a value that it would trip over (`&`, `%`, line breaks) are written
-encoded twice, and values are decoded twice.
+The published parser of the first form (eth-parse-uri) decodes the whole URI before it splits it, and then
+each value again. So the characters `&`, `%` and line breaks in a value are percent-encoded twice, and values
+are decoded twice.
 """
 
 import base64
@@ -23,15 +23,15 @@ NAME_MAX_CHARACTERS = 255
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _HEX_KEY = re.compile(rf"[0-9A-Fa-f]{{{2 * KEY_BYTES}}}")
 _DECODED_TOO_SOON = re.compile(r"[%&\n\r\u2028\u2029]")
-_LEFT_ALONE = "!'()*"  # by JavaScript's encodeURIComponent, and not by quote
+_LEFT_ALONE = "!'()*"  # JavaScript's encodeURIComponent leaves them as they are; quote does not
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """All that the two sides of a session share. Whoever has it is one of them: keep it like a password.
+    """The shared data of both sides of a session. It is a secret: anybody who has it can take part.
 
-    `bridge_url` is an absolute http or https URL, `key` 32 bytes, `name` the dapp's (not empty when it is
-    there). Raises BadPairingError.
+    `bridge_url` is an absolute http or https URL, `key` has 32 bytes, `name` is the dapp's name (None or not
+    empty). Raises BadPairingError.
     """
 
     bridge_url: str
@@ -50,21 +50,21 @@ class Pairing:
 
     @property
     def uri(self) -> str:
-        """The spelling of generation 0.7. Raises BadPairingError without a name, which it must have."""
+        """The URI in the form of generation 0.7. Raises BadPairingError if there is no name."""
         if self.name is None:
-            raise BadPairingError("The ethereum:wc- spelling tells the dapp's name, and there is none.")
+            raise BadPairingError("The ethereum:wc- URI must have the dapp's name, and there is none.")
         key = base64.b64encode(self.key).decode()
         path = f"ethereum:wc-{self.session_id}@1"
         return f"{path}?name={_written(self.name)}&bridge={_written(self.bridge_url)}&symKey={key}"
 
     @property
     def wc_uri(self) -> str:
-        """The later spelling, which has no name."""
+        """The URI in the later form, which has no name."""
         return f"wc:{self.session_id}@1?bridge={_written(self.bridge_url)}&key={self.key.hex()}"
 
 
 def parse_pairing(uri: str) -> Pairing:
-    """Read either spelling; parameters that it does not know are left aside. Raises BadPairingError."""
+    """Read a URI in either form; unknown parameters are ignored. Raises BadPairingError."""
     path, _, query = uri.strip().partition("?")
     scheme, _, rest = path.partition(":")
     if scheme == "ethereum" and rest.startswith("wc-"):
@@ -78,7 +78,7 @@ def parse_pairing(uri: str) -> Pairing:
 
 
 def sound_bridge_url(url: str) -> str:
-    """The URL without a slash at its end. Raises BadPairingError."""
+    """Check the URL of a bridge; returns it without a trailing slash. Raises BadPairingError."""
     try:
         parts = urlsplit(http_url(url))
     except ValueError as error:
@@ -89,7 +89,7 @@ def sound_bridge_url(url: str) -> str:
 
 
 def sound_name(name: str) -> str:
-    """A dapp's name that every bridge takes. Raises BadPairingError."""
+    """Check that every bridge accepts the dapp's name; returns it. Raises BadPairingError."""
     if not 1 <= len(name) <= NAME_MAX_CHARACTERS:
         raise BadPairingError(f"The dapp's name must have 1 to {NAME_MAX_CHARACTERS} characters.")
     if not _is_unicode(name):
@@ -105,7 +105,7 @@ def _session_id(text: str) -> str:
 
 
 def _parameters(query: str, *wanted: str) -> dict[str, str]:
-    """The parameters that are wanted, as they are spelled."""
+    """The wanted parameters, still percent-encoded. Raises BadPairingError."""
     pairs = [pair.partition("=")[::2] for pair in query.split("&")]
     for name in wanted:
         values = [value for found, value in pairs if found == name]

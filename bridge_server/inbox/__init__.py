@@ -1,1 +1,1 @@
-"""A's other side: an account signs in with its wallet, chooses what it receives, and reads it."""
+"""The inbox of an account (A): sign-in with Ethereum, subscriptions, notifications, streams, devices."""

@@ -1,4 +1,4 @@
-"""Wakes the readers of inboxes in which a notification has arrived."""
+"""Wake-ups of long polls and streams when notifications are delivered to inboxes."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -10,7 +10,7 @@ from bridge_server.kernel.signals import Key, Signals
 Value = TypeVar("Value")
 
 Listener: TypeAlias = Callable[[AbstractSet[int]], None]
-"""Is called with the numbers of the accounts in whose inboxes a notification has arrived."""
+"""Called with the numbers of the accounts that have a new notification."""
 
 _WAITING = "inbox"
 
@@ -18,7 +18,7 @@ _WAITING = "inbox"
 class Arrivals:
     """The listeners and the waiting readers of all inboxes.
 
-    One call to notify reaches hundreds of accounts, of which few wait at any moment: only those are touched.
+    A call to notify can reach hundreds of accounts, of which few wait: only the waiting ones are touched.
     """
 
     def __init__(self, signals: Signals) -> None:
@@ -27,13 +27,13 @@ class Arrivals:
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` at every arrival."""
+        """Call `listener` at every delivery."""
         self._listeners.append(listener)
 
     async def wait_for(
         self, account: int, read: Callable[[], Awaitable[Value | None]], wait_seconds: float
     ) -> Value | None:
-        """What `read` finds, now or after an arrival; None when it finds nothing within `wait_seconds`."""
+        """The result of `read`, now or after a delivery; None if there is none within `wait_seconds`."""
         self._waiting[account] += 1
         try:
             return await self._signals.wait_for(_key(account), read, wait_seconds)

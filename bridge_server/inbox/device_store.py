@@ -1,4 +1,4 @@
-"""Devices in SQL."""
+"""The store of devices."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ class DeviceStore:
     def add(
         self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
     ) -> Transaction[Device]:
-        """Store a device under this id, or find the one that is the same. Raises TooManyDevicesError."""
+        """Store a device, or return the equal one that is stored. Raises TooManyDevicesError."""
         known = yield Statement(_SAME, (account, device.channel, device.url))
         if known:
             return _device(known[0])
@@ -57,7 +57,7 @@ class DeviceStore:
 
     @transaction
     def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
-        """Delete a device and what is queued for it. Raises DeviceNotFoundError."""
+        """Delete a device and its queued messages. Raises DeviceNotFoundError."""
         ((deleted,),) = yield Statement(_DELETE, (account, device_id))
         if not deleted:
             raise DeviceNotFoundError
@@ -65,9 +65,9 @@ class DeviceStore:
 
     @transaction
     def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
-        """Delete a device, whoever's it is, if it is there and has this address.
+        """Delete a device of any account, if it still has this address, and its queued messages.
 
-        What is queued for it goes too, but for the message that found it dead, which is being settled.
+        The message `message_id` stays, because the outbox is settling it.
         """
         ((deleted,),) = yield Statement(_FORGET, (device_id, address))
         if deleted:

@@ -1,4 +1,4 @@
-"""Where else an account wants its notifications: the seam for every channel that delivers."""
+"""Devices of an account, to which its notifications are delivered as pushes or webhooks."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,38 +11,38 @@ from bridge_server.outbox.models import OutgoingMessage
 
 
 class DeviceAddress(Protocol):
-    """Where a device is reached, in the outbox's terms."""
+    """The address of a device in the outbox."""
 
     @property
     def url(self) -> str:
-        """A webhook's URL, or one whose scheme is the channel."""
+        """A webhook's URL, or a URL whose scheme is the channel."""
         ...
 
     @property
     def lane(self) -> str | None:
-        """What its messages wait in; None: that of the URL's host."""
+        """The queue of the device's messages; None: the lane of the URL's host."""
         ...
 
 
 class DeviceChannels(Protocol):
-    """The ways to a device that are configured, by the names that clients use."""
+    """The configured channels to devices."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What there is to choose from."""
+        """The names of the channels."""
         ...
 
     def named(self, name: str) -> str | None:
-        """The channel that a client means; None when there is no such."""
+        """The channel with this name or alias; None if it is not configured."""
         ...
 
     def address(self, channel: str, token: str) -> DeviceAddress:
-        """Where the token leads. Raises ValueError for one that is none of the channel's."""
+        """The address of a device. Raises ValueError if the token does not have the channel's form."""
         ...
 
 
 class Devices:
-    """The rules of registering devices; publishing queues a message for each (notify/device_notices.py)."""
+    """Registration of devices. Each notification is queued for each device (notify/device_notices.py)."""
 
     def __init__(
         self, store: DeviceStore, channels: DeviceChannels, clock: Clock, ids: IdMaker, most: int
@@ -58,17 +58,14 @@ class Devices:
         return await self._store.devices(reader.number)
 
     async def add(self, reader: Reader, device: NewDevice) -> Device:
-        """Send to this device too from now on; one that is there already stays as it is.
-
-        Raises TooManyDevicesError.
-        """
+        """Register a device; one that is registered already is unchanged. Raises TooManyDevicesError."""
         device_id = DeviceId(self._ids.random_uuid())
         return await self._store.add(
             reader.number, device_id, device, self._clock.now_ms(), self.most_per_account
         )
 
     async def remove(self, reader: Reader, device_id: DeviceId) -> None:
-        """Send to this device no more. Raises DeviceNotFoundError."""
+        """Remove a device. Raises DeviceNotFoundError."""
         await self._store.remove(reader.number, device_id)
 
     async def forget_receiver(self, message: OutgoingMessage) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong with an account's inbox."""
+"""Errors of the inbox."""
 
 from bridge_server.kernel.errors import ConflictError, LimitError, NotAuthenticatedError, NotFoundError
 
@@ -6,14 +6,14 @@ _RETRY_STREAM_SECONDS = 5
 
 
 class SignInRefusedError(NotAuthenticatedError):
-    """The message is sound, but does not sign anybody in; the detail says why."""
+    """The message is well formed, but its sign-in is refused; the detail says why."""
 
     code = "sign-in-refused"
     title = "The sign-in is refused"
 
 
 class WrongSignerError(SignInRefusedError):
-    """The signature is somebody else's, or of another text."""
+    """The signature is of another account or of another text."""
 
     def __init__(self, signer: str) -> None:
         super().__init__(
@@ -23,7 +23,7 @@ class WrongSignerError(SignInRefusedError):
 
 
 class NonceRefusedError(SignInRefusedError):
-    """The nonce was never handed out, has been used, or has expired."""
+    """The nonce is unknown, has been used, or has expired."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -43,23 +43,23 @@ class DeviceNotFoundError(NotFoundError):
 
 
 class TooManyDevicesError(ConflictError):
-    """The account has as many devices as it may have."""
+    """The account has reached the limit of devices."""
 
     code = "too-many-devices"
     title = "Too many devices"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The account has {limit} devices, and may have no more. Delete one first.")
+        super().__init__(f"The account has {limit} devices, which is the limit. Delete one first.")
 
 
 class TooManyStreamsError(LimitError):
-    """The account has as many open streams as it may have."""
+    """The account has reached the limit of open streams."""
 
     code = "too-many-streams"
     title = "Too many open streams"
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"The account has {limit} open streams, and may have no more. Close one first.",
+            f"The account has {limit} open streams, which is the limit. Close one first.",
             _RETRY_STREAM_SECONDS,
         )

@@ -1,4 +1,4 @@
-"""HTTP to an account's inbox and back: read, one service call, write."""
+"""Handlers of the inbox: read the request, call the service once, write the answer."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from aiohttp import web
 from bridge_server.inbox import notification_wire, wire
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.models import DeviceId, Reader
-from bridge_server.inbox.reading import Reading
+from bridge_server.inbox.reading import InboxReads
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.streams import Streams
-from bridge_server.inbox.subscribing import Subscribing
+from bridge_server.inbox.subscribing import InboxSubscriptions
 from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.answers import json_answer
 from bridge_server.web.event_stream import EventStream
@@ -24,19 +24,19 @@ _NO_ORIGINS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class InboxServices:
-    """What the handlers call."""
+    """The services that the handlers call."""
 
     sign_in: SignIn
-    subscribing: Subscribing
-    reading: Reading
+    subscribing: InboxSubscriptions
+    reading: InboxReads
     streams: Streams
     devices: Devices
 
 
 class InboxHandlers:
-    """One method per endpoint of the account's side (docs/protocol.md, A).
+    """One method per endpoint (docs/protocol.md, A.7).
 
-    A server that `has_public_url` is not known by the address that it listens on.
+    With `has_public_url` the address of the socket is not an origin of the server.
     """
 
     def __init__(self, services: InboxServices, longest_wait_seconds: int, has_public_url: bool) -> None:
@@ -45,7 +45,7 @@ class InboxHandlers:
         self._has_public_url = has_public_url
 
     async def identify(self, request: web.Request, token: str) -> str | None:
-        """Find who has signed in with this token; returns the key of the account."""
+        """Authenticate an account by its token; returns the account's key, None if the token is not valid."""
         reader = await self._services.sign_in.identify(token)
         if reader is None:
             return None
@@ -79,9 +79,9 @@ class InboxHandlers:
         return json_answer(wire.SUCCESS)
 
     async def notifications(self, request: web.Request) -> web.StreamResponse:
-        question = notification_wire.read_question(request.query)
+        query = notification_wire.read_query(request.query)
         wait = wanted_wait(request, self.longest_wait_seconds)
-        page = await self._services.reading.page(request[_READER], question, wait.seconds)
+        page = await self._services.reading.page(request[_READER], query, wait.seconds)
         if wait.seconds:
             await self._services.sign_in.confirm(request[_READER])
         return polled(notification_wire.write_page(page), wait)
@@ -112,7 +112,7 @@ class InboxHandlers:
         return json_answer(wire.SUCCESS)
 
     def _own_origins(self, request: web.Request) -> frozenset[str]:
-        """Those of the address that the connection came to. The Host header is the client's own invention."""
+        """The origins of the socket's address. The Host header is not used, because the client chooses it."""
         if self._has_public_url or request.transport is None:
             return _NO_ORIGINS
         return origins_of_socket(request.transport.get_extra_info("sockname"))

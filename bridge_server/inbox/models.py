@@ -1,7 +1,7 @@
-"""Accounts that are signed in, and what they have, as the rules see it.
+"""Models of the inbox.
 
-Times are milliseconds since the Unix epoch. A notification is known by the number of its sending, which
-grows: a later one has a higher number in every inbox.
+Times are milliseconds since the Unix epoch. A notification is identified by the number of its sending. The
+numbers increase: in every inbox a later notification has a higher number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ DeviceId = NewType("DeviceId", str)
 
 @dataclass(frozen=True, slots=True)
 class Nonce:
-    """A text that is good for one sign-in."""
+    """A nonce, which is valid for one sign-in."""
 
     text: str
     expires_at_ms: int
@@ -26,7 +26,7 @@ class Nonce:
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """A message as it was received, what it says, and a signature of 65 bytes."""
+    """A sign-in message, as text and parsed, and its signature of 65 bytes."""
 
     text: str
     message: SignInMessage
@@ -35,7 +35,7 @@ class SignInAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token at the one moment at which it is known."""
+    """A new token. Only its digest is stored, so this is the only time that it is known."""
 
     token: str = field(repr=False)
     account: str
@@ -44,7 +44,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whoever is signed in: the account with its number, and the token's digest and end."""
+    """A signed-in account: its number, and the digest and expiry of its token."""
 
     number: int
     account: Account
@@ -54,7 +54,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class AvailableType:
-    """A type that can be subscribed to."""
+    """A notification type of a project."""
 
     type_id: TypeId
     name: str
@@ -62,7 +62,7 @@ class AvailableType:
 
 @dataclass(frozen=True, slots=True)
 class InboxSubscription:
-    """A project that the account is subscribed to, with what it has not read of it."""
+    """A subscription of the account, with its number of unread notifications."""
 
     project_id: ProjectId
     project_name: str
@@ -73,8 +73,8 @@ class InboxSubscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
-    """A project that the account is no longer subscribed to, and has unread notifications of."""
+class UnsubscribedProject:
+    """A project that the account has unsubscribed from, with unread notifications."""
 
     project_id: ProjectId
     project_name: str
@@ -83,14 +83,14 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything that an account receives or has not read."""
+    """The subscriptions of an account, and projects that it has left with unread notifications."""
 
     subscriptions: Sequence[InboxSubscription]
-    leftovers: Sequence[Leftover]
+    unsubscribed: Sequence[UnsubscribedProject]
 
 
 class ReadBy(Enum):
-    """Who marked a notification as read. The values are the protocol's."""
+    """The party that marked a notification as read. The values are the protocol's."""
 
     USER = "user"
     BULK = "bulk"
@@ -98,7 +98,7 @@ class ReadBy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InboxNotification:
-    """A notification in an inbox. `read_at_ms` is known when the user read it."""
+    """A notification in an inbox. `read_at_ms` is set if the user has read it."""
 
     sending: int
     project_id: ProjectId
@@ -114,9 +114,9 @@ class InboxNotification:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in an inbox: what is later than `since` and earlier than `before` (None: no bound).
+    """A range of an inbox: numbers above `since` and below `before` (None: no bound).
 
-    `top` is the latest notification that the reader has been told of on the way here.
+    `top` is the highest number that the account has received on the earlier pages.
     """
 
     since: int = 0
@@ -126,15 +126,15 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What a reader wants to see: of one project, only unread, only read; None: whatever it is."""
+    """Filters by project, and by unread (True) or read (False). None: no filter."""
 
     project_id: ProjectId | None = None
     unread: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Which notifications are asked for, newest first, and at most how many."""
+class NotificationQuery:
+    """A query for notifications, newest first, at most `limit`."""
 
     filters: Filters
     cursor: Cursor
@@ -143,8 +143,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The answer to a question. `next` leads to earlier ones, None when there are none; `latest` leads to
-    what has not come yet.
+    """A page of notifications. `next` is the cursor of earlier ones, None if there are none; `latest` is the
+    cursor of later ones.
     """
 
     notifications: Sequence[InboxNotification]
@@ -154,19 +154,19 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A notification, and the accounts whose inboxes it came into, by number."""
+    """A notification, and the numbers of the accounts to which it was delivered."""
 
     notification: InboxNotification
     accounts: Sequence[int]
 
 
 Positions = Mapping[int, int]
-"""The latest notification that each account has been told of, by the account's number."""
+"""The number of the last notification that was sent to each account, by the account's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewDevice:
-    """Where an account wants its notifications too, in the outbox's terms: a URL, and what it waits in."""
+    """A device to register: its channel, its URL in the outbox, and the lane of its messages."""
 
     channel: str
     url: str = field(repr=False)
@@ -175,7 +175,7 @@ class NewDevice:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that the account has."""
+    """A registered device."""
 
     device_id: DeviceId
     channel: str

@@ -1,4 +1,4 @@
-"""The protocol's spelling (docs/protocol.md, A) of notifications: in pages, as events, and asked for."""
+"""JSON of notifications in the inbox (docs/protocol.md, A.7): pages, events and queries."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from bridge_server.inbox.models import Cursor, Filters, InboxNotification, Page, Question, ReadBy
+from bridge_server.inbox.models import Cursor, Filters, InboxNotification, NotificationQuery, Page, ReadBy
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import ProjectId
@@ -40,21 +40,21 @@ class ReadShape(Shape):
 
 
 def read_ids(document: JsonObject) -> list[int]:
-    """Which notifications are read. An id that could not be one is left out: nothing has it."""
+    """Read the ids of notifications. A malformed id is ignored, because no notification has it."""
     ids = check(ReadShape, document.values).ids
     return [int(text) for text in ids if _NUMBER.fullmatch(text)]
 
 
-def read_question(query: Mapping[str, str]) -> Question:
-    """Which notifications are asked for: `?project_id=&unread=&after=&limit=`, each of them optional.
+def read_query(query: Mapping[str, str]) -> NotificationQuery:
+    """Read the query string `?project_id=&unread=&after=&limit=`; each parameter is optional.
 
-    `unread=true` asks for what is unread, `unread=false` for what is read.
+    `unread=true` selects unread notifications, `unread=false` read ones.
     """
     faults = [fault for name, rule in _QUERY.items() if (fault := _query_fault(name, rule, query))]
     if faults:
         raise InvalidInputError("The query has parameters that cannot be read.", faults)
     project_id, unread = query.get("project_id"), query.get("unread")
-    return Question(
+    return NotificationQuery(
         Filters(None if project_id is None else ProjectId(project_id), _TRUTH.get(unread or "")),
         _parse_cursor(query.get("after")),
         int(query.get("limit", USUAL_ON_A_PAGE)),
@@ -62,7 +62,7 @@ def read_question(query: Mapping[str, str]) -> Question:
 
 
 def read_last_event(header: str | None, parameter: str | None) -> int | None:
-    """The event after which a stream goes on, as the browser says it, or as the page does."""
+    """Read the id of the last received event, from the browser's header or the page's query parameter."""
     text = header or parameter
     if not text:
         return None
@@ -112,8 +112,8 @@ def _spell_cursor(cursor: Cursor) -> str:
 
 
 def _notification(notification: InboxNotification) -> dict[str, Any]:
-    """`read_at` is told of what the user read; when the project marked everything is not known."""
-    told: dict[str, Any] = {
+    """A notification in JSON. `read_at` is missing after mark-all-as-read, whose time is not stored."""
+    fields: dict[str, Any] = {
         "id": str(notification.sending),
         "project_id": notification.project_id,
         "project_name": notification.project_name,
@@ -126,5 +126,5 @@ def _notification(notification: InboxNotification) -> dict[str, Any]:
         "read_by": None if notification.read_by is None else notification.read_by.value,
     }
     if notification.read_by is ReadBy.USER and notification.read_at_ms is not None:
-        told["read_at"] = rfc3339(notification.read_at_ms)
-    return told
+        fields["read_at"] = rfc3339(notification.read_at_ms)
+    return fields

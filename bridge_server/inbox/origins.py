@@ -1,4 +1,4 @@
-"""Whose messages may sign in here: the origins of the pages that speak for this server."""
+"""The origins for which sign-in messages are accepted, and the check of a message against them."""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ _SCHEMES = ("https", "http")
 
 
 def origin_of_url(url: str) -> str | None:
-    """The origin of a URL, as browsers spell it; None for what has none that a web page could have."""
+    """The origin of a URL in the form of browsers; None if no web page can have it."""
     try:
         parts = urlsplit(url)
         return web_origin(f"{parts.scheme}://{parts.netloc}".lower())
@@ -22,14 +22,14 @@ def origin_of_url(url: str) -> str | None:
 
 
 def origin_faults(message: SignInMessage, origins: frozenset[str]) -> list[Fault]:
-    """What is wrong with a message's domain, scheme and URI, when these origins may ask for it."""
+    """The faults of a message's domain, scheme and URI, if the server has these origins."""
     details = _domain(message, origins), _uri(message, origins)
     return [Fault(POINTER, detail) for detail in details if detail]
 
 
 def _domain(message: SignInMessage, origins: frozenset[str]) -> str | None:
-    meant = [origin for scheme in _SCHEMES if (origin := origin_of_url(f"{scheme}://{message.domain}"))]
-    allowed = [origin for origin in meant if origin in origins]
+    named = [origin for scheme in _SCHEMES if (origin := origin_of_url(f"{scheme}://{message.domain}"))]
+    allowed = [origin for origin in named if origin in origins]
     if not allowed:
         known = _listed(origin.partition("://")[2] for origin in origins)
         return f"the domain must be one that speaks for this server ({known}), and is {message.domain}"

@@ -1,28 +1,28 @@
-"""What an account has received: page by page, as it comes, and marked as read."""
+"""Reading of an inbox: pages of notifications, long polls, marking as read."""
 
 from collections.abc import Sequence
 
 from bridge_server.inbox.arrivals import Arrivals
-from bridge_server.inbox.models import Cursor, Page, Question, Reader
+from bridge_server.inbox.models import Cursor, NotificationQuery, Page, Reader
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
 
 
-class Reading:
-    """The rules of reading."""
+class InboxReads:
+    """Reads notifications of an account and marks them as read."""
 
     def __init__(self, store: InboxStore, arrivals: Arrivals, clock: Clock) -> None:
         self._store = store
         self._arrivals = arrivals
         self._clock = clock
 
-    async def page(self, reader: Reader, question: Question, wait_seconds: int) -> Page:
-        """The notifications that are asked for; if there are none, the next ones within `wait_seconds`."""
-        page = Page((), None, question.cursor)
+    async def page(self, reader: Reader, query: NotificationQuery, wait_seconds: int) -> Page:
+        """The notifications of a query; if there are none, wait for new ones up to `wait_seconds`."""
+        page = Page((), None, query.cursor)
 
         async def look() -> Page | None:
             nonlocal page
-            page = await self._page(reader, question)
+            page = await self._page(reader, query)
             return page if page.notifications else None
 
         if not wait_seconds:
@@ -32,12 +32,12 @@ class Reading:
         return page
 
     async def mark_read(self, reader: Reader, sendings: Sequence[int]) -> int:
-        """Mark those that are the reader's and unread; returns how many there were."""
+        """Mark unread notifications of the account as read; returns how many were marked."""
         return await self._store.mark_read(reader.number, sendings, self._clock.now_ms())
 
-    async def _page(self, reader: Reader, question: Question) -> Page:
-        cursor, limit = question.cursor, question.limit
-        one_more = Question(question.filters, cursor, limit + 1)
+    async def _page(self, reader: Reader, query: NotificationQuery) -> Page:
+        cursor, limit = query.cursor, query.limit
+        one_more = NotificationQuery(query.filters, cursor, limit + 1)
         found, newest = await self._store.page(reader.number, one_more)
         shown = found[:limit]
         top = cursor.top if cursor.before is not None else max(cursor.since, newest)

@@ -1,4 +1,4 @@
-"""The account's side (docs/protocol.md, A) as rows."""
+"""The routes of the inbox (docs/protocol.md, A.7)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from bridge_server.web.routes import Handler, Route
 
 SIGN_INS = per_second("sign-ins", 0.5, 30)
 
-# What does not look like an id is no route at all: 404 without a look-up.
+# A path with a malformed id matches no route: 404 without a query of the database.
 _SUBSCRIPTION = "/inbox/subscriptions/{project_id:[a-z0-9-]{1,64}}"
 _DEVICE = "/inbox/devices/{device_id:[A-Za-z0-9-]{1,64}}"
 _NOTIFICATIONS = "/inbox/notifications"
@@ -18,7 +18,7 @@ _NOTIFICATIONS = "/inbox/notifications"
 def inbox_routes(
     handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, origins: Sequence[str]
 ) -> tuple[Route, ...]:
-    """Every endpoint of the inbox. The web pages of the configured origins may call them."""
+    """Every endpoint of the inbox. Web pages of the configured origins may call them."""
     shared = AllowedOrigins(origins)
 
     def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:

@@ -1,4 +1,4 @@
-"""Signing in with Ethereum (EIP-4361): nonces, messages, tokens."""
+"""Sign-in with Ethereum (EIP-4361): nonces, messages, tokens."""
 
 from collections.abc import Callable
 
@@ -16,15 +16,15 @@ from bridge_server.kernel.secrets import digest, new_secret
 from bridge_server.projects.caip10 import ethereum_account
 
 CLOCK_SLACK_MS = 300_000
-"""How far the clock of the machine on which a message was written may be off."""
+"""The accepted difference between this clock and the clock of the message's author."""
 
 _NONCE_BYTES = 16
 
 
 class SignIn:
-    """The rules of signing in. What changes something returns once the change is on disk.
+    """Signs accounts in. A method that changes something returns when the change is on disk.
 
-    `origins` are those that always speak for the server; a nonce is good for `nonce_ttl_ms` and a token for
+    `origins` are the configured origins of the server; a nonce is valid for `nonce_ttl_ms` and a token for
     `token_ttl_ms`.
     """
 
@@ -45,22 +45,22 @@ class SignIn:
         self._token_ttl_ms = token_ttl_ms
 
     async def offer_nonce(self) -> Nonce:
-        """A nonce of 128 random bits for one message."""
+        """Make and store a nonce of 128 random bits."""
         nonce = Nonce(self._random_bytes(_NONCE_BYTES).hex(), self._clock.now_ms() + self._nonce_ttl_ms)
         await self._store.add_nonce(nonce)
         return nonce
 
     async def sign_in(self, attempt: SignInAttempt, own_origins: frozenset[str]) -> NewToken:
-        """Sign the message's account in. `own_origins` are those of the address that it was sent to.
+        """Sign the account of a message in. `own_origins` are the origins of the address that it was sent to.
 
-        Raises InvalidInputError for a message that is not for this server or not of this time, and
-        SignInRefusedError for a signature or a nonce that is not good. The nonce is used up only by success.
+        Raises InvalidInputError for a message of another server or another time, and SignInRefusedError for a
+        wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
         message, now_ms = attempt.message, self._clock.now_ms()
         faults = origin_faults(message, self._origins | own_origins)
         faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
         if faults:
-            raise InvalidInputError("The message cannot sign anybody in here: see #/message.", faults)
+            raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)
         _require_signer(attempt)
         account = ethereum_account(message.chain_id, message.address)
         token = new_secret(self._random_bytes)
@@ -71,20 +71,20 @@ class SignIn:
         return NewToken(token, account.spelled, expires_at_ms)
 
     async def identify(self, token: str) -> Reader | None:
-        """Whose token it is; None for one that is unknown, expired or ended."""
+        """The account of a token; None if the token is unknown, expired or revoked."""
         return await self._store.reader(digest(token), self._clock.now_ms())
 
     async def confirm(self, reader: Reader) -> None:
-        """Raise NotAuthenticatedError if the reader's token has expired or was ended since they came."""
+        """Raise NotAuthenticatedError if the token has expired or was revoked since the request began."""
         if await self._store.reader(reader.digest, self._clock.now_ms()) is None:
             raise NotAuthenticatedError("The token has expired or was ended. Sign in again.")
 
     async def sign_out(self, reader: Reader) -> None:
-        """End the token, and the streams that were opened with it."""
+        """Revoke the token and end its streams."""
         await self._store.sign_out(reader.digest)
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the nonces and tokens that have expired; returns how many."""
+        """Delete a slice of the expired nonces and tokens; returns how many."""
         return await self._store.sweep(now_ms)
 
 

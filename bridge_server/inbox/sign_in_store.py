@@ -1,4 +1,4 @@
-"""Nonces and tokens in SQL."""
+"""The store of nonces and tokens."""
 
 from bridge_server.inbox.errors import NonceRefusedError
 from bridge_server.inbox.events import SignedOut
@@ -39,7 +39,7 @@ _SWEEP_SLICE = 500
 
 
 class SignInStore:
-    """Durable nonces and tokens. What has expired at `now_ms` is as if it were not there."""
+    """Durable nonces and tokens. Rows that have expired at `now_ms` are not found."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -61,7 +61,7 @@ class SignInStore:
         yield Statement(_SIGN_IN, (digest, number, account.spelled, expires_at_ms))
 
     async def reader(self, digest: bytes, now_ms: int) -> Reader | None:
-        """Who has the token of this digest; None when nobody has."""
+        """The account whose token has this digest, or None."""
         rows = await self.database.read(_READER, (digest, now_ms))
         if not rows:
             return None
@@ -77,7 +77,7 @@ class SignInStore:
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:
-        """Delete a slice of what has expired; returns how many rows."""
+        """Delete a slice of the expired rows; returns how many."""
         for statement in _SWEEPS:
             deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:

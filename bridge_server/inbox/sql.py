@@ -1,4 +1,4 @@
-"""The statements of the inbox store. All of them walk one account's rows, or those of the accounts given."""
+"""The statements of the inbox store. Each of them reads only rows of the given accounts."""
 
 _COLUMNS = """
     sendings.id, projects.project_id, projects.name, notification_types.type_id,
@@ -34,8 +34,8 @@ GROUP BY projects.id ORDER BY projects.id
 
 NEWEST = "SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?"
 
-# One row at least, for the newest: without a notification its other columns are NULL. The project and what
-# is unread are compared in a way that no index serves: the account's own rows are the ones to walk.
+# At least one row, with the newest number; without a notification its other columns are NULL. The conditions
+# on project and unread are written so that no index applies: SQLite must search by account.
 PAGE = f"""
 SELECT (SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?), page.*
 FROM (SELECT 1 AS one) AS once LEFT JOIN (
@@ -55,7 +55,7 @@ FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
 WHERE deliveries.account = ? AND deliveries.sending > ?
 ORDER BY deliveries.sending LIMIT ?
 """  # noqa: S608 - only the constants above
-# The parameter is a JSON object: the accounts' numbers, each with the latest sending that it was told of.
+# The parameter is a JSON object: the number of each account with the last sending that its streams have got.
 ARRIVALS = f"""
 SELECT arrived.accounts, {_COLUMNS}, NULL
 FROM (

@@ -1,4 +1,4 @@
-"""Inboxes in SQL."""
+"""The store of inboxes."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from bridge_server.inbox.models import (
     AvailableType,
     InboxNotification,
     InboxSubscription,
-    Leftover,
+    NotificationQuery,
     Overview,
     Positions,
-    Question,
     ReadBy,
+    UnsubscribedProject,
 )
 from bridge_server.projects.models import ProjectId, TypeId
 from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar, transaction
@@ -22,31 +22,31 @@ from bridge_server.storage.database import Database, Row, Statement, Transaction
 _LATER_THAN_ALL = 2**63 - 1
 
 _UNREAD = {None: (0, 1), False: (0, 0), True: (1, 1)}
-"""How unread a notification is that passes the filter, at least and at most."""
+"""The bounds of the 0 (read) or 1 (unread) of a notification that passes the filter."""
 
 
 class InboxStore:
-    """What accounts are subscribed to and have received. Deleted projects do not appear."""
+    """Durable subscriptions and notifications of accounts. Deleted projects do not appear."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     @reading
     def overview(self, account: int) -> Transaction[Overview]:
-        """The account's subscriptions, earliest first, and what else it has not read."""
+        """The account's subscriptions, earliest first, and the projects that it left with unread ones."""
         subscribed = yield Statement(sql.SUBSCRIPTIONS, (account,))
         unread = yield Statement(sql.UNREAD, (account,))
         return _overview(subscribed, unread)
 
-    async def page(self, account: int, question: Question) -> tuple[Sequence[InboxNotification], int]:
-        """Up to `limit` of the account's notifications, newest first, and the number of the newest that it
-        has, whatever it is, at the same moment.
+    async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[InboxNotification], int]:
+        """Up to `limit` notifications that match the query, newest first, and the number of the account's
+        newest notification, matching or not, from one snapshot.
         """
-        cursor, filters = question.cursor, question.filters
+        cursor, filters = query.cursor, query.filters
         before = _LATER_THAN_ALL if cursor.before is None else cursor.before
         unread = _UNREAD[filters.unread]
         bounds = (account, account, cursor.since, before)
-        rows = await self.database.read(sql.PAGE, (*bounds, filters.project_id, *unread, question.limit))
+        rows = await self.database.read(sql.PAGE, (*bounds, filters.project_id, *unread, query.limit))
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 
@@ -55,13 +55,13 @@ class InboxStore:
         return scalar(int, await self.database.read(sql.NEWEST, (account,)))
 
     async def page_after(self, account: int, after: int, limit: int) -> Sequence[InboxNotification]:
-        """Up to `limit` of the account's notifications that are later than `after`, oldest first."""
+        """Up to `limit` of the account's notifications with numbers above `after`, oldest first."""
         rows = await self.database.read(sql.PAGE_AFTER, (account, after, limit))
         return [_notification(row) for row in rows]
 
     async def arrivals(self, positions: Positions, limit: int) -> Sequence[Arrival]:
-        """Up to `limit` notifications that came into any of these inboxes after its position, oldest first,
-        each with all the accounts among them that it came to. Whether they were read is left out.
+        """Up to `limit` notifications that are newer than the position of one of the accounts, oldest first,
+        each with the accounts that received it. Their read state is not loaded.
         """
         asked = orjson.dumps(positions, option=orjson.OPT_NON_STR_KEYS).decode()
         rows = await self.database.read(sql.ARRIVALS, (asked, limit))
@@ -69,7 +69,7 @@ class InboxStore:
 
     @transaction
     def mark_read(self, account: int, sendings: Sequence[int], now_ms: int) -> Transaction[int]:
-        """Mark those of the account's that are unread, and count them in the figures; returns how many."""
+        """Mark unread notifications of the account as read and count them as reads; returns how many."""
         asked = orjson.dumps(sendings).decode()
         rows = yield Statement(sql.MARK_READ, (now_ms, account, asked))
         if rows:
@@ -92,8 +92,8 @@ def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
                 subscribed_at_ms,
             )
         )
-    leftovers = [Leftover(ProjectId(project_id), name, count) for project_id, name, count in unread.values()]
-    return Overview(subscriptions, leftovers)
+    left = [UnsubscribedProject(ProjectId(project), name, count) for project, name, count in unread.values()]
+    return Overview(subscriptions, left)
 
 
 def _notification(row: Row) -> InboxNotification:

@@ -1,4 +1,4 @@
-"""One stream, and the streams of one account."""
+"""A live stream of notifications, and the streams of one account."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,8 +18,8 @@ _RETRY_SECONDS = 0.5
 log = structlog.get_logger()
 
 
-class StreamAudience:
-    """The streams of an account. `arrivals` counts what was announced for it since the first of them."""
+class AccountStreams:
+    """The open streams of one account. `arrivals` counts deliveries to it since the first stream opened."""
 
     def __init__(self, number: int, store: InboxStore, forget: Callable[[int], None]) -> None:
         self.number = number
@@ -30,18 +30,18 @@ class StreamAudience:
 
     @property
     def position(self) -> int | None:
-        """What the live stream that is furthest behind was given last; None when none is live."""
+        """The lowest position of a live stream; None if no stream is live."""
         return min((stream.position for stream in self.streams if stream.is_live), default=None)
 
     def leave(self, stream: "Stream") -> None:
-        """Forget a stream, and with the last also the audience."""
+        """Remove a stream; after the last one, remove the account."""
         if stream in self.streams:
             del self.streams[stream]
             if not self.streams:
                 self._forget(self.number)
 
     async def page_after(self, position: int) -> Sequence[InboxNotification]:
-        """What the account has after this position, oldest first; waits as long as that cannot be read."""
+        """The account's notifications after this position, oldest first. Retries while the store fails."""
         while True:
             try:
                 return await self._store.page_after(self.number, position, _PAGE)
@@ -51,11 +51,11 @@ class StreamAudience:
 
 
 class Stream:
-    """Implements the source of an event stream. It belongs to its audience until it leaves."""
+    """One stream of server-sent events. It belongs to its account's streams until `leave`."""
 
     __slots__ = ("_audience", "_clock", "_ended", "_is_over", "_outlet", "is_live", "position", "reader")
 
-    def __init__(self, audience: StreamAudience, reader: Reader, position: int, clock: Clock) -> None:
+    def __init__(self, audience: AccountStreams, reader: Reader, position: int, clock: Clock) -> None:
         self.reader = reader
         self.position = position
         self.is_live = False
@@ -67,7 +67,7 @@ class Stream:
         audience.streams[self] = None
 
     async def flow(self, outlet: EventOutlet) -> None:
-        """Write what came before, then let others push what comes, until the stream is ended."""
+        """Write stored notifications; then stay open for `push` until the stream ends."""
         self._outlet = outlet
         await self._replay(outlet)
         if not self._is_over:
@@ -75,7 +75,7 @@ class Stream:
             await self._ended
 
     def push(self, events: Piece, sending: int | None, now_ms: int) -> None:
-        """Write to a stream that is live what it was not given yet; one whose token has expired ends."""
+        """Write new events if the stream is live. A stream whose token has expired ends."""
         if now_ms >= self.reader.expires_at_ms:
             self.end()
         elif self.is_live and self._outlet is not None and (sending is None or sending > self.position):
@@ -84,7 +84,7 @@ class Stream:
                 self.position = sending
 
     def end(self) -> None:
-        """Write no more events, and close in good order a stream whose client keeps up."""
+        """End the stream: write no more events, and close the connection after the pending ones."""
         if self._is_over:
             return
         self._is_over, self.is_live = True, False
@@ -94,12 +94,12 @@ class Stream:
             self._ended.set_result(None)
 
     def leave(self) -> None:
-        """Be forgotten: there is nobody to write to."""
+        """Leave the account's streams, because the connection is closed."""
         self.is_live = False
         self._audience.leave(self)
 
     async def _replay(self, outlet: EventOutlet) -> None:
-        """Write what the store has, until nothing has come while it was asked."""
+        """Write stored notifications until a read finds none and no delivery came meanwhile."""
         audience = self._audience
         while not self._is_over:
             arrivals = audience.arrivals

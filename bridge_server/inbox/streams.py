@@ -1,7 +1,7 @@
-"""Live streams: what comes into an inbox goes to everybody who has it open, in order, once, at once.
+"""Live streams: each notification goes to all open streams of its account, in order and once.
 
-A stream is *replaying* as long as it reads from the store what came before; then it is *live*, and what comes
-is pushed to it. Both skip what the stream has been given, so the two may overlap but leave nothing out.
+A stream *replays* stored notifications first; then it is *live*, and new notifications are pushed to it. Both
+skip notifications at or below the position of the stream, so the two may overlap without repeats or gaps.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import Arrival, Reader
 from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
-from bridge_server.inbox.stream import Stream, StreamAudience
+from bridge_server.inbox.stream import AccountStreams, Stream
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
 from bridge_server.web.event_stream import KEEP_ALIVE, Piece, piece
@@ -46,7 +46,7 @@ class Streams:
         self._clock = clock
         self.most_per_account = most_per_account
         self._keep_alive_seconds = keep_alive_seconds
-        self._audiences: dict[int, StreamAudience] = {}
+        self._audiences: dict[int, AccountStreams] = {}
         self._touched: set[int] = set()
         self._something_came = asyncio.Event()
         self._closed = False
@@ -55,19 +55,19 @@ class Streams:
 
     @property
     def open(self) -> int:
-        """How many streams there are at this moment."""
+        """The number of open streams."""
         return sum(len(audience.streams) for audience in self._audiences.values())
 
     async def join(self, reader: Reader, last_event: int | None) -> Stream:
-        """A stream of what came after `last_event`, or with None of what comes from now on.
+        """Open a stream of the notifications after `last_event`; None: of new ones only.
 
-        Raises TooManyStreamsError. Whoever joined must leave.
+        The caller must call the stream's `leave`. Raises TooManyStreamsError.
         """
         newest = await self._store.newest(reader.number)
         position = newest if last_event is None else min(last_event, newest)
         audience = self._audiences.get(reader.number)
         if audience is None:
-            audience = self._audiences[reader.number] = StreamAudience(
+            audience = self._audiences[reader.number] = AccountStreams(
                 reader.number, self._store, self._forget
             )
         if len(audience.streams) >= self.most_per_account:
@@ -78,27 +78,36 @@ class Streams:
         return stream
 
     def close(self) -> None:
-        """End every stream, and from now on any that joins: the server stops."""
+        """End every stream, and every stream that joins later, because the server stops."""
         self._closed = True
+        self.end_all()
+
+    def end_all(self) -> None:
+        """End every stream; clients may open others."""
         for stream in self._all():
             stream.end()
 
+    async def look_again(self) -> int:
+        """End the streams whose token has expired, and write a comment to the others."""
+        await self._write(self._all(), piece(KEEP_ALIVE), None)
+        return 0
+
     async def deliver_forever(self) -> None:
-        """Bring what comes to the streams until cancelled; what cannot be read now is read later."""
+        """Push new notifications to the streams until cancelled. A failed read is retried."""
         while True:
             await self._something_came.wait()
             self._something_came.clear()
             touched, self._touched = self._touched, set()
             try:
                 await self._deliver(touched)
-            except Exception:  # whatever it was, the streams must not miss anything for it
+            except Exception:  # no error may make the streams miss a notification
                 log.warning("streams_delayed", exc_info=True)
                 self._touched |= touched
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._something_came.set()
 
     async def keep_alive_forever(self) -> None:
-        """Write a comment to every stream now and then, and end those whose token has expired."""
+        """Write a comment to every stream at intervals, and end streams whose token has expired."""
         comment = piece(KEEP_ALIVE)
         while True:
             await asyncio.sleep(self._keep_alive_seconds)
@@ -113,7 +122,7 @@ class Streams:
                 return
 
     def _positions(self, touched: AbstractSet[int]) -> dict[int, int]:
-        """Where each account's stream is that is furthest behind; those that replay see for themselves."""
+        """The lowest position of each account's live streams. Replaying streams read the store themselves."""
         positions = {}
         for number in touched & self._audiences.keys():
             position = self._audiences[number].position
@@ -128,7 +137,7 @@ class Streams:
         await self._write(streams, piece(write_event(notification)), notification.sending)
 
     async def _write(self, streams: list[Stream], events: Piece, sending: int | None) -> None:
-        """Write to all that are live, letting others have a turn in between."""
+        """Write to all live streams, and let the event loop run other tasks in between."""
         now_ms = self._clock.now_ms()
         for written, stream in enumerate(streams, 1):
             stream.push(events, sending, now_ms)
@@ -136,7 +145,7 @@ class Streams:
                 await asyncio.sleep(0)
 
     def _notice(self, accounts: AbstractSet[int]) -> None:
-        """Before anybody else runs: who replays must know that something came while it was reading."""
+        """Count deliveries at once, so that a replaying stream sees one that came during its read."""
         here = accounts & self._audiences.keys()
         if here:
             for number in here:

@@ -1,4 +1,4 @@
-"""What an account receives: its subscriptions, changed by itself."""
+"""Subscriptions of an account, changed by the account."""
 
 from bridge_server.inbox.models import Overview, Reader
 from bridge_server.inbox.store import InboxStore
@@ -7,26 +7,26 @@ from bridge_server.projects.models import NewSubscription, Subscription, TypeId
 from bridge_server.projects.subscriptions import Subscriptions
 
 
-class Subscribing:
-    """The rules of choosing. Whatever names a project that is not there raises ProjectNotFoundError."""
+class InboxSubscriptions:
+    """Reads and changes an account's subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, store: InboxStore, subscriptions: Subscriptions) -> None:
         self._store = store
         self._subscriptions = subscriptions
 
     async def overview(self, reader: Reader) -> Overview:
-        """The account's subscriptions, and how much it has not read."""
+        """The account's subscriptions with their numbers of unread notifications."""
         return await self._store.overview(reader.number)
 
     async def subscribe(
         self, reader: Reader, project_id: str, types: tuple[TypeId, ...] | None
     ) -> Subscription:
-        """Receive these types of a project from now on, or with None all. Raises UnknownTypesError."""
+        """Subscribe to types of a project; None: to all, including later ones. Raises UnknownTypesError."""
         wanted = NewSubscription(reader.account, types)
         subscription, _ = await self._subscriptions.subscribe(project_id, wanted)
         return subscription
 
     async def unsubscribe(self, reader: Reader, project_id: str) -> None:
-        """Receive nothing more of a project. Raises SubscriptionNotFoundError."""
+        """Unsubscribe from a project. Raises SubscriptionNotFoundError."""
         if not await self._subscriptions.unsubscribe(project_id, [reader.account.key]):
             raise SubscriptionNotFoundError

@@ -1,4 +1,4 @@
-"""The protocol's spelling (docs/protocol.md, A) of sign-ins, subscriptions and devices."""
+"""JSON of sign-ins, subscriptions and devices (docs/protocol.md, A.7)."""
 
 import re
 from collections.abc import Sequence
@@ -56,23 +56,23 @@ class DeviceShape(Shape):
 
 
 def read_sign_in(document: JsonObject) -> SignInAttempt:
-    """A message that breaks no rule of EIP-4361, and 65 bytes that may be its signature."""
+    """Read a sign-in: a valid EIP-4361 message, and a signature of 65 bytes that is not verified yet."""
     faults: list[Fault] = []
     text, signature = document.values.get("message"), document.values.get("signature")
     message = _parse_message(text, faults) if isinstance(text, str) else None
     if isinstance(signature, str) and not _SIGNATURE.fullmatch(signature):
         faults.append(Fault("#/signature", "must be 0x and 130 hexadecimal digits: r, s and v"))
     shape = check(SignInShape, document.values, faults)
-    assert message is not None  # else there is a fault
+    assert message is not None  # check() has raised otherwise
     return SignInAttempt(shape.message, message, bytes.fromhex(shape.signature[2:]))
 
 
 def read_device(document: JsonObject, channels: DeviceChannels) -> NewDevice:
-    """A device: a channel that is configured, and an address in its terms. The log has none."""
+    """Read a device: a configured channel and an address in its form. The channel `log` has no address."""
     shape = check(DeviceShape, document.values)
     channel = channels.named(shape.channel)
     if channel is None:
-        raise _invalid("channel", f"is none that is configured here: {', '.join(channels.names)}")
+        raise _invalid("channel", f"is not a configured channel: choose from {', '.join(channels.names)}")
     if (channel == _LOG) != (shape.address is None):
         raise _invalid("address", "must be left out: the log has none" if channel == _LOG else "is missing")
     if isinstance(shape.address, dict) and channel != _WEBPUSH:
@@ -102,15 +102,15 @@ def write_token(token: NewToken) -> bytes:
 def write_overview(overview: Overview) -> bytes:
     """The answer to GET /inbox/subscriptions.
 
-    `subscriptions` are those that there are, each with its number of unread notifications; `unsubscribed`
-    are the projects that the account has left without reading everything.
+    `subscriptions` have their numbers of unread notifications; `unsubscribed` are projects that the account
+    has left with unread notifications.
     """
-    leftovers = [
+    unsubscribed = [
         {"project_id": left.project_id, "project_name": left.project_name, "unread": left.unread}
-        for left in overview.leftovers
+        for left in overview.unsubscribed
     ]
     subscriptions = [_subscription(subscription) for subscription in overview.subscriptions]
-    return orjson.dumps({"subscriptions": subscriptions, "unsubscribed": leftovers})
+    return orjson.dumps({"subscriptions": subscriptions, "unsubscribed": unsubscribed})
 
 
 def write_subscription(project_id: str, subscription: Subscription) -> bytes:
@@ -163,6 +163,6 @@ def _device(device: Device) -> dict[str, Any]:
     return {
         "id": device.device_id,
         "channel": device.channel,
-        "address": device.url if device.channel == _WEBHOOK else None,  # others are nobody's to read
+        "address": device.url if device.channel == _WEBHOOK else None,  # tokens of other channels are secret
         "created_at": rfc3339(device.created_at_ms),
     }

@@ -1,1 +1,1 @@
-"""A, the notification service: an app's backend sends notifications to the accounts subscribed to it."""
+"""A, the notification service: an app's backend sends notifications to subscribed accounts."""

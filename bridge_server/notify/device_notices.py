@@ -1,17 +1,17 @@
-"""The notice of a notification to a device: the seam between publishing and the channels that deliver."""
+"""The notice of a notification for a device, as a message of the outbox."""
 
 import orjson
 
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.notify.models import DeviceOfRecipient, Sent
+from bridge_server.notify.models import DeviceOfRecipient, SentNotification
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 
 DEVICE = Purpose("device")
 """The purpose of a notice to an account's device: its subject is the project that has sent it."""
 
 
-def write_notice(sent: Sent, device: DeviceOfRecipient) -> OutgoingMessage:
-    """The message for one device. Its id is the same whenever it is sent, and no other device's."""
+def write_notice(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
+    """The message for one device. Its id is unique to the device, and the same in every attempt."""
     notice = {
         "event": "notification",
         "id": str(sent.number),

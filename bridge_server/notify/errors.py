@@ -1,4 +1,4 @@
-"""What can go wrong with a notification."""
+"""Errors of the notification service."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from bridge_server.projects.models import TypeId
 
 
 class UnknownTypeError(InvalidInputError):
-    """The notification is of a type that the project does not have."""
+    """The project does not have the type of the notification."""
 
     def __init__(self, known: Sequence[TypeId]) -> None:
         super().__init__(

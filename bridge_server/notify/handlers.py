@@ -1,4 +1,4 @@
-"""HTTP to the notification service and back: read, one service call, write."""
+"""Handlers of the notification service: read the request, call the service once, write the answer."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -17,14 +17,14 @@ _PUBLISHER = web.RequestKey("publisher", Publisher)
 
 
 class NotifyHandlers:
-    """One method per endpoint of the protocol's section A."""
+    """One method per endpoint (docs/protocol.md, A)."""
 
-    def __init__(self, publishing: Notifications, projects: Projects) -> None:
-        self._publishing = publishing
+    def __init__(self, notifications: Notifications, projects: Projects) -> None:
+        self._notifications = notifications
         self._projects = projects
 
     async def identify(self, request: web.Request, secret: str) -> str | None:
-        """Find the project whose secret this is; returns the key of its buckets."""
+        """Authenticate a project by its secret; returns the key of its token buckets, None if it is wrong."""
         publisher = await self._projects.authenticate(request.match_info["project_id"], secret)
         if publisher is None:
             return None
@@ -33,25 +33,25 @@ class NotifyHandlers:
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
         wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
-        failures = await self._publishing.notify(request[_PUBLISHER], wanted)
+        failures = await self._notifications.notify(request[_PUBLISHER], wanted)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:
         document = await json_object(request, is_labelled=False)
         keys = wire.read_lookup(document)
-        found = await self._publishing.lookup(request[_PUBLISHER].project, keys)
+        found = await self._notifications.lookup(request[_PUBLISHER].project, keys)
         wire.check_spellings(document, found.spelled_otherwise)
         return json_answer(b"{%b}" % found.members)
 
     async def listing(self, request: web.Request) -> web.StreamResponse:
-        return StreamedAnswer(_array(self._publishing.listing(request[_PUBLISHER].project)))
+        return StreamedAnswer(_array(self._notifications.listing(request[_PUBLISHER].project)))
 
     async def mark_all_as_read(self, request: web.Request) -> web.StreamResponse:
-        return json_answer(wire.write_marked(await self._publishing.mark_all_as_read(request[_PUBLISHER])))
+        return json_answer(wire.write_marked(await self._notifications.mark_all_as_read(request[_PUBLISHER])))
 
 
 async def _array(pages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Pages of strings without their outer quotation marks as one JSON array."""
+    """Join pages into one JSON array. A page holds JSON strings without the outer quotation marks."""
     opening = b'["'
     async with aclosing(pages):
         async for page in pages:

@@ -1,4 +1,4 @@
-"""Notifications and what becomes of them, as the rules see them."""
+"""Models of the notification service: notifications, requests, results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from bridge_server.projects.models import TypeId
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """What is sent. Title and body are plain text without line breaks."""
+    """The content of a notification. Title and body are plain text without line breaks."""
 
     type_id: TypeId
     title: str
@@ -21,10 +21,10 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class NotifyRequest:
-    """A notification for some accounts.
+    """A notification and its accounts.
 
-    `keys` holds the account key of each account by its spelling, in the order of the request; two
-    spellings may have one key. `notification_id` is the caller's idempotency key.
+    `keys` maps each account id of the request, in its order, to its account key; two ids may have one key.
+    `notification_id` is the caller's idempotency key.
     """
 
     notification: Notification
@@ -32,8 +32,8 @@ class NotifyRequest:
     keys: Mapping[str, str]
 
 
-class Obstacle(Enum):
-    """Why an account is not sent to. The values are the protocol's, but for the last."""
+class FailureReason(Enum):
+    """The reason why an account gets no notification. The first two values are the protocol's."""
 
     RATE_LIMITED = "rate_limited"
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
@@ -42,15 +42,15 @@ class Obstacle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An account that was not sent to, and when it can be: microseconds, 0 when waiting does not help."""
+    """The failure of one account. `retry_after_us` is 0 if waiting does not help."""
 
-    obstacle: Obstacle
+    reason: FailureReason
     retry_after_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceOfRecipient:
-    """Where an account that is sent to wants its notifications too."""
+    """A device of an account that gets the notification."""
 
     device_id: str
     url: str = field(repr=False)
@@ -59,8 +59,8 @@ class DeviceOfRecipient:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What goes out to devices: the notification as it is stored, and its place in the inboxes."""
+class SentNotification:
+    """A stored notification with its project and its number in the inboxes, for the devices."""
 
     project_id: str
     project_name: str
@@ -71,10 +71,10 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Who is subscribed, as JSON members `"spelling":{"notification_types":[...]}`.
+    """Subscribers as JSON members `"account id":{"notification_types":[...]}`.
 
-    `spelled_otherwise` are the spellings that are not the stored one of a subscriber: only these may have a
-    wrong checksum.
+    `spelled_otherwise` are the account ids that differ from the stored ids: only they can have a wrong
+    checksum.
     """
 
     members: bytes
@@ -82,9 +82,9 @@ class Lookup:
 
 
 Failures = Mapping[str, Failure]
-"""Those that were not sent to, by account key."""
+"""The failure of each account without a notification, by account key."""
 
 Devices = Sequence[DeviceOfRecipient]
 
-MessagesTo: TypeAlias = Callable[[Sent, Sequence[DeviceOfRecipient]], Sequence[OutgoingMessage]]
-"""Writes what the devices of those who are sent to are told."""
+MessagesTo: TypeAlias = Callable[[SentNotification, Sequence[DeviceOfRecipient]], Sequence[OutgoingMessage]]
+"""Writes the messages for devices."""

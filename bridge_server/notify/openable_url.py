@@ -1,4 +1,4 @@
-"""What a person may be offered to open: an absolute URI (RFC 3986) or IRI (RFC 3987)."""
+"""URLs that a user can be offered to open: absolute URIs (RFC 3986) and IRIs (RFC 3987)."""
 
 import re
 import unicodedata
@@ -7,33 +7,33 @@ from urllib.parse import quote
 from bridge_server.kernel.rfc3986 import is_uri
 
 _REFUSED_SCHEMES = frozenset({"javascript", "data", "vbscript", "file", "blob", "about"})
-"""They run what they hold, or show what nobody else has."""
+"""Schemes that run code in the URL, or that show local content."""
 
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _PARTS = re.compile(r"([^:]+):(?://([^/?#]*))?(.*)")
 _NOT_IN_IRIS = frozenset({"Cc", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-"""Unicode categories."""
-_TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""They turn around how the rest is seen (RFC 3987, 4.1)."""
+"""Unicode categories whose characters an IRI must not contain."""
+_BIDI_CONTROLS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Controls of text direction, which can disguise a URL (RFC 3987, 4.1)."""
 _WEB = frozenset({"http", "https"})
 _LAST_PORT = 65_535
 
 
 def openable_url(text: str) -> str:
-    """Return the text if it is a URL that a person can be offered to open; raise ValueError otherwise."""
-    if any(unicodedata.category(each) in _NOT_IN_IRIS for each in text) or _TURNING.search(text):
+    """Return the text if a user can be offered to open it; raise ValueError otherwise."""
+    if any(unicodedata.category(each) in _NOT_IN_IRIS for each in text) or _BIDI_CONTROLS.search(text):
         raise ValueError("must not contain spaces, or control characters")
     if not is_uri(_BEYOND_ASCII.sub(lambda found: quote(found[0]), text)):
         raise ValueError("must be an absolute URL, such as https://app.example.org/orders/1 or myapp://open")
     found = _PARTS.fullmatch(text)
-    assert found is not None  # it is a URI
+    assert found is not None  # is_uri() has accepted it
     scheme, authority, rest = found[1].lower(), found[2], found[3]
     if scheme in _REFUSED_SCHEMES:
-        raise ValueError(f"must not be a {scheme} URL: nobody should be made to open one")
+        raise ValueError(f"must not be a {scheme} URL, which is not safe to open")
     if authority and "@" in authority:
         raise ValueError("must not name a user or a password")
     if not (authority or rest) or (scheme in _WEB and not _is_web_authority(authority or "")):
-        raise ValueError("names no host that could be opened")
+        raise ValueError("must name a valid host")
     return text
 
 

@@ -1,4 +1,4 @@
-"""The protocol's table (docs/protocol.md, A) with its limits as rows."""
+"""The routes of the notification service with their rate limits (docs/protocol.md, A)."""
 
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.notify.handlers import NotifyHandlers
@@ -13,7 +13,7 @@ MARK_ALL = Limit("mark-all-as-read-calls", burst=5, interval_us=3_600 * MICROSEC
 
 
 def notify_routes(handlers: NotifyHandlers, body_limit_bytes: int) -> tuple[Route, ...]:
-    """Every endpoint of the notification service. No web page may call them: their secret is a backend's."""
+    """Every endpoint of the notification service. No web page may call them: the secret is a backend's."""
 
     def route(
         method: str, path: str, name: str, handler: Handler, limit: Limit, body_limit_bytes: int = 0

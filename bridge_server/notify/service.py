@@ -1,4 +1,4 @@
-"""What an app's backend does: send, look subscribers up, mark as read (docs/protocol.md, A)."""
+"""Rules of the notification service (docs/protocol.md, A)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.device_notices import write_notice
-from bridge_server.notify.models import Devices, Failures, Lookup, NotifyRequest, Sent
+from bridge_server.notify.models import Devices, Failures, Lookup, NotifyRequest, SentNotification
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, Publisher
@@ -15,10 +15,10 @@ _LISTING_PAGE = 1_000
 
 
 class Notifications:
-    """The rules of publishing. What changes something returns once the change is on disk.
+    """Notifications of projects. A method that changes something returns when the change is on disk.
 
-    Notifications are kept for `read_kept_ms` after they were read, and at most `unread_kept_ms` after they
-    were sent.
+    Notifications are stored for `read_kept_ms` after they were read, and at most for `unread_kept_ms` after
+    they were sent.
     """
 
     def __init__(
@@ -36,29 +36,29 @@ class Notifications:
         self._unread_kept_ms = unread_kept_ms
 
     async def notify(self, publisher: Publisher, request: NotifyRequest) -> Failures:
-        """Send a notification; returns those that it was not sent to.
+        """Send a notification; returns the accounts without a delivery, with the reason.
 
-        Raises UnknownTypeError, and NotAuthenticatedError when the secret was revoked meanwhile.
+        Raises UnknownTypeError, and NotAuthenticatedError if the secret was revoked meanwhile.
         """
         return await self._store.send(
             publisher, request, self._account_limit, self._clock.now_us(), _messages
         )
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
-        """Mark all that the project has sent so far; returns how many notifications were unread.
+        """Mark every notification of the project as read; returns how many were unread.
 
-        Raises NotAuthenticatedError when the secret was revoked meanwhile.
+        Raises NotAuthenticatedError if the secret was revoked meanwhile.
         """
         return await self._store.mark_all_as_read(publisher, self._clock.now_ms())
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:
-        """The subscribers among the accounts, whose checksums need not have been checked."""
+        """The subscribers among the accounts. The checksums of the account ids may be unchecked."""
         return await self._store.lookup(project, keys)
 
     async def listing(self, project: Project) -> AsyncGenerator[bytes]:
-        """Every subscribed account in order, page by page, as JSON strings without the outer quotes.
+        """Every subscribed account in order, page by page, as JSON strings without the outer quotation marks.
 
-        The next page is read while one is sent. Raises ProjectNotFoundError when the project is deleted.
+        The next page is read while one is sent. Raises ProjectNotFoundError if the project is deleted.
         """
         after: str | None = ""
         reading = self._read_page(project, "")
@@ -76,9 +76,9 @@ class Notifications:
         return asyncio.create_task(self._store.listing_page(project, after, _LISTING_PAGE))
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what need not be kept any more; returns how many rows."""
+        """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
         return await self._store.sweep(now_ms, now_ms - self._read_kept_ms, now_ms - self._unread_kept_ms)
 
 
-def _messages(sent: Sent, devices: Devices) -> Sequence[OutgoingMessage]:
+def _messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:
     return [write_notice(sent, device) for device in devices]

@@ -1,7 +1,7 @@
-"""The statements of the notification store. Lists of accounts go in and out as JSON, one statement for all.
+"""The statements of the notification store. A list of accounts is one JSON parameter or result.
 
-CROSS JOIN keeps the order in which tables are written: first what is asked for, then a look-up for each. Left
-to itself, SQLite may walk a project's million subscribers instead, because it takes JSON for the larger.
+CROSS JOIN fixes the order of the tables: the JSON list first, then an indexed look-up for each element. With
+JOIN, SQLite may scan all subscribers of a project, because it overestimates the length of the list.
 """
 
 TYPE = "SELECT id FROM notification_types WHERE project = ? AND type_id = ? AND removed_at_ms IS NULL"
@@ -19,8 +19,8 @@ INSERT_SENDING = """
 INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, ?) RETURNING id
 """
 
-# What a bucket owes, in microseconds until it is full, as of the limit that is in force now: one that was
-# filled at another rate owes as many tokens as it did, and a part of one counts whole.
+# The debt of a bucket: microseconds until it is full, at the rate of the present limit. A debt at an earlier
+# rate is converted by its number of tokens, rounded up.
 _OWED = """
 CASE WHEN account_buckets.full_at_us <= {now} THEN 0
      WHEN account_buckets.interval_us = {interval} THEN account_buckets.full_at_us - {now}
@@ -28,17 +28,17 @@ CASE WHEN account_buckets.full_at_us <= {now} THEN 0
           / account_buckets.interval_us * {interval} END
 """
 
-# Sorts the account keys that were asked for: the accounts to send to, and as [key, obstacle, owed] those
-# not to. Who is covered is in neither. A bucket that owes more than ?3 has no token.
+# Divides the requested account keys into accounts to send to, and [key, reason, debt] of the others. A bucket
+# with a debt of more than ?3 has no token.
 SORT = f"""
-SELECT json_group_array(account) FILTER (WHERE obstacle = 'none'),
-       json_group_array(json_array(account_key, obstacle, owed_us)) FILTER (WHERE obstacle <> 'none')
+SELECT json_group_array(account) FILTER (WHERE reason = 'none'),
+       json_group_array(json_array(account_key, reason, owed_us)) FILTER (WHERE reason <> 'none')
 FROM (
     SELECT account_key, account, owed_us,
            CASE WHEN account IS NULL THEN 'not_subscribed'
                 WHEN type IS NULL THEN 'type_not_subscribed'
                 WHEN owed_us > ?3 THEN 'rate_limited'
-                ELSE 'none' END AS obstacle
+                ELSE 'none' END AS reason
     FROM (
         SELECT asked.value AS account_key, subscriptions.account, type_set_members.type,
                {_OWED.format(now="?1", interval="?2")} AS owed_us
@@ -51,7 +51,7 @@ FROM (
     )
 )
 """  # noqa: S608 - only the constant above
-# Of the account keys that were asked for, those that the notification has not reached.
+# The requested account keys that the notification has not reached.
 NOT_COVERED = """
 SELECT json_group_array(asked.value) FROM json_each(?) AS asked
 WHERE NOT EXISTS (
@@ -64,14 +64,14 @@ WHERE NOT EXISTS (
 INSERT_DELIVERIES = "INSERT INTO deliveries (account, sending) SELECT value, ? FROM json_each(?)"
 INSERT_COVERED = "INSERT INTO covered_accounts (notification, account) SELECT ?, value FROM json_each(?)"
 
-# One token from each bucket: it is full one interval later than it was, or than now.
+# Takes one token from each bucket: it becomes full one interval later.
 SPEND = f"""
 INSERT INTO account_buckets (project, account, full_at_us, interval_us, sweep_at_us)
 SELECT ?3, value, ?1 + ?2, ?2, ?1 + ?2 FROM json_each(?4) WHERE true
 ON CONFLICT (project, account) DO UPDATE
 SET full_at_us = ?1 + ?2 + {_OWED.format(now="?1", interval="?2")}, interval_us = ?2
 """  # noqa: S608 - only the constant above
-# Of those without a token: after the clock was set back, none counts as emptier than empty.
+# Limits the debt of buckets without a token to an empty bucket, for the case that the clock was set back.
 CLAMP = f"""
 UPDATE account_buckets SET interval_us = ?2,
     full_at_us = ?1 + min(?3, {_OWED.format(now="?1", interval="?2")}),
@@ -84,7 +84,7 @@ COUNT_SENT = """
 INSERT INTO daily_figures (project, type, day, sent) VALUES (?, ?, ?, ?)
 ON CONFLICT (project, type, day) DO UPDATE SET sent = daily_figures.sent + excluded.sent
 """
-# Few accounts have devices: they are looked for first.
+# Starts from the devices, because few accounts have any.
 DEVICES = """
 SELECT devices.device_id, devices.address, devices.lane, subscriptions.account_id
 FROM json_each(?) AS sent
@@ -103,8 +103,8 @@ UPDATE projects SET marked_at_ms = ?, read_through =
 WHERE id = ?
 """
 
-# The subscribers among the accounts that were asked for, as they are sent; and the spellings that are not the
-# stored ones. LEFT JOIN keeps the order: what was asked for comes first, or SQLite may walk everything.
+# The subscribers among the requested accounts as JSON of the answer, and the account ids that differ from the
+# stored ones. LEFT JOIN fixes the order of the tables, as CROSS JOIN does.
 LOOKUP = """
 SELECT CAST(group_concat('"' || asked.key || '":{"notification_types":' || type_sets.types || '}') AS BLOB),
        json_group_array(asked.key) FILTER (WHERE subscriptions.account_id IS DISTINCT FROM asked.key)
@@ -112,9 +112,9 @@ FROM json_each(?) AS asked
 LEFT JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_key = asked.value
 LEFT JOIN type_sets ON type_sets.id = subscriptions.type_set
 """
-# A page as it is sent, and the last account on it: NULL on the last page. Finding where a page ends before
-# it is read is twice as fast as a subquery with a LIMIT. Account ids hold nothing that JSON would escape,
-# and no character from ~ on.
+# A page as JSON of the answer, and its last account: NULL on the last page. Finding the end of a page before
+# reading it is twice as fast as a subquery with LIMIT. Account ids contain no character that JSON escapes,
+# and none from ~ on.
 LISTING_PAGE = """
 SELECT CAST(group_concat(subscriptions.account_id, '","') AS BLOB), page.last,
     EXISTS (SELECT 1 FROM projects WHERE projects.id = ? AND projects.project_id IS NOT NULL)
@@ -124,7 +124,7 @@ CROSS JOIN subscriptions ON subscriptions.project = ? AND subscriptions.account_
     AND subscriptions.account_id <= coalesce(page.last, '~')
 """
 
-# A slice of the buckets to look at: those that are full go, the others are looked at again when they are.
+# A slice of the buckets that are due: full ones are deleted, the others are due again when they are full.
 SWEEP_FULL_BUCKETS = """
 DELETE FROM account_buckets WHERE full_at_us <= ? AND (project, account) IN
     (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
@@ -133,8 +133,8 @@ PUT_OFF_BUCKETS = """
 UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
     (SELECT project, account FROM account_buckets WHERE sweep_at_us <= ? ORDER BY sweep_at_us LIMIT ?)
 """
-# What users have read goes first; then whole sendings: bulk-marked ones, and those nobody has read for long.
-# Ids come in the order of time but for a clock that was set back: they narrow the search, times decide.
+# Deletes first the deliveries that users have read, then whole sendings: bulk-marked and old ones. Ids follow
+# the order of time unless the clock was set back: ids narrow the search, times decide.
 SWEEP_READ = """
 DELETE FROM deliveries WHERE (account, sending) IN
     (SELECT account, sending FROM deliveries WHERE read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)

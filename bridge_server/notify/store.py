@@ -13,13 +13,13 @@ from bridge_server.notify.events import Delivered
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Failure,
+    FailureReason,
     Failures,
     Lookup,
     MessagesTo,
     Notification,
     NotifyRequest,
-    Obstacle,
-    Sent,
+    SentNotification,
 )
 from bridge_server.outbox.store import enqueue_all
 from bridge_server.projects.deleting import delete_sendings
@@ -74,7 +74,9 @@ class NotifyStore:
             stored = stored if stored.number else (yield from _store(project, stored, None))
             number = yield from _deliver(project, stored, accounts, now_us // 1000)
             yield _spend(project, accounts, charged, now_us)
-            sent = Sent(project.project_id, project.name, stored.notification, number, now_us // 1000)
+            sent = SentNotification(
+                project.project_id, project.name, stored.notification, number, now_us // 1000
+            )
             yield from _queue_devices(project, sent, accounts, messages_to)
             yield Delivered(tuple(orjson.loads(accounts)))
         return failures
@@ -176,19 +178,19 @@ def _sort(
     rows = yield Statement(sql.SORT, (*clock, most_owed_us, asked, project.number, type_number))
     accounts, others = rows[0]
     failures = {
-        key: _failure(Obstacle(obstacle), owed_us, limit, now_us)
-        for key, obstacle, owed_us in orjson.loads(others)
+        key: _failure(FailureReason(reason), owed_us, limit, now_us)
+        for key, reason, owed_us in orjson.loads(others)
     }
-    limited = [key for key, failure in failures.items() if failure.obstacle is Obstacle.RATE_LIMITED]
+    limited = [key for key, failure in failures.items() if failure.reason is FailureReason.RATE_LIMITED]
     if limited:
         yield Statement(sql.CLAMP, (*clock, limit.window_us, project.number, json_array(limited)))
     return accounts, failures
 
 
-def _failure(obstacle: Obstacle, owed_us: int, limit: Limit, now_us: int) -> Failure:
-    if obstacle is not Obstacle.RATE_LIMITED:
-        return Failure(obstacle)
-    return Failure(obstacle, spend(limit, now_us + owed_us, now_us).retry_after_us)
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> Failure:
+    if reason is not FailureReason.RATE_LIMITED:
+        return Failure(reason)
+    return Failure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
 
 
 def _spend(project: Project, accounts: str, limit: Limit, now_us: int) -> Statement:
@@ -209,7 +211,9 @@ def _deliver(
     return number
 
 
-def _queue_devices(project: Project, sent: Sent, accounts: str, messages_to: MessagesTo) -> Transaction[None]:
+def _queue_devices(
+    project: Project, sent: SentNotification, accounts: str, messages_to: MessagesTo
+) -> Transaction[None]:
     rows = yield Statement(sql.DEVICES, (accounts, project.number))
     devices = [DeviceOfRecipient(*row) for row in rows]
     yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)

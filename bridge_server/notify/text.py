@@ -1,4 +1,4 @@
-"""Plain text as the protocol wants it: in one line, without control characters, of bounded length."""
+"""Plain text of a notification: one line without control characters, of limited length."""
 
 import re
 
@@ -8,8 +8,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def plain_text(text: str, most_characters: int) -> str:
-    """The text with each run of line breaks as one space, each tab as one, and none at the ends: 1 to
-    `most_characters` code points. Raises ValueError.
+    """Replace each run of line breaks and each tab by one space, and strip spaces at the ends.
+
+    Raises ValueError unless the result has 1 to `most_characters` code points without control characters.
     """
     plain = _LINE_BREAKS.sub(" ", text).replace("\t", " ").strip(" ")
     control = _CONTROL.search(plain)

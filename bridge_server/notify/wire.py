@@ -1,4 +1,4 @@
-"""The protocol's spelling (docs/protocol.md, A): JSON to models and back."""
+"""JSON of the notification service (docs/protocol.md, A): to models and back."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.token_bucket import whole_seconds
-from bridge_server.notify.models import Failure, Failures, Notification, NotifyRequest, Obstacle
+from bridge_server.notify.models import Failure, FailureReason, Failures, Notification, NotifyRequest
 from bridge_server.notify.openable_url import openable_url
 from bridge_server.notify.text import plain_text
 from bridge_server.projects.caip10 import account_key, unproven_account_key
@@ -26,7 +26,7 @@ Url = Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS), AfterValidator(opena
 
 
 class NotificationShape(Shape):
-    """What is sent."""
+    """The member `notification` of a request."""
 
     type: Annotated[str, Field(min_length=1)]
     title: Annotated[str, AfterValidator(partial(plain_text, most_characters=TITLE_MAX_CHARACTERS))]
@@ -49,7 +49,7 @@ class LookupShape(Shape):
 
 
 def read_notify_request(document: JsonObject) -> NotifyRequest:
-    """A notification for some accounts."""
+    """Read a request to send a notification."""
     keys, faults = _account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
     shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
     content = shape.notification
@@ -61,20 +61,20 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 
 
 def read_lookup(document: JsonObject) -> dict[str, str]:
-    """The accounts to look up: the key of each by its spelling. Checksums are yet to be checked."""
+    """Read the accounts to look up: account key by account id. Their checksums are not checked yet."""
     accounts = document.values.get("accounts")
     keys, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
     misspelled_members = misspelled(LookupShape, document.values)
     try:
         check(LookupShape, document.values, misspelled_members + faults)
-    except InvalidInputError:  # then every fault is named at once
+    except InvalidInputError:  # check again with checksums, to name every fault at once
         _, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
         check(LookupShape, document.values, misspelled_members + faults)
     return keys
 
 
 def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
-    """Check the checksums of these accounts of a look-up. Raises InvalidInputError."""
+    """Check the checksums of some account ids of a look-up. Raises InvalidInputError."""
     accounts = document.values["accounts"]
     _, wrong = _account_keys(list(spellings), len(accounts))
     if wrong:
@@ -83,7 +83,7 @@ def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
 
 
 def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
-    """The answer to POST /{project_id}/notify: every account in one list, as its sender spelled it."""
+    """The answer to POST /{project_id}/notify: every account in one list, in the caller's spelling."""
     if not failures:
         return orjson.dumps({"sent": list(keys), "failed": [], "not_found": []})
     sent, failed, not_found = [], [], []
@@ -91,7 +91,7 @@ def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
         failure = failures.get(key)
         if failure is None:
             sent.append(account)
-        elif failure.obstacle is Obstacle.NOT_SUBSCRIBED:
+        elif failure.reason is FailureReason.NOT_SUBSCRIBED:
             not_found.append(account)
         else:
             failed.append(_failed(account, failure))
@@ -104,18 +104,18 @@ def write_marked(marked: int) -> bytes:
 
 
 def _failed(account: str, failure: Failure) -> dict[str, str | int]:
-    told: dict[str, str | int] = {"account": account, "reason": failure.obstacle.value}
-    if failure.obstacle is Obstacle.RATE_LIMITED:
-        told["retry_after"] = whole_seconds(failure.retry_after_us)
-    return told
+    fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
+    if failure.reason is FailureReason.RATE_LIMITED:
+        fields["retry_after"] = whole_seconds(failure.retry_after_us)
+    return fields
 
 
 def _account_keys(
     accounts: Any, most: int, key_of: Callable[[str], str] = account_key
 ) -> tuple[dict[str, str], list[Fault]]:
-    """The key of each account by its spelling, and what is wrong with accounts that have none.
+    """The account key of each account id, and the faults of account ids that are not valid.
 
-    What is not a list of strings of the right length is left to the shape.
+    The shape reports a value that is not a list of strings or has the wrong length.
     """
     if not isinstance(accounts, list) or len(accounts) > most:
         return {}, []
@@ -126,6 +126,6 @@ def _account_keys(
             keys[account] = key_of(account)
         except ValueError as error:
             faults.append(Fault(f"#/accounts/{place}", str(error)))
-        except TypeError:  # the shape says that it is no string
+        except TypeError:  # not hashable, so not a string: the shape reports it
             continue
     return keys, faults

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import structlog
@@ -26,6 +27,7 @@ _LANES_ROUSED_AT_ONCE = 1_000
 _BACKLOG_PAGE = 1_000
 _FIRST = Queue("", "")
 _TICK_SECONDS = 1.0
+_MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
 
@@ -54,25 +56,33 @@ class Dispatcher:
         self._events = events
         self._clock = clock
         self._stock = Stock()
-        self._delivery = Delivery(store, sender, clock, gone_handlers, chance)
+        self._make_delivery = partial(Delivery, store, sender, clock, gone_handlers, chance)
         self._limits = limits or Limits()
+        self._grace_seconds = grace_seconds
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Begin with nothing under way."""
+        self._delivery = self._make_delivery()
         self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
         self._schedule = Schedule(self._limits.waiting)
         self._surroundings = Surroundings(
-            store, self._delivery, self._admission, self._schedule, Troubled(), clock, self._end
+            self._store, self._delivery, self._admission, self._schedule, Troubled(), self._clock, self._end
         )
         self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._grace_seconds = grace_seconds
         self._recounted_to = _FIRST
         self._running = False
 
     async def start(self) -> None:
         """Resume what is owed and wait for more. Raises UnavailableError when the store cannot be read."""
-        self._running = True
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
+        await self._resume()
+
+    async def _resume(self) -> None:
+        self._running = True
         self._delivery.known_hosts.restore(await self._store.answering_hosts(MOST_HOSTS))
         await self.recount()
         self._spawn(self._tick_forever())
@@ -91,10 +101,13 @@ class Dispatcher:
     async def stop(self) -> None:
         """Begin no more attempts, give those under way `grace_seconds`, cancel the rest: it stays due."""
         self.begin_nothing()
+        await self._end_all(self._grace_seconds)
+
+    async def _end_all(self, grace_seconds: float) -> None:
         await _cancel(self._tasks)
         workers = {worker for lane in self._last_lanes for worker in lane.workers}
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._grace_seconds):
+            async with asyncio.timeout(grace_seconds):
                 if workers:
                     await asyncio.wait(workers)
                 await self._delivery.idle()
@@ -109,6 +122,34 @@ class Dispatcher:
             self._attend(claimant)
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
+
+    async def settle(self) -> int:
+        """Send all that is due by the clock; returns the number of attempts once none is under way."""
+        figures = self._delivery.figures
+        before = figures.attempts
+        await self.recount()
+        while self._is_at_work:
+            await asyncio.sleep(_MOMENT_SECONDS)
+            await self.wake()
+        await self._delivery.idle()
+        return figures.attempts - before
+
+    @asynccontextmanager
+    async def emptied(self) -> AsyncIterator[None]:
+        """Give up everything under way, and begin anew after the block, in which the store is emptied."""
+        self.begin_nothing()
+        await self._end_all(0.0)
+        try:
+            yield
+        finally:
+            self._prepare()
+            await self._resume()
+
+    @property
+    def _is_at_work(self) -> bool:
+        """Whether a message is under way, waits for its turn, or has become due. The tick is a task, too."""
+        waits = bool(self._lanes) or len(self._admission) > 0 or self._schedule.has_due(self._clock.now_ms())
+        return self._running and (waits or len(self._tasks) > 1)
 
     async def recount(self) -> None:
         """Take the counts and times from the store, which another process may have changed, and send what is

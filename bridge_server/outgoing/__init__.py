@@ -1,1 +1,1 @@
-"""Outgoing HTTP to addresses that strangers name: address guard, client, resolver, texts of failures."""
+"""Outgoing HTTP to untrusted URLs: address guard, client, resolver, texts of failures."""

@@ -1,4 +1,4 @@
-"""What went wrong with a request, in a few words for people. Never the URL: it may hold secrets."""
+"""Short texts for failed requests. They never contain the URL, because it can hold secrets."""
 
 import os
 
@@ -11,7 +11,7 @@ _REASON_LIMIT = 200
 
 
 def refusal(error: Exception) -> str | None:
-    """Why this server will never make the request, or None when the failure is of another sort."""
+    """The reason why this server will never make the request; None if a retry may succeed."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefusedError):
         return error.os_error.reason
     if isinstance(error, aiohttp.InvalidURL):
@@ -20,7 +20,7 @@ def refusal(error: Exception) -> str | None:
 
 
 def failure(error: Exception) -> str:
-    """Why the attempt failed, at most 200 characters."""
+    """The reason why an attempt failed, in at most 200 characters."""
     return _failure(error)[:_REASON_LIMIT]
 
 
@@ -49,6 +49,6 @@ def _failure(error: Exception) -> str:
 
 
 def _break(error: OSError) -> str:
-    if isinstance(error, aiohttp.ClientOSError):  # its own text may have the URL
+    if isinstance(error, aiohttp.ClientOSError):  # its own text can contain the URL
         return os.strerror(error.errno) if error.errno else type(error).__name__
     return error.strerror or type(error).__name__

@@ -1,9 +1,9 @@
-"""Where a webhook may go: public unicast addresses, on the ports that web servers use.
+"""The address guard: outgoing requests may connect to public unicast addresses and to ports of web servers.
 
-A webhook's URL is a stranger's; it must not lead into the network that this server stands in. What counts
-is the address that is about to be connected to, whatever name, literal or redirect led there. The table is
-explicit because `ipaddress.is_global` passes translation prefixes and changes between Python versions.
-Source: the IANA special-purpose address registries.
+The URL of a webhook is untrusted, and must not lead into the server's own network (server-side request
+forgery). The guard checks the address at the moment of the connection, for names, literals and redirects
+alike. The table is explicit, because `ipaddress.is_global` allows translation prefixes and differs
+between Python versions. Source: the IANA special-purpose address registries.
 """
 
 import errno
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from aiohttp import AddrInfoType
 
 Rule: TypeAlias = Callable[[str, int], str | None]
-"""Says why an address and port must not be connected to, or None when they may."""
+"""Returns the reason why an address and port are refused; None if they are allowed."""
 
 REFUSED_IPV4 = {
     IPv4Network("0.0.0.0/8"): "this host",
@@ -37,7 +37,7 @@ REFUSED_IPV4 = {
 }
 
 GLOBAL_UNICAST_IPV6 = IPv6Network("2000::/3")
-"""All that is handed out as global unicast; what is outside is refused even if it is not in the table."""
+"""The range that IANA assigns as global unicast. Addresses outside of it are refused as well."""
 
 REFUSED_IPV6 = {
     IPv6Network("::/128"): "unspecified",
@@ -65,7 +65,7 @@ _FIRST_UNPRIVILEGED_PORT = 1_024
 
 
 class AddressRefusedError(OSError):
-    """The address or port is not one that this server connects to. The text says why."""
+    """The guard refuses the address or port. The text says why."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.EACCES, reason)
@@ -73,7 +73,7 @@ class AddressRefusedError(OSError):
 
 
 def public_only(address: str, port: int) -> str | None:
-    """The rule for the open network. `address` is numeric; one that cannot be read is refused too."""
+    """The rule that allows public addresses only. `address` is numeric; a malformed one is refused."""
     if port not in _WEB_PORTS and port < _FIRST_UNPRIVILEGED_PORT:
         return f"port {port} is not allowed"
     try:
@@ -85,15 +85,15 @@ def public_only(address: str, port: int) -> str | None:
 
 
 def anywhere(address: str, port: int) -> str | None:
-    """The rule for development: everything may be connected to."""
+    """The rule for development, which allows every address."""
     return None
 
 
 def guarded_sockets(rule: Rule) -> Callable[[AddrInfoType], socket.socket]:
-    """A socket factory for aiohttp's connector; it raises AddressRefusedError instead of making a socket.
+    """A socket factory for aiohttp's connector that raises AddressRefusedError for refused addresses.
 
-    The connector asks it for a socket immediately before every connect, for IP literals as well as for
-    resolved names, with the address that it will connect to.
+    The connector calls it immediately before every connect, for IP literals and for resolved names, with the
+    address that it will connect to.
     """
 
     def make(info: AddrInfoType) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What all requests to strangers' servers share: guarded connections, short answers, failures as outcomes."""
+"""Parts of every request to an untrusted server: guarded client, limited reading, failures as outcomes."""
 
 import socket
 from traceback import format_tb
@@ -12,11 +12,11 @@ from bridge_server.outgoing.guard import Rule, guarded_sockets
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.outgoing.resolver import GuardedResolver, LookUp
 
-# Less than the 5 seconds after which common servers close an idle connection: a POST that meets the
-# closing is lost, and repeated only after a delay.
+# Less than the 5 seconds after which common servers close an idle connection: a POST during the close is lost
+# and retried only after a delay.
 _IDLE_SECONDS = 4.0
 CONNECT_SECONDS = 3.0
-"""How long a name lookup and a connection may take: what cannot be reached occupies no place longer."""
+"""The time limit of a name lookup and a connection, so that unreachable servers are given up early."""
 
 log = structlog.get_logger()
 
@@ -24,11 +24,10 @@ log = structlog.get_logger()
 def guarded_client(
     rule: Rule, look_up: LookUp, timeout_seconds: float, connect_seconds: float = CONNECT_SECONDS
 ) -> aiohttp.ClientSession:
-    """A pool of connections to what the rule allows; the caller closes it, and follows no redirects.
+    """A client session whose connections the rule guards. The caller closes it and must not follow redirects.
 
-    The time covers a request from the name lookup to the last byte of the answer; a part of it is for the
-    connection. The caller limits how
-    many requests there are.
+    `timeout_seconds` covers a request from the name lookup to the last byte of the answer, and
+    `connect_seconds` the lookup and the connection. The caller limits the number of concurrent requests.
     """
     connector = aiohttp.TCPConnector(
         resolver=GuardedResolver(rule, look_up),
@@ -47,25 +46,25 @@ def guarded_client(
 
 
 async def read_limited(response: aiohttp.ClientResponse) -> bytes:
-    """The beginning of an answer, up to 64 KiB.
+    """The first 64 KiB of an answer.
 
-    A short one is read to its end, so that its connection can be used again; what is longer closes it.
+    The connection of a shorter answer can be reused; a longer answer closes it.
     """
     body = bytearray()
     try:
         await read_bounded(response, body, ANSWER_LIMIT_BYTES)
-    except (aiohttp.ClientError, OSError):  # the status has come already, and it decides
+    except (aiohttp.ClientError, OSError):  # the status has arrived, and only that matters
         response.close()
     return bytes(body)
 
 
 def judge_error(error: Exception) -> Outcome:
-    """What it means that no answer came: REFUSED by the guard, or FAILED."""
+    """The outcome of a request without an answer: REFUSED by the guard, or FAILED."""
     refused = refusal(error)
     if refused is not None:
         return Outcome(Verdict.REFUSED, refused)
     if not isinstance(error, aiohttp.ClientError | OSError):
-        # Where, and not what it says: that may quote the URL.
+        # Log the place and not the text, which can quote the URL or a token.
         frame = format_tb(error.__traceback__)[-1]
         log.error("outgoing_request_broke", kind=type(error).__name__, where=frame)
     return Outcome(Verdict.FAILED, failure(error))

@@ -1,30 +1,30 @@
-"""What comes of an outgoing request."""
+"""The outcome of an outgoing request."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
 
 class Verdict(Enum):
-    """What an attempt means for its message."""
+    """The meaning of an attempt for its message."""
 
     DELIVERED = auto()
     FAILED = auto()
-    """Worth another attempt."""
+    """A retry may succeed."""
     GONE = auto()
-    """The receiver answered 410: it wants nothing more at this URL."""
+    """The receiver is gone: it answered 410, or the provider calls its token dead."""
     REFUSED = auto()
-    """This server will not connect there, now or later; or what it has to say will never be taken."""
+    """No retry can succeed: the guard refuses the address, or the receiver will never accept the message."""
     BLOCKED = auto()
-    """The channel itself does not work, because this server's credentials are refused."""
+    """The service refuses this server's credentials, so no message of the channel can be delivered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one attempt.
+    """The outcome of one attempt.
 
-    `reason` is a short text for people, without the URL, empty after a success. `status` is the receiver's
-    answer, if it gave one. `retry_after_seconds` is how long it asked to be left alone: in the name of all
-    that waits in the message's lane if it is `about_lane`, else only of this message.
+    `reason` is a short text for people, without the URL, and empty after a success. `status` is the status of
+    the answer, if there was one. `retry_after_seconds` is the receiver's Retry-After; with `about_lane` it
+    pauses the whole lane, otherwise only this message.
     """
 
     verdict: Verdict

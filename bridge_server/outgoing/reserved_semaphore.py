@@ -1,4 +1,4 @@
-"""A limited number of places, shared so that those who never answer cannot take them all."""
+"""A semaphore with places that are reserved for keys that release them quickly."""
 
 import asyncio
 from collections import OrderedDict
@@ -10,8 +10,8 @@ _REMEMBERED = 10_000
 class ReservedSemaphore:
     """`total` places, of which `kept` are only for keys whose last use went well.
 
-    Places are given in the order in which they were asked for. How the last use went is remembered of the
-    keys that were used most recently, and is what `note` was told.
+    Places are given in the order of the requests. `note` stores whether the last use of a key went well; the
+    most recently used keys are remembered.
     """
 
     def __init__(self, total: int, kept: int) -> None:
@@ -20,18 +20,18 @@ class ReservedSemaphore:
         self._went_well: OrderedDict[str, bool] = OrderedDict()
 
     def went_well(self, key: str) -> bool | None:
-        """How the last use went, or None when that is not known."""
+        """Whether the last use of the key went well; None if that is not known."""
         return self._went_well.get(key)
 
     def note(self, key: str, well: bool) -> None:
-        """Remember how the last use went."""
+        """Remember whether the last use of the key went well."""
         self._went_well[key] = well
         self._went_well.move_to_end(key)
         if len(self._went_well) > _REMEMBERED:
             self._went_well.popitem(last=False)
 
     async def take(self, key: str) -> Callable[[], None]:
-        """Wait for a place; returns what gives it back, to be called once."""
+        """Wait for a place; returns a function that releases it, to be called once."""
         if self._went_well.get(key):
             await self._all.acquire()
             return self._all.release

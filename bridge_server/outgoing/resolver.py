@@ -1,4 +1,4 @@
-"""Names to addresses, in threads of its own: a name server that hangs delays only the names it serves."""
+"""Name resolution in separate threads, so that a slow name server delays only the names that it serves."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ from bridge_server.outgoing.guard import AddressRefusedError, Rule
 from bridge_server.outgoing.reserved_semaphore import ReservedSemaphore
 
 LookUp: TypeAlias = Callable[[str], list[str]]
-"""Returns a name's numeric addresses; blocks; raises OSError."""
+"""Returns the numeric addresses of a name. Blocks. Raises OSError."""
 
 _THREADS = 64
 _THREADS_KEPT_FOR_QUICK_NAMES = 16
@@ -22,7 +22,7 @@ _QUICK_SECONDS = 1.0
 
 
 def look_up(host: str) -> list[str]:
-    """A name's numeric addresses as the operating system knows them. Blocks; raises OSError."""
+    """The numeric addresses of a name, from the operating system. Blocks. Raises OSError."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     except UnicodeError as error:
@@ -31,10 +31,10 @@ def look_up(host: str) -> list[str]:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names for aiohttp's connector and leaves out the addresses that the rule refuses.
+    """Resolves names for aiohttp's connector, without the addresses that the rule refuses.
 
-    The sockets are guarded as well. The resolver applies the rule so that a name that has both sorts of
-    addresses is judged by those that may be connected to, whatever order they are tried in.
+    Sockets are guarded as well. The resolver applies the rule so that a name with allowed and refused
+    addresses connects to an allowed one, in any order of attempts.
     """
 
     def __init__(self, rule: Rule, look_up: LookUp = look_up) -> None:
@@ -45,9 +45,9 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses that may be connected to, of both families.
+        """The allowed addresses, of IPv4 and IPv6.
 
-        Raises AddressRefusedError when the name has only others, and OSError when it has none.
+        Raises AddressRefusedError if all addresses are refused, and OSError if there are none.
         """
         addresses = await self._addresses(host)
         refusals = {address: self._rule(address, port) for address in addresses}
@@ -58,7 +58,7 @@ class GuardedResolver(AbstractResolver):
         raise OSError("the name has no address") if reason is None else AddressRefusedError(reason)
 
     async def close(self) -> None:
-        """Nothing to do: a thread that still waits for an answer ends with it, or with the process."""
+        """Do nothing: a waiting thread ends with its answer, or with the process."""
 
     async def _addresses(self, host: str) -> list[str]:
         leave = await self._places.take(host)
@@ -78,17 +78,17 @@ def _result(host: str, address: str, port: int) -> ResolveResult:
 
 
 async def _in_thread(work: Callable[[], list[str]]) -> list[str]:
-    """Run `work` in a daemon thread: an executor's thread would hold up the exit of the process."""
+    """Run `work` in a daemon thread; a thread of an executor would delay the exit of the process."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[list[str]] = loop.create_future()
 
     def run() -> None:
         try:
-            tell = partial(_settle, done, work())
-        except Exception as error:  # raised again where the answer is awaited
-            tell = partial(_fail, done, error)
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any longer
-            loop.call_soon_threadsafe(tell)
+            finish = partial(_settle, done, work())
+        except Exception as error:  # raised again in _in_thread
+            finish = partial(_fail, done, error)
+        with suppress(RuntimeError):  # the event loop is closed: nothing waits for the answer
+            loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=run, daemon=True, name="webhook-name-lookup").start()
     return await done

@@ -1,1 +1,1 @@
-"""What publishing, the inbox and the operator share: projects, their types, and who is subscribed to them."""
+"""Projects, their notification types and subscriptions: shared by notify, inbox and admin."""

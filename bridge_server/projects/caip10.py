@@ -1,7 +1,7 @@
-"""Account ids as CAIP-10 spells them: `namespace:reference:address`, such as `eip155:1:0xab16…`.
+"""Account ids of CAIP-10: `namespace:reference:address`, such as `eip155:1:0xab16…`.
 
-Of an Ethereum account (`eip155`) neither the chain nor the case of the address matters: one key controls the
-address on every chain. Ids of other namespaces are taken to the letter.
+Neither the chain nor the letter case of the address distinguishes Ethereum accounts (`eip155`): one private
+key controls the address on every chain. Ids of other namespaces are compared exactly.
 """
 
 import re
@@ -21,7 +21,7 @@ _ACCOUNT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account: `key` is the same for all spellings of it, `spelled` is the one to show."""
+    """An account: `key` is equal for all of its account ids, `spelled` is the account id to show."""
 
     key: str
     spelled: str
@@ -29,10 +29,10 @@ class Account:
 
 @lru_cache(maxsize=65_536)
 def account_key(text: str) -> str:
-    """The key of the account: `eip155:0x…` in lower case, without a chain; of another namespace, the text.
+    """The account key of an account id: `eip155:0x…` in lower case without a chain; else the id itself.
 
-    Raises ValueError for a text that is no account id, and for a checksum (EIP-55) that is wrong. A request
-    can name hundreds of accounts, and a checksum costs a hash: hence the memory.
+    Raises ValueError if the text is not an account id or its checksum (EIP-55) is wrong. Results are cached,
+    because a request can name hundreds of accounts and each checksum costs a hash.
     """
     key = unproven_account_key(text)
     if key.startswith(_ETHEREUM) and not is_valid_checksum(text[-_ADDRESS_CHARACTERS:]):
@@ -41,9 +41,9 @@ def account_key(text: str) -> str:
 
 
 def unproven_account_key(text: str) -> str:
-    """The key of the account if its checksum is right, which the caller has yet to prove.
+    """The account key of an account id whose checksum is not checked.
 
-    Raises ValueError for a text that is no account id.
+    Raises ValueError if the text is not an account id.
     """
     match = _ACCOUNT.fullmatch(text)
     if match is None:
@@ -53,9 +53,9 @@ def unproven_account_key(text: str) -> str:
 
 
 def parse_account(text: str) -> Account:
-    """The account that the text names; raises ValueError as `account_key` does.
+    """The account of an account id. Raises ValueError like `account_key`.
 
-    An Ethereum account is spelled with its chain, in plain decimal, and its checksum.
+    The shown id of an Ethereum account has the chain in decimal and the address with its checksum.
     """
     key = account_key(text)
     if not key.startswith(_ETHEREUM):
@@ -65,7 +65,7 @@ def parse_account(text: str) -> Account:
 
 
 def ethereum_account(chain_id: int, address: str) -> Account:
-    """The account of an address on a chain; raises ValueError as `account_key` does."""
+    """The account of an address on a chain. Raises ValueError like `account_key`."""
     return parse_account(f"{_ETHEREUM}{chain_id}:{address}")
 
 

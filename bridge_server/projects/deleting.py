@@ -1,14 +1,14 @@
-"""Sendings, notifications and projects go a slice at a time, with whatever belongs to them."""
+"""Deletion of sendings, notifications and projects with their rows in other tables, a slice at a time."""
 
 from bridge_server.projects import deleting_sql as sql
 from bridge_server.storage.database import Statement, Transaction, Value, json_array, scalar
 
 
 def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
-    """Delete up to `limit` deliveries of the sendings in this JSON array, and those that have none left.
+    """Delete up to `limit` deliveries of the sendings in a JSON array, then sendings without deliveries.
 
-    Unread deliveries are counted as lapsed; a notification without a key goes with its last sending.
-    Returns how many rows went.
+    Unread deliveries are counted as lapsed. A notification without an idempotency key is deleted with its
+    last sending. Returns the number of deleted rows.
     """
     deliveries = yield Statement(sql.DELETE_DELIVERIES, (sendings, limit))
     unread = json_array(sending for sending, read_at_ms in deliveries if read_at_ms is None)
@@ -20,8 +20,8 @@ def delete_sendings(sendings: Value, limit: int) -> Transaction[int]:
 
 
 def delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
-    """Delete up to `limit` rows that say whom the notifications in this JSON array have reached, and those
-    that have none left; their sendings are gone. Returns how many rows went.
+    """Delete up to `limit` covered accounts of the notifications in a JSON array, then notifications
+    without covered accounts. Their sendings must be deleted before. Returns the number of deleted rows.
     """
     covered = scalar(int, (yield Statement(sql.DELETE_COVERED, (notifications, limit))))
     deleted = scalar(int, (yield Statement(sql.DELETE_UNCOVERED_NOTIFICATIONS, (notifications,))))
@@ -29,7 +29,7 @@ def delete_notifications(notifications: Value, limit: int) -> Transaction[int]:
 
 
 def delete_project(project: Value, limit: int) -> Transaction[int]:
-    """Delete a slice of the project with this number and all that is its; returns how many rows went."""
+    """Delete a slice of a project, by its number, and of all its rows; returns the number of deleted rows."""
     ((sendings,),) = yield Statement(sql.SENDINGS, (project, limit))
     swept = yield from delete_sendings(sendings, limit)
     if swept:

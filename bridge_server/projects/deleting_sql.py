@@ -1,7 +1,7 @@
 """The statements that delete sendings, notifications and projects.
 
-Which sendings or notifications is a JSON array, in the order to go in. One that has been emptied goes in the
-same slice: the next would walk past it again.
+The sendings or notifications to delete are a JSON array. One that becomes empty is deleted in the same slice,
+so that the next slice need not read it again.
 """
 
 DELETE_DELIVERIES = """
@@ -10,7 +10,7 @@ DELETE FROM deliveries WHERE (account, sending) IN
      FROM json_each(?) AS old CROSS JOIN deliveries ON deliveries.sending = old.value LIMIT ?)
 RETURNING sending, read_at_ms
 """
-# The sending of each delivery that went without having been read. What was bulk-marked does not lapse.
+# Counts deliveries that were deleted unread. Bulk-marked deliveries do not count as lapsed.
 COUNT_LAPSED = """
 INSERT INTO daily_figures (project, type, day, lapsed)
 SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
@@ -38,8 +38,8 @@ DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM covered_accounts WHERE covered_accounts.notification = notifications.id)
 """
 
-# What a deleted project leaves behind, in slices: what it sent, then the rest; a row goes before what it
-# refers to.
+# Rows of a deleted project, in slices: its sendings and notifications, then the rest. A row is deleted before
+# the rows that it references.
 SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?)"
 NOTIFICATIONS = "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?)"
 SWEEP_DELETED = (
@@ -47,7 +47,7 @@ SWEEP_DELETED = (
     DELETE FROM account_buckets WHERE (project, account) IN
         (SELECT project, account FROM account_buckets WHERE project = ? LIMIT ?)
     """,
-    # SQLite would walk through all that the project has for a list of pairs; two lists find each by its key.
+    # With a list of pairs SQLite would scan all rows of the project; two lists let it use the primary key.
     """
     DELETE FROM subscriptions WHERE project IN (SELECT id FROM projects WHERE project_id IS NULL)
         AND account_key IN (SELECT account_key FROM subscriptions WHERE project = ? LIMIT ?)

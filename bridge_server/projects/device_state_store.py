@@ -1,4 +1,4 @@
-"""How deliveries to devices go, in SQL."""
+"""The store of delivery states of devices."""
 
 from bridge_server.projects.device_states import DeviceState
 from bridge_server.storage.database import Database, Row
@@ -14,13 +14,13 @@ WHERE accounts.account_key = ? ORDER BY devices.id
 
 
 class DeviceStateStore:
-    """Reads how deliveries go."""
+    """Reads the delivery states of devices."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def of_account(self, account_key: str) -> list[DeviceState]:
-        """The account's devices, oldest first; none for an account that was never seen."""
+        """The account's devices, oldest first; empty for an unknown account."""
         return [_state(row) for row in await self.database.read(_STATES, (account_key,))]
 
 

@@ -1,24 +1,24 @@
-"""What has become of the notifications to an account's devices, for the operator."""
+"""The states of deliveries to an account's devices, for the operator."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class DeliveryState(Enum):
-    """How a device stands. The values are what operators read."""
+    """The state of deliveries to a device. Operators see the values."""
 
     NEW = "new"
-    """Nothing was to be delivered yet."""
+    """No notification has been queued yet."""
     QUEUED = "queued"
-    """Something is to be delivered; perhaps attempts have failed."""
+    """A notification is queued; attempts may have failed."""
     DELIVERED = "delivered"
     FAILED = "failed"
-    """The last notification was given up."""
+    """The last notification could not be delivered, and is not retried any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceState:
-    """A device without its address, and how its deliveries go. Times are milliseconds since the epoch."""
+    """A device without its address, and its deliveries. Times are milliseconds since the Unix epoch."""
 
     device_id: str
     channel: str
@@ -30,7 +30,7 @@ class DeviceState:
 
     @property
     def state(self) -> DeliveryState:
-        """The one word for it."""
+        """The state that follows from the deliveries."""
         if self.queued:
             return DeliveryState.QUEUED
         if self.last_error is not None:

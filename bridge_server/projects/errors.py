@@ -1,4 +1,4 @@
-"""What can go wrong with projects, their types and their subscribers."""
+"""Errors of projects, notification types and subscriptions."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ _TYPES_NAMED = 20
 
 
 def listed(types: Sequence[TypeId]) -> str:
-    """The types for a sentence, but not hundreds of them."""
+    """A list of types for a sentence, with at most 20 of them named."""
     others = len(types) - _TYPES_NAMED
     return (", ".join(types[:_TYPES_NAMED]) or "none") + (f" and {others} more" if others > 0 else "")
 
 
 def wrong_type(known: Sequence[TypeId]) -> str:
-    """What is wrong with a type that is none of those that the project has."""
+    """The fault of a type that the project does not have."""
     return f"names no notification type of the project, which has {listed(known)}"
 
 
@@ -50,7 +50,7 @@ class SecretNotFoundError(NotFoundError):
 
 
 class TooManySecretsError(ConflictError):
-    """The project has as many secrets as a rotation needs."""
+    """The project has reached the limit of live secrets."""
 
     code = "too-many-secrets"
     title = "Too many secrets"
@@ -82,13 +82,13 @@ class TypeExistsError(ConflictError):
 
 
 class TooManyTypesError(ConflictError):
-    """The project has as many notification types as it may have."""
+    """The project has reached the limit of notification types."""
 
     code = "too-many-types"
     title = "Too many notification types"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The project has {limit} notification types, and may have no more.")
+        super().__init__(f"The project has {limit} notification types, which is the limit.")
 
 
 class SubscriptionNotFoundError(NotFoundError):

@@ -1,6 +1,6 @@
-"""Projects, notification types and subscriptions as the rules see them.
+"""Models of projects, notification types and subscriptions.
 
-Times are milliseconds since the Unix epoch, days are whole days since then.
+Times are milliseconds since the Unix epoch, days are whole days since the Unix epoch.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ ACCOUNT_LIMIT = "account"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Where a project's backend hears of its subscriptions, and the secret that signs what it hears."""
+    """The webhook for changes of a project's subscriptions, and the secret that signs its messages."""
 
     url: str
     signing_secret: str = field(repr=False)
@@ -30,7 +30,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """An app that publishes. `account_limit` is its own limit per account; None: the server's."""
+    """An app that sends notifications. `account_limit` is its rate limit per account; None: the server's."""
 
     number: int
     project_id: ProjectId
@@ -42,7 +42,7 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """A project whose backend has sent a secret, and the SHA-256 of that: it may be revoked any moment."""
+    """An authenticated project and the SHA-256 of its secret, which may be revoked during the request."""
 
     project: Project
     digest: bytes = field(repr=False)
@@ -59,7 +59,7 @@ class NotificationType:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    """A live secret, without itself."""
+    """The metadata of a live secret."""
 
     number: int
     created_at_ms: int
@@ -67,7 +67,7 @@ class SecretInfo:
 
 @dataclass(frozen=True, slots=True)
 class NewSecret:
-    """A secret at the one moment at which it is known."""
+    """A new secret. Only its digest is stored, so this is the only time that it is known."""
 
     number: int
     secret: str = field(repr=False)
@@ -75,7 +75,7 @@ class NewSecret:
 
 @dataclass(frozen=True, slots=True)
 class ProjectDetails:
-    """A project and what belongs to it."""
+    """A project with its types, secrets and number of subscribers."""
 
     project: Project
     types: Sequence[NotificationType]
@@ -85,9 +85,9 @@ class ProjectDetails:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """An account that receives some types of a project. `account` is the spelling that is listed.
+    """A subscription of an account to types of a project. `account` is the listed account id.
 
-    One that follows all receives the types that are made later, too.
+    With `follows_all` the account also receives types that are added later.
     """
 
     account: str
@@ -98,14 +98,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class NewSubscription:
-    """What an account wants: some types, or with None every one that there is and will be."""
+    """A wanted subscription: some types, or None for all types including later ones."""
 
     account: Account
     types: tuple[TypeId, ...] | None
 
 
-class Change(Enum):
-    """What became of a subscription. The values are the protocol's with the project's webhook."""
+class SubscriptionChange(Enum):
+    """A change of a subscription. The values are those of the messages to the project's webhook."""
 
     SUBSCRIBED = "subscribed"
     UPDATED = "updated"
@@ -114,12 +114,12 @@ class Change(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionEvent:
-    """A change of a subscription, for the project's backend.
+    """The event of a changed subscription, for the project's webhook.
 
-    `number` counts the project's events: they may arrive in another order than they happened in.
+    `number` increases with each event of the project, because events may arrive out of order.
     """
 
-    change: Change
+    change: SubscriptionChange
     project_id: ProjectId
     subscription: Subscription
     number: int
@@ -128,7 +128,7 @@ class SubscriptionEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures:
-    """How many notifications were sent, and what has become of them since."""
+    """Counts of notifications that were sent, read by users, bulk-marked as read, and deleted unread."""
 
     sent: int
     read: int
@@ -137,7 +137,7 @@ class ReadFigures:
 
     @property
     def read_rate(self) -> float | None:
-        """Reads by users of what was not bulk-marked; None when there is nothing of that sort."""
+        """Reads by users, divided by the notifications that were not bulk-marked; None if there are none."""
         counted = self.sent - self.bulk_marked
         return self.read / counted if counted else None
 
@@ -155,7 +155,7 @@ NO_FIGURES = ReadFigures(0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class DailyFigures:
-    """The figures of one type for what was sent on one day."""
+    """The figures of the notifications of one type that were sent on one day."""
 
     type_id: TypeId
     day: int
@@ -163,7 +163,7 @@ class DailyFigures:
 
 
 MessageOf: TypeAlias = Callable[[SubscriptionEvent, Webhook], OutgoingMessage]
-"""Writes what a project's webhook is told."""
+"""Writes the message to a project's webhook."""
 
 IdAmong: TypeAlias = Callable[[AbstractSet[TypeId]], TypeId]
-"""Chooses the id of a new type, given those that the project has."""
+"""Chooses the id of a new type, given the ids of the project's types."""

@@ -1,4 +1,4 @@
-"""How projects and notification types may be called."""
+"""Rules for the ids and names of projects and notification types."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ RESERVED_PROJECT_IDS = frozenset(
     {"admin", "call-status", "compat", "console", "docs", "hello", "inbox", "info", "livez", "metrics", "new"}
     | {"notify", "push", "readyz", "rpc", "session", "subscribe", "subscribers", "v1"}
 )
-"""The first words of paths that this server has, or will have: a project of that id would be in their way."""
+"""The first segments of this server's paths, present and planned; a project id would collide with them."""
 
 _PROJECT_ID = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
 _TYPE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
@@ -22,7 +22,7 @@ _NOT_IN_MADE_IDS = re.compile(r"[^a-z0-9]+")
 
 
 def checked_project_id(text: str) -> ProjectId:
-    """The id that a project is to have. Raises InvalidInputError."""
+    """Check the id of a new project. Raises InvalidInputError."""
     if not _PROJECT_ID.fullmatch(text):
         raise _invalid("project_id", "must be 1 to 64 lower-case letters a-z, digits and hyphens")
     if text in RESERVED_PROJECT_IDS:
@@ -31,14 +31,14 @@ def checked_project_id(text: str) -> ProjectId:
 
 
 def checked_type_id(text: str) -> TypeId:
-    """The id that a notification type is to have. Raises InvalidInputError."""
+    """Check the id of a new notification type. Raises InvalidInputError."""
     if not _TYPE_ID.fullmatch(text):
         raise _invalid("type_id", "must be 1 to 64 letters (A-Z, a-z), digits, dots, underscores, hyphens")
     return TypeId(text)
 
 
 def type_id_of_name(name: str, taken: AbstractSet[TypeId]) -> TypeId:
-    """An id for a type of this name, such as `price-alerts`, which none has yet: `price-alerts-2`."""
+    """An unused id that is made from a type's name, such as `price-alerts`, or else `price-alerts-2`."""
     plain = unicodedata.normalize("NFKD", name.lower()).encode("ascii", "ignore").decode()
     made = _NOT_IN_MADE_IDS.sub("-", plain)[:_TYPE_ID_MAX_CHARACTERS].strip("-") or "type"
     others = (f"{made[: _TYPE_ID_MAX_CHARACTERS - 5]}-{number}" for number in count(2))
@@ -46,7 +46,7 @@ def type_id_of_name(name: str, taken: AbstractSet[TypeId]) -> TypeId:
 
 
 def checked_name(text: str) -> str:
-    """A name for people: 1 to 64 characters, none of them a control character. Raises InvalidInputError."""
+    """Check a displayed name: 1 to 64 characters without control characters. Raises InvalidInputError."""
     if not 1 <= len(text) <= NAME_MAX_CHARACTERS:
         raise _invalid("name", f"must have 1 to {NAME_MAX_CHARACTERS} characters")
     if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in text):

@@ -1,4 +1,4 @@
-"""What an operator does with projects."""
+"""Management of projects by the operator."""
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,6 +10,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
+from bridge_server.projects.analytics import Analytics, group_by_type, read_period
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     DailyFigures,
@@ -31,7 +32,7 @@ from bridge_server.projects.names import (
 from bridge_server.projects.store import ProjectStore
 
 LIVE_SECRETS = 2
-SECRET_PREFIX = "bsk_"  # noqa: S105 - by which scanners find secrets where they do not belong
+SECRET_PREFIX = "bsk_"  # noqa: S105 - a prefix by which scanners find leaked secrets
 MOST_TYPES = 256
 LEAST_PER_HOUR = 0.001
 MOST_PER_HOUR = 1_000_000
@@ -40,10 +41,9 @@ _HOUR_SECONDS = 3600
 
 
 class Projects:
-    """The operator's rules. Every method that changes something returns once the change is on disk.
+    """Manages projects. A method that changes something returns when the change is on disk.
 
-    Whatever names a project that is not there raises ProjectNotFoundError; names and ids that may not be
-    raise InvalidInputError.
+    An unknown project raises ProjectNotFoundError; an invalid name or id raises InvalidInputError.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Projects:
         self._random_bytes = random_bytes
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
-        """Make a project and its first secret, which nobody can be told again. Raises ProjectExistsError."""
+        """Create a project and its first secret; only a digest of it is stored. Raises ProjectExistsError."""
         chosen = checked_project_id(project_id) if project_id is not None else self._new_project_id()
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
         project, number = await self._store.create(
@@ -68,22 +68,22 @@ class Projects:
         return await self._store.projects()
 
     async def show(self, project_id: str) -> ProjectDetails:
-        """One project and what belongs to it."""
+        """A project with its types, secrets and number of subscribers."""
         return await self._store.details(ProjectId(project_id))
 
     async def delete(self, project_id: str) -> None:
-        """Delete the project with its subscriptions, its notifications and its figures."""
+        """Delete a project with its subscriptions, notifications and analytics."""
         await self._store.delete(ProjectId(project_id))
 
     async def authenticate(self, project_id: str, secret: str) -> Publisher | None:
-        """Who publishes, if the secret is one of the project's live ones."""
+        """The project, if the secret is one of its live secrets; None otherwise."""
         found = await self._store.credentials(ProjectId(project_id))
         project, digests = found if found is not None else (None, [digest("")])
         is_valid = is_one_of(secret, digests)
         return Publisher(project, digest(secret)) if project is not None and is_valid else None
 
     async def rotate_secret(self, project_id: str) -> NewSecret:
-        """Make a second secret beside the one in use. Raises TooManySecretsError."""
+        """Create a second secret; the first stays valid. Raises TooManySecretsError."""
         secret = SECRET_PREFIX + new_secret(self._random_bytes)
         number = await self._store.add_secret(
             ProjectId(project_id), digest(secret), self._clock.now_ms(), LIVE_SECRETS
@@ -91,19 +91,19 @@ class Projects:
         return NewSecret(number, secret)
 
     async def revoke_secret(self, project_id: str, number: int) -> None:
-        """End a secret at once. Raises SecretNotFoundError."""
+        """Revoke a secret at once. Raises SecretNotFoundError."""
         await self._store.remove_secret(ProjectId(project_id), number)
 
     async def limit_accounts(self, project_id: str, per_hour: float, burst: int) -> Project:
-        """Let the project send an account `per_hour` notifications in the long run and `burst` at once."""
+        """Limit the project to `per_hour` notifications on average and `burst` at once to one account."""
         return await self._store.set_account_limit(ProjectId(project_id), account_limit(per_hour, burst))
 
     async def reset_account_limit(self, project_id: str) -> Project:
-        """Let the server's own limit apply to the project's notifications again."""
+        """Remove the project's limit per account, so that the server's applies again."""
         return await self._store.set_account_limit(ProjectId(project_id), None)
 
     async def set_webhook(self, project_id: str, url: str) -> Webhook:
-        """Tell this URL of every change of a subscription, signed with a secret made now."""
+        """Send every change of a subscription to the URL, signed with a new secret."""
         try:
             webhook = Webhook(http_url(url), new_signing_secret(self._random_bytes))
         except ValueError as error:
@@ -112,7 +112,7 @@ class Projects:
         return webhook
 
     async def remove_webhook(self, project_id: str) -> None:
-        """Tell nobody of subscriptions any more."""
+        """Remove the project's webhook."""
         await self._store.set_webhook(ProjectId(project_id), None)
 
     async def types(self, project_id: str) -> Sequence[NotificationType]:
@@ -120,8 +120,9 @@ class Projects:
         return await self._store.types(ProjectId(project_id))
 
     async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
-        """Add a type, which only those receive yet who have chosen every type. Its id is made from its name
-        unless it is given. Raises TypeExistsError, TooManyTypesError.
+        """Add a type. At first only accounts that subscribe to all types receive it.
+
+        Without `type_id` the id is made from the name. Raises TypeExistsError, TooManyTypesError.
         """
         name, now_ms = checked_name(name), self._clock.now_ms()
         chosen = None if type_id is None else checked_type_id(type_id)
@@ -132,19 +133,25 @@ class Projects:
         return await self._store.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
 
     async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
-        """Give a type another name for people; its id stays. Raises TypeNotFoundError."""
+        """Change the displayed name of a type; its id stays. Raises TypeNotFoundError."""
         return await self._store.rename_type(ProjectId(project_id), TypeId(type_id), checked_name(name))
 
     async def remove_type(self, project_id: str, type_id: str) -> None:
-        """Remove a type, from every subscription too. Raises TypeNotFoundError."""
+        """Remove a type, also from every subscription. Raises TypeNotFoundError."""
         await self._store.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
 
+    async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
+        """The analytics from the day `first` to the day `last`; by default of the last 30 days."""
+        period = read_period(first, last, self._clock.now_ms())
+        figures = await self.figures(project_id, period.first_day, period.last_day)
+        return group_by_type(project_id, period, figures)
+
     async def figures(self, project_id: str, first_day: int, last_day: int) -> list[DailyFigures]:
-        """What was sent from `first_day` to `last_day` (days since the epoch), by day and type."""
+        """The figures from `first_day` to `last_day` (days since the Unix epoch), by day and type."""
         return await self._store.figures(ProjectId(project_id), first_day, last_day)
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what deleted projects have left behind; returns how many rows."""
+        """Delete a slice of the rows of deleted projects; returns how many rows."""
         return await self._store.sweep(now_ms)
 
     def _new_project_id(self) -> ProjectId:
@@ -152,7 +159,7 @@ class Projects:
 
 
 def account_limit(per_hour: float, burst: int) -> Limit:
-    """The limit on what one account gets from one project. Raises InvalidInputError."""
+    """The rate limit of notifications from one project to one account. Raises InvalidInputError."""
     faults = []
     if not LEAST_PER_HOUR <= per_hour <= MOST_PER_HOUR:
         faults.append(Fault("#/per_hour", f"must be {LEAST_PER_HOUR} to {MOST_PER_HOUR}"))

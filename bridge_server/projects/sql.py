@@ -8,7 +8,7 @@ INSERT_PROJECT = """
 INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, ?) ON CONFLICT (project_id) DO NOTHING
 """
 PROJECT = f"SELECT {_PROJECT} FROM projects WHERE project_id = ?"  # noqa: S608 - columns, no input
-PROJECTS = f"SELECT {_PROJECT} FROM projects WHERE project_id IS NOT NULL ORDER BY id"  # noqa: S608 - same
+PROJECTS = f"SELECT {_PROJECT} FROM projects WHERE project_id IS NOT NULL ORDER BY id"  # noqa: S608 - columns, no input
 HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
 SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
 SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"
@@ -26,7 +26,7 @@ SELECT {", ".join("projects." + column.strip() for column in _PROJECT.split(",")
 FROM project_secrets CROSS JOIN projects ON projects.id = project_secrets.project
 WHERE project_secrets.project = ? AND project_secrets.digest = ? AND projects.project_id IS NOT NULL
 """  # noqa: S608 - columns, no input
-DELETE_SECRET = "DELETE FROM project_secrets WHERE project = ? AND id = ?"  # noqa: S105 - same
+DELETE_SECRET = "DELETE FROM project_secrets WHERE project = ? AND id = ?"  # noqa: S105 - a statement
 DELETE_SECRETS = "DELETE FROM project_secrets WHERE project = ?"
 
 TYPES = """

@@ -1,4 +1,4 @@
-"""Projects, their secrets and types, and their figures in SQL."""
+"""The store of projects with their secrets, types and figures."""
 
 from collections.abc import Generator, Sequence
 
@@ -47,7 +47,7 @@ _SWEEP_SLICE = 500
 
 
 class ProjectStore:
-    """Durable projects. Whatever names a project that is not there raises ProjectNotFoundError."""
+    """Durable projects. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -73,7 +73,7 @@ class ProjectStore:
 
     @reading
     def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
-        """One project and what belongs to it."""
+        """A project with its types, secrets and number of subscribers."""
         project = yield from find_project(project_id)
         types = yield from find_types(project)
         secrets = yield Statement(sql.SECRETS, (project.number,))
@@ -87,13 +87,13 @@ class ProjectStore:
 
     @transaction
     def delete(self, project_id: ProjectId) -> Transaction[None]:
-        """Remove the project from sight at once; sweeping removes what belongs to it."""
+        """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
         yield Statement(sql.DELETE_SECRETS, (project.number,))
         yield Statement(sql.HIDE_PROJECT, (project.number,))
 
     async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
-        """The project and the digests of its live secrets; None when there is no such project."""
+        """The project and the digests of its live secrets; None if there is no such project."""
         rows = await self.database.read(sql.DIGESTS, (project_id,))
         if not rows:
             return None
@@ -117,12 +117,12 @@ class ProjectStore:
             raise SecretNotFoundError
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
-        """Give the project a limit per account of its own, or with None the server's again."""
+        """Set the project's limit per account; None removes it."""
         burst, interval_us = (limit.burst, limit.interval_us) if limit is not None else (None, None)
         return await self._change(project_id, sql.SET_ACCOUNT_LIMIT, burst, interval_us)
 
     async def set_webhook(self, project_id: ProjectId, webhook: Webhook | None) -> Project:
-        """Replace the project's webhook, or with None remove it."""
+        """Set the project's webhook; None removes it."""
         url, secret = (webhook.url, webhook.signing_secret) if webhook is not None else (None, None)
         return await self._change(project_id, sql.SET_WEBHOOK, url, secret)
 
@@ -136,8 +136,9 @@ class ProjectStore:
     def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> Transaction[NotificationType]:
-        """Store a type, and let those who have chosen every type have it. Raises TypeExistsError,
-        TooManyTypesError.
+        """Store a type, and add it to subscriptions to all types.
+
+        Raises TypeExistsError, TooManyTypesError.
         """
         project = yield from find_project(project_id)
         known = {kind.type_id for _, kind in (yield from find_types(project))}
@@ -152,7 +153,7 @@ class ProjectStore:
 
     @transaction
     def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
-        """Give a type another name. Raises TypeNotFoundError."""
+        """Change the name of a type. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
         yield Statement(sql.RENAME_TYPE, (name, number))
@@ -173,14 +174,14 @@ class ProjectStore:
     def figures(
         self, project_id: ProjectId, first_day: int, last_day: int
     ) -> Transaction[list[DailyFigures]]:
-        """What was sent on these days, by day and type."""
+        """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
         rows = yield Statement(sql.FIGURES, (project.number, first_day, last_day))
         return [_daily_figures(row) for row in rows]
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:
-        """Delete a slice of what deleted projects have left behind; returns how many rows."""
+        """Delete a slice of the rows of deleted projects; returns how many rows."""
         deleted = yield Statement(sql.DELETED_PROJECT)
         return (yield from delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
 
@@ -202,9 +203,9 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
 
 
 def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
-    """The publisher's project as it is now, within a transaction: a request's body may have taken a while.
+    """The publisher's project, within a transaction. It is read again, because a request can take long.
 
-    Raises NotAuthenticatedError when the project was deleted or the secret was revoked meanwhile.
+    Raises NotAuthenticatedError if the project was deleted or the secret was revoked since authentication.
     """
     rows = yield Statement(sql.PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
@@ -228,7 +229,7 @@ def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], 
 
 
 def _add_to_all(project: Project, new_type: int) -> Transaction[None]:
-    """Who has chosen every type has chosen the new one too."""
+    """Add the new type to every choice of types that follows all types."""
     every = [kind.type_id for _, kind in (yield from find_types(project))]
     for (type_set,) in (yield Statement(sql.TYPE_SETS_OF_ALL, (project.number,))):
         yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(every).decode(), type_set))

@@ -1,4 +1,4 @@
-"""Subscriptions in SQL."""
+"""The store of subscriptions."""
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -10,12 +10,12 @@ from bridge_server.outbox.store import enqueue
 from bridge_server.projects import subscription_sql as sql
 from bridge_server.projects.errors import UnknownTypesError
 from bridge_server.projects.models import (
-    Change,
     MessageOf,
     NewSubscription,
     Project,
     ProjectId,
     Subscription,
+    SubscriptionChange,
     SubscriptionEvent,
     TypeId,
 )
@@ -35,7 +35,7 @@ from bridge_server.storage.database import (
 
 
 class SubscriptionStore:
-    """Durable subscriptions. Whatever names a project that is not there raises ProjectNotFoundError."""
+    """Durable subscriptions. An unknown project raises ProjectNotFoundError."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -47,10 +47,10 @@ class SubscriptionStore:
         wanted: Sequence[NewSubscription],
         now_ms: int,
         message_of: MessageOf,
-    ) -> Transaction[list[tuple[Subscription, Change | None]]]:
-        """Store the subscriptions, all or none, and queue what the webhook is told of each that changed.
+    ) -> Transaction[list[tuple[Subscription, SubscriptionChange | None]]]:
+        """Store the subscriptions, all or none, and queue a message to the webhook for each change.
 
-        Returns each with what became of it; None when it was there already, just so. Raises
+        Returns each subscription with its change; None means that it was stored already. Raises
         UnknownTypesError.
         """
         project = yield from find_project(project_id)
@@ -64,7 +64,7 @@ class SubscriptionStore:
             if choice not in sets:
                 sets[choice] = yield from _type_set(project, *choice, types)
             outcome = yield from _subscribe(project, new, chosen, sets[choice], moved, now_ms)
-            yield from _tell(project, *outcome, now_ms, message_of)
+            yield from _queue_event(project, *outcome, now_ms, message_of)
             outcomes.append(outcome)
         yield from _count(moved)
         return outcomes
@@ -73,7 +73,7 @@ class SubscriptionStore:
     def unsubscribe(
         self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
     ) -> Transaction[int]:
-        """Remove those that are subscribed, and queue what the webhook is told; returns how many."""
+        """Remove subscriptions and queue a message to the webhook for each; returns how many."""
         project = yield from find_project(project_id)
         moved = Counter[int]()
         for key in account_keys:
@@ -81,20 +81,20 @@ class SubscriptionStore:
                 yield Statement(sql.DELETE_SUBSCRIPTION, (project.number, key))
                 moved[type_set] -= 1
                 left = replace(known, types=(), follows_all=False)
-                yield from _tell(project, left, Change.UNSUBSCRIBED, now_ms, message_of)
+                yield from _queue_event(project, left, SubscriptionChange.UNSUBSCRIBED, now_ms, message_of)
         yield from _count(moved)
         return -moved.total()
 
     @reading
     def page(self, project_id: ProjectId, after: str, limit: int) -> Transaction[list[Subscription]]:
-        """The subscriptions that follow the account `after`, in the order of their spelling."""
+        """Up to `limit` subscriptions after the account id `after`, ordered by account id."""
         project = yield from find_project(project_id)
         rows = yield Statement(sql.PAGE, (project.number, after, limit))
         return [_read_subscription(row) for row in rows]
 
 
 def account_number(key: str) -> Generator[Step, list[Row], int]:
-    """The number of an account, within a transaction; one that was never seen is given one."""
+    """The number of an account, within a transaction; an unknown account is stored first."""
     rows = yield Statement(sql.ACCOUNT, (key,))
     if not rows:
         yield Statement(sql.INSERT_ACCOUNT, (key,))
@@ -109,24 +109,28 @@ def _subscribe(
     type_set: int,
     moved: Counter[int],
     now_ms: int,
-) -> Generator[Step, list[Row], tuple[Subscription, Change | None]]:
-    """Store it; `moved` is told which choice has a subscriber more and which one less."""
+) -> Generator[Step, list[Row], tuple[Subscription, SubscriptionChange | None]]:
+    """Store a subscription, and count in `moved` the subscribers that each choice of types gains or loses."""
     moved[type_set] += 1
     key, spelled = new.account.key, new.account.spelled
     stored = yield from _subscription(project, key)
     if not stored:
         account = yield from account_number(key)
         yield Statement(sql.INSERT_SUBSCRIPTION, (project.number, key, account, spelled, type_set, now_ms))
-        return Subscription(spelled, chosen, now_ms, new.types is None), Change.SUBSCRIBED
+        return Subscription(spelled, chosen, now_ms, new.types is None), SubscriptionChange.SUBSCRIBED
     ((known, left),) = stored
     moved[left] -= 1
     yield Statement(sql.UPDATE_SUBSCRIPTION, (type_set, project.number, key))
-    changed = None if set(known.types) == set(chosen) else Change.UPDATED
+    changed = None if set(known.types) == set(chosen) else SubscriptionChange.UPDATED
     return replace(known, types=chosen, follows_all=new.types is None), changed
 
 
-def _tell(
-    project: Project, subscription: Subscription, change: Change | None, now_ms: int, message_of: MessageOf
+def _queue_event(
+    project: Project,
+    subscription: Subscription,
+    change: SubscriptionChange | None,
+    now_ms: int,
+    message_of: MessageOf,
 ) -> Transaction[None]:
     if change is not None and project.webhook is not None:
         number = scalar(int, (yield Statement(sql.COUNT_EVENT, (project.number,))))
@@ -135,7 +139,7 @@ def _tell(
 
 
 def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, ...]:
-    """The types that are wanted, each once, in the order of the project."""
+    """The wanted types, each once, in the order of the project. Raises UnknownTypesError."""
     if new.types is None:
         return tuple(types)
     unknown = [place for place, type_id in enumerate(new.types) if type_id not in types]
@@ -147,7 +151,7 @@ def _chosen(new: NewSubscription, types: Mapping[TypeId, int]) -> tuple[TypeId, 
 def _type_set(
     project: Project, chosen: tuple[TypeId, ...], follows_all: bool, types: Mapping[TypeId, int]
 ) -> Generator[Step, list[Row], int]:
-    """The number of the stored choice that is this one; it is stored if nobody has made it before."""
+    """The number of a choice of types; it is stored if it is new."""
     choice = (project.number, orjson.dumps(chosen).decode(), int(follows_all))
     rows = yield Statement(sql.TYPE_SET, choice)
     if rows:
@@ -159,7 +163,7 @@ def _type_set(
 
 
 def _count(moved: Mapping[int, int]) -> Transaction[None]:
-    """Count who came to each choice or left it; one that nobody makes any more goes."""
+    """Update the number of subscribers of each choice, and delete choices without subscribers."""
     for type_set, more in moved.items():
         if more:
             yield Statement(sql.COUNT_SUBSCRIBERS, (more, type_set))
@@ -168,7 +172,7 @@ def _count(moved: Mapping[int, int]) -> Transaction[None]:
 
 
 def _subscription(project: Project, key: str) -> Generator[Step, list[Row], list[tuple[Subscription, int]]]:
-    """An account's subscription, if there is one, and the number of its choice."""
+    """An account's subscription and the number of its choice of types; empty if there is none."""
     rows = yield Statement(sql.SUBSCRIPTION, (project.number, key))
     return [(_read_subscription(row[:-1]), row[-1]) for row in rows]
 

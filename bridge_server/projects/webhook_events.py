@@ -1,4 +1,4 @@
-"""The messages to a project's webhook."""
+"""The body of a message to a project's webhook."""
 
 import orjson
 
@@ -11,7 +11,7 @@ PROJECT_EVENT = Purpose("project-event")
 
 
 def write_event(event: SubscriptionEvent) -> bytes:
-    """A change of a subscription, with the types that are subscribed to from now on."""
+    """The JSON of a change of a subscription, with the types after the change."""
     return orjson.dumps(
         {
             "event": event.change.value,

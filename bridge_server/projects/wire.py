@@ -1,4 +1,4 @@
-"""Bodies that the account's side and the operator's side have in common."""
+"""JSON that the inbox and the admin API share."""
 
 from typing import Annotated, Any
 
@@ -16,6 +16,6 @@ class SubscriptionShape(Shape):
 
 
 def read_wanted_types(values: dict[str, Any]) -> tuple[TypeId, ...] | None:
-    """The types of a subscription; None, when they are left out: all, later ones too."""
+    """Read the types of a subscription; None if they are missing, which means all types and later ones."""
     types = check(SubscriptionShape, values).notification_types
     return None if types is None else tuple(map(TypeId, types))

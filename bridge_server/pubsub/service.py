@@ -24,6 +24,7 @@ _NUMBER_BYTES = 7
 _PING_BYTES = 4
 _PINGS_IN_A_ROW = 250
 _SWEEP_SLICE = 500
+_RESET = "The server was reset. Connect again."
 _GOODBYE = "The server stops. Connect again."
 
 
@@ -100,6 +101,16 @@ class PubSub:
         self._is_closed = True
         for subscriber in self._open.values():
             subscriber.end(WSCloseCode.GOING_AWAY, _GOODBYE)
+
+    @asynccontextmanager
+    async def emptied(self) -> AsyncIterator[None]:
+        """End every socket and keep no message, so that the database can be emptied inside."""
+        for subscriber in list(self._open.values()):
+            subscriber.end(WSCloseCode.GOING_AWAY, _RESET)
+            subscriber.leave()
+        self._topics.keep_all()
+        await self._journal.caught_up()
+        yield
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the messages that have expired; returns how many."""

@@ -1,1 +1,1 @@
-"""C, the push server: clients register a device; a topic's message becomes a real push."""
+"""C, the push server: a client registers a device for a topic, and a message on the topic becomes a push."""

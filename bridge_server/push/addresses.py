@@ -1,4 +1,4 @@
-"""The channels that this server can push through, and what a token means in each."""
+"""Push channels, and the conversion of a channel's device tokens to addresses in the outbox."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,30 +9,30 @@ from bridge_server.kernel.fields import http_url
 from bridge_server.push.models import DeviceEndpoint
 
 AddressOf = Callable[[str], DeviceEndpoint]
-"""Reads a channel's token. Raises ValueError that says what a token looks like there."""
+"""Converts a channel's token. Raises ValueError, which describes the form of a valid token."""
 
 ALIASES = {"apn": "apns"}
 
 
 def webhook_address(token: str) -> DeviceEndpoint:
-    """A webhook's token is its URL."""
+    """The address of a webhook; its token is its URL. Raises ValueError."""
     return DeviceEndpoint(http_url(token), None)
 
 
 def log_address(_: str) -> DeviceEndpoint:
-    """The log needs no token."""
+    """The address of the channel `log`, which ignores the token."""
     return DeviceEndpoint("log:", "log")
 
 
 def service_address(channel: str, checked: Callable[[str], str]) -> AddressOf:
-    """A token of a service that all devices are reached through."""
+    """Converter for a channel whose devices are all reached through one service, such as FCM."""
     return lambda token: DeviceEndpoint(f"{channel}:{checked(token)}", channel)
 
 
 def webpush_address(checked: Callable[[str], str]) -> AddressOf:
-    """A browser's subscription: it names its own push service, and each of those has a lane.
+    """Converter for Web Push. A subscription names its push service, and each service has its own lane.
 
-    What is checked is JSON with an endpoint.
+    `checked` validates a subscription and returns it as JSON with an `endpoint`.
     """
 
     def read(token: str) -> DeviceEndpoint:
@@ -44,22 +44,22 @@ def webpush_address(checked: Callable[[str], str]) -> AddressOf:
 
 
 class Addresses:
-    """The channels that are configured, by their names."""
+    """The configured channels by name."""
 
     def __init__(self, channels: Mapping[str, AddressOf]) -> None:
         self._channels = dict(channels)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What there is to choose from."""
+        """The names of the configured channels."""
         return tuple(sorted(self._channels))
 
     def named(self, name: str) -> str | None:
-        """The channel that a client means, in any case or by an old name; None when there is no such."""
+        """The channel with this name or alias, in any letter case; None if it is not configured."""
         lower = name.lower()
         channel = ALIASES.get(lower, lower)
         return channel if channel in self._channels else None
 
     def address(self, channel: str, token: str) -> DeviceEndpoint:
-        """Where the token leads. Raises ValueError for one that does not look like a token of the channel."""
+        """The address of a device. Raises ValueError if the token does not have the channel's form."""
         return self._channels[channel](token)

@@ -1,6 +1,5 @@
-"""Asking another server's bridge to tell of a topic."""
+"""Subscription of this push server to a topic on another server's bridge (`POST /subscribe`)."""
 
-from types import TracebackType
 from typing import Self
 
 import aiohttp
@@ -17,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Bridges:
-    """Bridges elsewhere, reached over guarded connections; used as an async context manager."""
+    """A client for other servers' bridges over guarded connections. Use it as an async context manager."""
 
     def __init__(
         self,
@@ -38,18 +37,13 @@ class Bridges:
         self._session = guarded_client(self._rule, self._look_up, self._timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     async def subscribe(self, bridge: str, topic: str, webhook: str) -> None:
-        """Have the bridge call the webhook for the topic. Raises BridgeRefusedError."""
+        """Register the webhook for the topic at the bridge. Raises BridgeRefusedError."""
         assert self._session is not None, "the bridges are not open"
         headers = {
             hdrs.CONTENT_TYPE: "application/json",
@@ -63,7 +57,7 @@ class Bridges:
             ) as response:
                 await read_limited(response)
                 status = response.status
-        except Exception as error:  # whatever a stranger's server does, the client is told
+        except Exception as error:  # any fault of the other server becomes a 502 with a reason
             log.info("bridge_not_reached", reason=judge_error(error).reason)
             raise BridgeRefusedError("it cannot be reached") from error
         if not 200 <= status < 300:

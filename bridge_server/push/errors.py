@@ -1,20 +1,20 @@
-"""What can go wrong with pushes."""
+"""Errors of the push server."""
 
 from bridge_server.kernel.errors import GoneError, NotFoundError, UnavailableError, UpstreamError
 
 
 class TopicNotFoundError(NotFoundError):
-    """Nobody is registered for the topic, or no longer."""
+    """No client is registered for the topic, or its registration has expired."""
 
     code = "topic-not-found"
     title = "Topic not found"
 
     def __init__(self) -> None:
-        super().__init__("Nobody is registered for this topic, or the registration has expired.")
+        super().__init__("No client is registered for this topic, or its registration has expired.")
 
 
 class BridgeRefusedError(UpstreamError):
-    """The bridge that was named does not take the subscription."""
+    """The bridge that the client named does not accept the subscription."""
 
     code = "bridge-refused"
     title = "The bridge refused"
@@ -24,7 +24,7 @@ class BridgeRefusedError(UpstreamError):
 
 
 class ProviderFailedError(UpstreamError):
-    """The provider did not take the push. Why is the operator's to know, in the log."""
+    """The provider did not accept the push. The reason is logged for the operator, not answered."""
 
     code = "provider-failed"
     title = "The push provider failed"
@@ -35,7 +35,7 @@ class ProviderFailedError(UpstreamError):
 
 
 class TooManyPushesError(UnavailableError):
-    """Providers are asked for as much as they are at once."""
+    """The limit of concurrent pushes is reached."""
 
     code = "too-many-pushes"
     title = "Too many pushes at once"
@@ -45,10 +45,12 @@ class TooManyPushesError(UnavailableError):
 
 
 class TokenDeadError(GoneError):
-    """The provider calls the client's token dead."""
+    """The provider reports that the client's token is no longer valid."""
 
     code = "token-dead"
     title = "The push token is dead"
 
     def __init__(self) -> None:
-        super().__init__("The provider knows this client no more, so its registration was removed.")
+        super().__init__(
+            "The provider reports that the token is no longer valid, so the registration was removed."
+        )

@@ -1,4 +1,4 @@
-"""HTTP to the push server and back: read, one service call, write."""
+"""Handlers of the push server: read the request, call the service once, write the answer."""
 
 import re
 
@@ -16,10 +16,10 @@ _MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 class PushHandlers:
-    """One method per endpoint of the protocol's section C.
+    """One method per endpoint (docs/protocol.md, C).
 
-    A server without a `public_url` is known by the address that it is reached at; whether others can call it
-    there is doubtful, unless they may be private (`allow_private`).
+    Without a `public_url` the server's own URL is derived from the socket's address. Other servers are given
+    that URL only with `allow_private`, because it may be reachable only from this machine.
     """
 
     def __init__(
@@ -61,6 +61,6 @@ class PushHandlers:
 
 
 def _message_id(request: web.Request) -> str | None:
-    """The id that a webhook's sender gives to one message however often it is sent (Standard Webhooks)."""
+    """The `webhook-id` header, which is the same in every attempt (Standard Webhooks); None if missing."""
     sent = request.headers.get("webhook-id", "")
     return sent if _MESSAGE_ID.fullmatch(sent) else None

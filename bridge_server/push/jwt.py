@@ -1,4 +1,4 @@
-"""JSON Web Tokens (RFC 7519), signed by hand: three parts of base64url with dots between them."""
+"""JSON Web Tokens (RFC 7519) with the signatures RS256 and ES256."""
 
 from collections.abc import Callable, Mapping
 
@@ -12,15 +12,15 @@ from bridge_server.kernel import base64url
 
 
 def rs256(header: Mapping[str, str], claims: Mapping[str, str | int], key: RsaKey) -> str:
-    """A token signed with RSA and SHA-256 (RFC 7518, 3.3); the header gets its `alg` here."""
+    """A token signed with RSA and SHA-256 (RFC 7518, 3.3); `alg` is added to the header."""
     return _signed("RS256", header, claims, lambda text: pkcs1_15.new(key).sign(SHA256.new(text)))
 
 
 def es256(header: Mapping[str, str], claims: Mapping[str, str | int], key: EccKey) -> str:
-    """A token signed on the curve P-256 with SHA-256 (RFC 7518, 3.4); the header gets its `alg` here.
+    """A token signed with ECDSA on P-256 and SHA-256 (RFC 7518, 3.4); `alg` is added to the header.
 
-    The signature is r and s, 32 bytes each, and not their DER encoding. The same claims give the same token
-    (RFC 6979).
+    The signature is r and s, 32 bytes each, not their DER encoding. It is deterministic (RFC 6979): equal
+    claims give equal tokens.
     """
     signer = DSS.new(key, "deterministic-rfc6979", "binary")
     return _signed("ES256", header, claims, lambda text: signer.sign(SHA256.new(text)))

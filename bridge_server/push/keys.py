@@ -1,4 +1,4 @@
-"""Key pairs by which push services know this server (VAPID, RFC 8292)."""
+"""VAPID key pairs, which identify this server to push services (RFC 8292)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ PRIVATE_KEY_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class VapidKeys:
-    """A pair in the spelling in which it is pasted: base64url of the raw keys.
+    """A key pair as base64url of the raw keys.
 
-    `public_key`, 65 bytes, is what a web page gives to `pushManager.subscribe` as `applicationServerKey`;
-    `private_key`, 32 bytes, is this server's setting.
+    A web page passes `public_key` (65 bytes) to `pushManager.subscribe` as `applicationServerKey`;
+    `private_key` (32 bytes) is the setting `vapid_private_key`.
     """
 
     public_key: str
@@ -23,14 +23,14 @@ class VapidKeys:
 
 
 def new_vapid_keys(random_bytes: Callable[[int], bytes]) -> VapidKeys:
-    """A fresh pair. Devices are bound to the pair that they subscribed with, so it is made once."""
+    """Generate a key pair. Subscriptions stay bound to the pair with which they were made."""
     key = ECC.generate(curve="P-256", randfunc=random_bytes)
     private = int(key.d).to_bytes(PRIVATE_KEY_BYTES, "big")
     return VapidKeys(base64url.encode(raw_public_key(key)), base64url.encode(private))
 
 
 def read_private_key(text: str) -> ECC.EccKey:
-    """The key of a pair's private half. Raises ValueError, which does not quote the text."""
+    """Read a private key in base64url. Raises ValueError, whose text does not quote the key."""
     try:
         raw = base64url.decode(text)
     except ValueError as error:
@@ -47,7 +47,7 @@ def read_private_key(text: str) -> ECC.EccKey:
 
 
 def raw_public_key(key: ECC.EccKey) -> bytes:
-    """The public half as an uncompressed point, 65 bytes of which the first is 4."""
+    """The public key as an uncompressed point: the byte 4, then x and y, 65 bytes in all."""
     point = key.public_key().export_key(format="raw")
     assert isinstance(point, bytes)
     return point

@@ -1,9 +1,9 @@
 """The text of a push in the client's language.
 
-Matching is the lookup of RFC 4647 (section 3.4): the most specific text there is, then the base language,
-then English. Around it, what clients really send: underscores, POSIX locales, Java's and .NET's spellings,
-codes that were retired, three-letter codes, an Accept-Language list. The name comes from a stranger and is
-shown on a lock screen: it may not break the line, hide characters or turn the sentence around (UAX #9).
+Matching is the lookup of RFC 4647 (section 3.4): the most specific text, then the base language, then
+English. It also accepts the forms that clients really send: underscores, POSIX locales, the forms of Java
+and .NET, retired codes, three-letter codes, an Accept-Language list. The name is untrusted input that is
+shown on a lock screen: it must not break the line, hide characters or reverse the sentence (UAX #9).
 """
 
 import re
@@ -15,9 +15,9 @@ from bridge_server.push.texts import LAST_RESORT, NAME, RIGHT_TO_LEFT, TEXTS
 
 LANGUAGE_READ_CHARACTERS: Final = 256
 NAME_READ_CHARACTERS: Final = 1024
-NAME_SHOWN_CHARACTERS: Final = 64  # code points, the ellipsis among them
-CLUSTER_MAX_CHARACTERS: Final = 16  # no character that people write has more code points
-MARKS_MAX: Final = 8  # one upon another; more than any script stacks, and they would cover other lines
+NAME_SHOWN_CHARACTERS: Final = 64  # code points, including the ellipsis
+CLUSTER_MAX_CHARACTERS: Final = 16  # code points of the longest user-perceived character
+MARKS_MAX: Final = 8  # in a row; more would cover the lines above and below
 
 ELLIPSIS: Final = "\u2026"
 FIRST_STRONG_ISOLATE: Final = "\u2068"
@@ -29,8 +29,8 @@ def _pairs(text: str) -> dict[str, str]:
     return dict(pair.split(":") for pair in text.split())
 
 
-# Whole languages under another name: codes the subtag registry has retired, members and masters of a
-# macrolanguage, and tags from before RFC 4646. What follows "-" in the value is a script.
+# Other codes of a language: codes that the subtag registry has retired, members of a macrolanguage and the
+# macrolanguage itself, and tags from before RFC 4646. The part after "-" in a value is a script.
 _RENAMED: Final = _pairs("""
     iw:he in:id ji:yi jw:jv mo:ro tl:fil no:nb no-bok:nb no-nyn:nn sh:sr-Latn
     cmn:zh yue:zh-Hant nan:zh-Hant hak:zh-Hant wuu:zh-Hans zh-yue:zh-Hant zh-min:zh-Hant zh-nan:zh-Hant
@@ -39,7 +39,7 @@ _RENAMED: Final = _pairs("""
     ydd:yi zsm:ms als:sq
 """)
 
-# ISO 639-2 and 639-3, for clients that do not shorten. Both codes where there are two.
+# Three-letter codes of ISO 639-2 and 639-3; both codes of a language that has two.
 _THREE_LETTERS: Final = _pairs("""
     afr:af amh:am ara:ar asm:as aze:az bel:be bul:bg ben:bn bos:bs cat:ca ces:cs cze:cs cym:cy wel:cy dan:da
     deu:de ger:de ell:el gre:el eng:en epo:eo spa:es est:et eus:eu baq:eu fas:fa per:fa fin:fi tgl:fil fra:fr
@@ -55,7 +55,7 @@ _THREE_LETTERS: Final = _pairs("""
 _SCRIPT_OF_REGION: Final = _pairs("""
     zh-TW:Hant zh-HK:Hant zh-MO:Hant sr-ME:Latn ku-IQ:Arab ku-IR:Arab
 """)
-# The text for a language (and script) that has none under its own tag.
+# The tag of the text for a language (and script) without a text under its own tag.
 _STANDS_FOR: Final = {"zh": "zh-Hans", "ku-Arab": "ckb"}
 _POSIX_SCRIPTS: Final = {"latin": "latn", "cyrillic": "cyrl"}
 
@@ -72,8 +72,8 @@ class _Tag(NamedTuple):
 def request_text(language: str, peer_name: str) -> str:
     """Return "New request from {peer_name}" in the language, on one line and safe to show.
 
-    A name of which nothing can be shown gives the anonymous form, "New request". Neither argument can make
-    it raise.
+    A name without a character that can be shown gives the anonymous form, "New request". No argument makes
+    it raise an exception.
     """
     tag = match_language(language)
     name = shown_name(peer_name)
@@ -84,9 +84,9 @@ def request_text(language: str, peer_name: str) -> str:
 
 
 def match_language(language: str) -> str:
-    """Return the tag in TEXTS that serves the language best; English when none does.
+    """Return the tag in TEXTS that matches the language best, or English.
 
-    Of a list separated by commas, the first that is known; weights are not read.
+    In a list separated by commas the first known language counts; weights are ignored.
     """
     for wish in language[:LANGUAGE_READ_CHARACTERS].split(","):
         tag = _lookup(_parsed(wish))
@@ -106,10 +106,10 @@ def _lookup(wish: _Tag) -> str | None:
 
 
 def _parsed(wish: str) -> _Tag:
-    """Language, script and region of what a client sent, in the case of the table; "" for what is not said.
+    """Language, script and region of a client's language tag, in the letter case of TEXTS; "" if missing.
 
-    Variants are passed over, and extensions and private use (after a single letter, RFC 5646 section 2.2.6)
-    are not read. A script counts wherever it stands: Java writes `zh_TW_#Hant`, POSIX `sr_RS.UTF-8@latin`.
+    Variants, extensions and private use (after a single letter, RFC 5646 section 2.2.6) are ignored. A
+    script counts at any position: Java writes `zh_TW_#Hant`, POSIX `sr_RS.UTF-8@latin`.
     """
     locale, _, modifier = wish.partition(";")[0].strip().lower().partition("@")
     language, *rest = _renamed(re.split("[-_#]+", locale.partition(".")[0]))
@@ -132,29 +132,29 @@ def _renamed(subtags: list[str]) -> list[str]:
     return [first, *subtags[1:]]
 
 
-# What is shown as nothing although its category is a letter, a symbol, a mark or not assigned: fillers,
-# the blank of Braille, places reserved for invisible characters.
+# Invisible characters whose category is a letter, a symbol, a mark or unassigned: fillers, the Braille
+# blank, code points that are reserved for invisible characters.
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0\ufdd0-\ufdef\ufff0-\ufff8"
     "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
 )
-# A joiner spells words in Persian and India's scripts and binds emoji; beside ASCII it only hides.
+# Joiners are part of words in Persian and in the scripts of India and of emoji; next to ASCII they only hide.
 _IDLE_JOINERS: Final = re.compile(
     f"(?<![^\\x00-\\x7f{JOINERS}])[{JOINERS}]+|[{JOINERS}]+(?![^\\x00-\\x7f{JOINERS}])"
 )
-# Characters that continue the one before and are not marks: Thai and Lao AM, Hangul vowels and finals,
-# joiners, half-width sound marks, skin tones (after the grapheme clusters of UAX #29).
+# Characters that extend the one before them and are not marks: Thai and Lao AM, Hangul vowels and finals,
+# joiners, half-width sound marks, skin tones (from the grapheme clusters of UAX #29).
 _CONTINUING: Final = re.compile(f"[\u0e33\u0eb3\u1160-\u11ff{JOINERS}\uff9e\uff9f\U0001f3fb-\U0001f3ff]")
 _REGIONAL_INDICATORS: Final = re.compile("[\U0001f1e6-\U0001f1ff]*$")
 _VIRAMA: Final = 9
 
 
 def shown_name(peer_name: str) -> str:
-    """Return as much of a name as a notification can show: one line, nothing hidden, at most 64 code points.
+    """Return a name for display: one line without hidden characters, at most 64 code points.
 
-    Dropped: controls, format characters (every bidi control and tag character among them), lone
-    surrogates, private use, noncharacters, and marks with nothing to stand on or too many of them.
-    Kept: joiners within a word.
+    Removed: controls, format characters (including all bidi controls and tag characters), lone surrogates,
+    private use, noncharacters, marks without a base character, marks beyond 8 in a row. Kept: joiners
+    within a word.
     """
     seen = "".join(_seen(character) for character in peer_name[:NAME_READ_CHARACTERS])
     name = _with_few_marks(" ".join(_IDLE_JOINERS.sub("", seen).split()))
@@ -198,7 +198,7 @@ def _cut(name: str) -> str:
 
 
 def _is_within_character(name: str, place: int) -> bool:
-    """Whether a cut before `place` would divide what a reader takes for one character."""
+    """Whether a cut before `place` would divide a user-perceived character."""
     before, after = name[place - 1], name[place]
     if _is_mark(after) or _CONTINUING.match(after):
         return True
@@ -208,15 +208,15 @@ def _is_within_character(name: str, place: int) -> bool:
 
 
 def _is_within_flag(name: str, place: int) -> bool:
-    """Flags are pairs of regional indicators: an odd number before, and one more after, is half a flag."""
+    """Whether a cut before `place` would divide a flag, which is a pair of regional indicators."""
     indicators = _REGIONAL_INDICATORS.search(name, 0, place)
     return bool(indicators and len(indicators[0]) % 2 and _REGIONAL_INDICATORS.fullmatch(name[place]))
 
 
 def _isolated(name: str, *, within_right_to_left: bool) -> str:
-    """Keep the name's direction to itself where it could reach the sentence (UAX #9, sections 2.4 and 2.7).
+    """Isolate the name if its direction could affect the sentence (UAX #9, sections 2.4 and 2.7).
 
-    Characters that Python does not know yet may be right-to-left: they are isolated too.
+    Characters that Python does not know yet may be right-to-left, so they are isolated too.
     """
     if within_right_to_left or any(bidirectional(each) in ("R", "AL", "AN", "") for each in name):
         return FIRST_STRONG_ISOLATE + name + POP_DIRECTIONAL_ISOLATE

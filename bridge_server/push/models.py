@@ -1,4 +1,4 @@
-"""Pushes and registrations as the rules see them."""
+"""Models of the push server: notices, addresses of devices, clients, registrations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from bridge_server.topics.models import Topic
 
 @dataclass(frozen=True, slots=True)
 class PushNotice:
-    """What a device is to show. `message_id` is the same at every attempt, so that a repeat can be dropped.
+    """The content of a push. `message_id` is the same in every attempt, so that receivers can drop repeats.
 
-    `data` is for the app that receives it, beside the text; names and values are short strings.
+    `data` holds further members for the receiving app; names and values are short strings.
     """
 
     message_id: str
@@ -23,9 +23,9 @@ class PushNotice:
 
 @dataclass(frozen=True, slots=True)
 class DeviceEndpoint:
-    """Where a device is reached, in the outbox's terms: a URL whose scheme is a channel, or a webhook's.
+    """The address of a device in the outbox: a webhook's URL, or a URL whose scheme is the channel.
 
-    `lane` is what its messages wait in: one for a service as a whole. None: that of the URL's host.
+    `lane` is the queue of its messages, such as one for all of FCM. None: the lane of the URL's host.
     """
 
     url: str = field(repr=False)
@@ -33,8 +33,8 @@ class DeviceEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """What a client says of itself when it registers."""
+class PushClient:
+    """The data with which a client registers."""
 
     bridge: str
     topic: Topic
@@ -45,14 +45,14 @@ class Client:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes to store."""
+        """The number of bytes that storing the client takes."""
         texts = (self.bridge, self.topic, self.channel, self.token, self.peer_name, self.language)
         return sum(len(text.encode()) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A client that is told of a topic by a push."""
+    """A registered client, which receives a push for each message on its topic."""
 
     topic: Topic
     bridge: str

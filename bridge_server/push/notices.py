@@ -1,4 +1,4 @@
-"""Notices in the outbox: what a device is to show, as the JSON body of an outgoing message."""
+"""Notices: the content of a push as the JSON body of an outgoing message in the outbox."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from bridge_server.push.languages import request_text, shown_name
 from bridge_server.push.models import PushNotice, Registration
 
 REQUEST = "request"
-"""The event of a notice that tells a client of a new request on its topic."""
+"""The `event` of a notice about a new request on the client's topic."""
 
 PUSH = Purpose("push")
 """The purpose of a push to a registered client: its subject is the client's topic."""
 
 _TEXTS = ("title", "body", "url")
 _DATA_NAMES = {"id": "notification_id"}
-"""Where a name has a meaning of its own: there the id is that of the push."""
+"""Names that change in the data of a push, where `id` is the id of the push itself."""
 
 
 def write_request(registration: Registration, message_id: str, client: str | None = None) -> OutgoingMessage:
-    """A new request, told in the client's language. `client` is the address that caused it."""
+    """The notice of a new request, in the client's language. `client` is the address that caused it."""
     text = request_text(registration.language, registration.peer_name)
     notice = {
         "event": REQUEST,
@@ -42,7 +42,7 @@ def write_request(registration: Registration, message_id: str, client: str | Non
 
 
 def read_notice(message: OutgoingMessage) -> PushNotice:
-    """What a device is to show, from any notice that has a title and a body: the rest of it is data."""
+    """The push of a notice that has a title and a body; its other members become data."""
     notice: dict[str, Any] = orjson.loads(message.body)
     return PushNotice(
         message_id=message.message_id,

@@ -1,4 +1,4 @@
-"""The protocol's table (docs/protocol.md, C) as rows."""
+"""The routes of the push server (docs/protocol.md, C)."""
 
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.push.handlers import PushHandlers
@@ -8,7 +8,7 @@ from bridge_server.web.routes import Handler, Route
 def push_routes(
     handlers: PushHandlers, body_limit_bytes: int, every_request: Limit, new_clients: Limit
 ) -> tuple[Route, ...]:
-    """Both endpoints of the push server. Wallets may live in web pages of any origin."""
+    """Both endpoints of the push server. Any origin may call them, because wallets can be web pages."""
 
     def write(path: str, name: str, handler: Handler, *limits: Limit) -> Route:
         return Route(

@@ -21,7 +21,7 @@ from bridge_server.push.errors import (
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.push.models import Client, DeviceEndpoint, Registration
+from bridge_server.push.models import DeviceEndpoint, PushClient, Registration
 from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
 from bridge_server.topics.models import Topic
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 OWN_CHANNEL = "push"
 OWN_WEBHOOK = f"{OWN_CHANNEL}:"
-"""What this server's own bridge calls for a topic: no request is made for it."""
+"""The webhook of this push server at its own bridge: a channel of the outbox, called without HTTP."""
 
 
 class PushServer:
@@ -61,18 +61,18 @@ class PushServer:
         self.webhook_limit = webhook_limit
 
     async def register(
-        self, client: Client, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
+        self, client: PushClient, address: DeviceEndpoint, own_urls: frozenset[str], push_url: str | None
     ) -> None:
-        """Push to the client what its bridge says of its topic.
+        """Register a client for its topic, and subscribe to the topic at the client's bridge.
 
-        `own_urls` are this server's; any other bridge is asked to call `push_url`, if there is one that
-        others can call. Registrations of one topic are made in the order in which they came. Raises
-        BridgeRefusedError, and then nothing is registered.
+        `own_urls` are the URLs of this server. Another server's bridge is given `push_url` as the webhook;
+        None means that it could not reach this server. Registrations of one topic run one after another.
+        Raises BridgeRefusedError, and then nothing is registered.
         """
         own_places = set(map(_place, own_urls))
         if _place(address.url) in {f"{place}/push" for place in own_places}:
             raise InvalidInputError(
-                "A push to this server's own /push would go round for ever.",
+                "A push to this server's own /push would cause itself again without end.",
                 [Fault("#/token", "is this server's own /push")],
             )
         registration = Registration(
@@ -93,9 +93,9 @@ class PushServer:
             )
 
     async def push(self, topic: Topic, message_id: str | None) -> Outcome:
-        """Push to the topic's client now; returns what the provider said once it took it.
+        """Push to the topic's client now; returns the provider's answer if it accepted the push.
 
-        `message_id` is the caller's for this push, the same when it is repeated. Raises TopicNotFoundError,
+        `message_id` identifies the push and is the same when a caller repeats it. Raises TopicNotFoundError,
         ProviderFailedError, TokenDeadError, TooManyPushesError.
         """
         registration = await self._store.registration(topic, self._clock.now_ms())
@@ -126,13 +126,13 @@ class PushServer:
         if message.subject is not None:
             await self._store.unregister(Topic(message.subject), message.url, OWN_WEBHOOK)
 
-    async def _subscribe(self, client: Client, push_url: str | None) -> None:
+    async def _subscribe(self, client: PushClient, push_url: str | None) -> None:
         if push_url is None:
             raise BridgeRefusedError("this server has no public_url that it could call")
         try:
             await self._stopping.finish(self._bridges.subscribe(client.bridge, client.topic, push_url))
         except StoppedError as error:
-            raise BridgeRefusedError("this server stops") from error
+            raise BridgeRefusedError("this server is stopping") from error
 
     async def _send_now(self, message: OutgoingMessage) -> Outcome:
         if self._pushing >= _PUSHES_AT_ONCE:
@@ -141,17 +141,17 @@ class PushServer:
         try:
             return await self._stopping.finish(self._sender.send(message, self._clock.now_ms()))
         except StoppedError:
-            return Outcome(Verdict.FAILED, "this server stops")
+            return Outcome(Verdict.FAILED, "this server is stopping")
         finally:
             self._pushing -= 1
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of the registrations that have expired; returns how many."""
+        """Delete a slice of the expired registrations; returns how many."""
         return await self._store.sweep(now_ms)
 
 
 def _place(url: str) -> str:
-    """Where the URL leads, in one spelling if it is a sound one of a bridge."""
+    """The URL in a normal form that can be compared; a URL without a valid origin is unchanged."""
     parts = urlsplit(url)
     try:
         origin = web_origin(f"{parts.scheme}://{parts.netloc}".lower())

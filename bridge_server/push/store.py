@@ -1,4 +1,4 @@
-"""Registrations for pushes in SQL."""
+"""The store of registrations for pushes."""
 
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outbox.store import enqueue
@@ -36,7 +36,7 @@ _SWEEP_SLICE = 500
 
 
 class PushStore:
-    """Durable registrations. What has expired at `now_ms` is as if it were not there."""
+    """Durable registrations. Registrations that have expired at `now_ms` are not found."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -52,10 +52,10 @@ class PushStore:
         is_own_bridge: bool,
         webhook_limit: int,
     ) -> Transaction[None]:
-        """Store the registration instead of the one that the topic had.
+        """Store a registration; it replaces an earlier one of the topic.
 
-        In the same transaction this server's own bridge is told to call `own_webhook` for the topic if it is
-        the one that was named, and else to call it no longer. Raises TooManyWebhooksError.
+        The same transaction adds `own_webhook` to the topic if this server's bridge serves it, and otherwise
+        removes it. Raises TooManyWebhooksError.
         """
         topic = registration.topic
         if is_own_bridge:
@@ -65,25 +65,25 @@ class PushStore:
         yield Statement(_UPSERT, (*_row(registration), expires_at_ms))
 
     async def registration(self, topic: Topic, now_ms: int) -> Registration | None:
-        """The registration of the topic, None when there is none."""
+        """The registration of the topic, or None."""
         rows = await self.database.read(_REGISTRATION, (topic, now_ms))
         return _registration(rows[0]) if rows else None
 
     @transaction
     def unregister(self, topic: Topic, url: str, own_webhook: str) -> Transaction[None]:
-        """Forget the registration if it still has this address, and what the own bridge was told of it."""
+        """Delete the registration if it still has this address, and its webhook at the own bridge."""
         ((removed,),) = yield Statement(_DELETE, (topic, url))
         if removed:
             yield from remove_webhook(topic, own_webhook)
 
     @transaction
     def queue(self, message: OutgoingMessage, now_ms: int) -> Transaction[None]:
-        """Owe the message from now on."""
+        """Add the message to the outbox."""
         yield from enqueue(message, now_ms)
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:
-        """Delete a slice of what has expired; returns how many rows."""
+        """Delete a slice of the expired registrations; returns how many rows."""
         return scalar(int, (yield Statement(_SWEEP, (now_ms, _SWEEP_SLICE))))
 
 

@@ -1,8 +1,8 @@
-"""What a device is told about a new request, in each language, and nothing else.
+"""The text of a push about a new request, in each language.
 
-A name is never inflected: where a grammar would want an ending, an article or an elision that depends on
-the name, the sentence goes another way ("sent by", "sender:"). `{name}` stands in it once. The anonymous
-form is for a peer without a name. Tags are spelled as RFC 5646 (section 2.1.1) recommends.
+A name is never inflected: in languages where an ending, an article or an elision would depend on the name,
+the sentence avoids it ("sent by", "sender:"). `{name}` occurs once in it. The anonymous form is for a peer
+without a name. Tags are written as RFC 5646 (section 2.1.1) recommends.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class RequestText:
-    """One language's two sentences."""
+    """The sentence of one language, with and without a name."""
 
     with_name: str
     anonymous: str

@@ -1,4 +1,4 @@
-"""The protocol's spelling (docs/protocol.md, C): JSON to models and back."""
+"""JSON of the push server (docs/protocol.md, C): to models and back."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from bridge_server.kernel.errors import Fault
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.push.addresses import Addresses
-from bridge_server.push.models import Client, DeviceEndpoint
+from bridge_server.push.models import DeviceEndpoint, PushClient
 from bridge_server.push.notices import REQUEST
 from bridge_server.topics.models import Topic
 from bridge_server.web.json_body import JsonObject
@@ -15,7 +15,7 @@ from bridge_server.web.shapes import Shape, check
 
 REGISTERED = b'{"success":true}'
 PUSHED = b'{"success":true,"successs":true}'
-"""With the protocol's own spelling of the field, and the usual one."""
+"""The field `successs` is spelled as in the protocol; `success` is added for clients that expect it."""
 
 _TOPIC_MAX_CHARACTERS = 128
 _TEXT_MAX_CHARACTERS = 1_024
@@ -40,8 +40,8 @@ class PushTopicShape(Shape):
     topic: TopicText
 
 
-def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, DeviceEndpoint]:
-    """A client, and where its token leads."""
+def read_client(document: JsonObject, addresses: Addresses) -> tuple[PushClient, DeviceEndpoint]:
+    """Read a registration: the client and the address of its token."""
     faults: list[Fault] = []
     name, token = document.values.get("type"), document.values.get("token")
     channel = None
@@ -52,15 +52,21 @@ def read_client(document: JsonObject, addresses: Addresses) -> tuple[Client, Dev
         address = _address(channel, token, addresses, faults)
     shape = check(ClientShape, document.values, faults)
     assert channel is not None
-    assert address is not None  # else there is a fault
-    client = Client(shape.bridge, Topic(shape.topic), channel, shape.token, shape.peerName, shape.language)
+    assert address is not None  # check() has raised otherwise
+    client = PushClient(
+        shape.bridge, Topic(shape.topic), channel, shape.token, shape.peerName, shape.language
+    )
     return client, address
 
 
 def read_topic(document: JsonObject) -> Topic:
-    """The topic to push for."""
+    """Read the topic of a request to push."""
     is_own_notice = document.values.get("event") == REQUEST
-    found = [Fault("#/event", "is that of a push: one must not cause another")] if is_own_notice else []
+    found = (
+        [Fault("#/event", "is the event of a push: a push must not cause another push")]
+        if is_own_notice
+        else []
+    )
     return Topic(check(PushTopicShape, document.values, found).topic)
 
 
@@ -68,7 +74,7 @@ def _channel(name: str, addresses: Addresses, faults: list[Fault]) -> str | None
     channel = addresses.named(name)
     if channel is None:
         configured = ", ".join(addresses.names)
-        faults.append(Fault("#/type", f"is no type that is configured here: {configured}"))
+        faults.append(Fault("#/type", f"is not a configured type: choose from {configured}"))
     return channel
 
 

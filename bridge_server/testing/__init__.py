@@ -1,1 +1,1 @@
-"""Push services on this machine that behave like the real ones, for tests. The server itself needs none."""
+"""Local push services that behave like the real ones, for tests. The server does not import them."""

@@ -1,8 +1,8 @@
-"""The Apple Push Notification service on this machine: HTTP/2 over TLS, with Apple's manners.
+"""A local Apple Push Notification service: HTTP/2 over TLS, with Apple's checks and limits.
 
-It verifies the provider token with the account's public key, checks each field of a request, lets a
-connection have one request at a time until the first that is authenticated, and answers as it is told to:
-the next requests (`script`), those for one device token (`by_token`), or all others (`otherwise`).
+It verifies the provider token with the account's public key, checks each field of a request, and allows a
+connection one concurrent request until the first authenticated one. A test chooses its answers: to the next
+requests (`script`), to requests for one device token (`by_token`), and to all other requests (`otherwise`).
 """
 
 import asyncio
@@ -48,12 +48,12 @@ _STATUSES = {
     "ServiceUnavailable": 503,
     "Shutdown": 503,
 }
-"""What comes with each reason; those that are not here come with 400."""
+"""The status of each reason. The default is 400."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedNotification:
-    """An authenticated request with nothing wrong in it."""
+    """A valid, authenticated request."""
 
     connection: Http2ServerConnection
     device_token: str
@@ -62,7 +62,7 @@ class ReceivedNotification:
 
 
 class ApnsService:
-    """What it got and what it will say. Use `running_apns_service`."""
+    """Received notifications and prepared answers. Start it with `running_apns_service`."""
 
     key_id = "ABC123DEFG"
     team_id = "DEF123GHIJ"
@@ -91,7 +91,7 @@ class ApnsService:
 
     @property
     def key(self) -> str:
-        """The text of the .p8 file whose tokens it takes."""
+        """The text of the .p8 file that signs valid provider tokens."""
         return f"{self._key.export_key(format='PEM', use_pkcs8=True)!s}\n"
 
     def accept(self) -> Http2ServerConnection:
@@ -101,7 +101,7 @@ class ApnsService:
         return connection
 
     def handle(self, stream: ServerStream) -> None:
-        """Judge a request and answer it."""
+        """Check a request and answer it."""
         if self.script:
             self.script.popleft()(self, stream)
             return
@@ -148,16 +148,16 @@ ApnsAnswer = Callable[[ApnsService, ServerStream], None]
 
 
 def taken(_: ApnsService, stream: ServerStream) -> None:
-    """Take the notification."""
+    """Accept the notification."""
     stream.respond(200, {"apns-id": stream.headers.get("apns-id", "")}, b"")
 
 
 def hang(_: ApnsService, __: ServerStream) -> None:
-    """Say nothing."""
+    """Send no answer."""
 
 
 def hold(service: ApnsService, stream: ServerStream) -> None:
-    """Say nothing until the test does, for the streams in `held`."""
+    """Send no answer, and add the stream to `held`, where the test can answer it."""
     service.held.append(stream)
 
 
@@ -167,12 +167,12 @@ def reset(_: ApnsService, stream: ServerStream) -> None:
 
 
 def abort(_: ApnsService, stream: ServerStream) -> None:
-    """Break the connection off without an answer."""
+    """Abort the connection without an answer."""
     stream.connection.abort()
 
 
 def refusal(reason: str, **headers: str) -> ApnsAnswer:
-    """Refuse for one of Apple's reasons; underscores in the names of headers become hyphens."""
+    """Refuse with one of Apple's reasons. Underscores in the names of headers become hyphens."""
 
     def answer(service: ApnsService, stream: ServerStream) -> None:
         document: dict[str, str | int] = {"reason": reason}
@@ -192,7 +192,7 @@ async def running_apns_service(
     topic: str = "com.example.wallet",
     max_streams: int = 1_000,
 ) -> AsyncIterator[ApnsService]:
-    """The service on a free port of loopback, until the block is left."""
+    """Run the service on a free port of loopback until the end of the block."""
     service = ApnsService(clock or SystemClock(), topic, max_streams)
     tls.set_alpn_protocols(["h2"])
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""A certificate for a server on this machine, made on the spot and vouched for by itself."""
+"""A self-signed certificate for a local server."""
 
 import secrets
 import ssl
@@ -27,14 +27,14 @@ _VERSION_3 = 2
 
 @dataclass(frozen=True, slots=True)
 class ThrowAwayCertificate:
-    """The server's side, and the file that a client must trust to reach it."""
+    """The server's TLS context, and the file of the certificate that a client has to trust."""
 
     server: ssl.SSLContext
     ca_file: Path
 
 
 def throw_away_certificate(folder: Path, address: str = "127.0.0.1") -> ThrowAwayCertificate:
-    """A certificate for the IP address, valid for a day; its files are left in the folder."""
+    """Make a certificate for the IP address, valid for a day; its files stay in the folder."""
     key = ECC.generate(curve="P-256")
     ca_file, key_file = folder / "certificate.pem", folder / "key.pem"
     ca_file.write_text(_pem(_certificate(key, address)), "ascii")
@@ -64,7 +64,7 @@ def _certificate(key: ECC.EccKey, address: str) -> bytes:
 
 
 def _extensions(public_key: bytes, address: str) -> tuple[bytes, ...]:
-    """Whose it is, and that it vouches for itself alone."""
+    """The extensions: key id, usage, IP address, and a chain length of 0."""
     key_id = sha256(public_key).digest()[:20]
     names = der.sequence(der.tagged(_IP_ADDRESS, ip_address(address).packed))
     return (

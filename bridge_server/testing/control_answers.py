@@ -42,7 +42,7 @@ class SentMessage:
 class RecordedRequest:
     """A request that the server answered. `who` is the side that sent it, such as `dapp` or `wallet`.
 
-    `milliseconds` is the time until the answer; `waited` says whether the request waited on purpose.
+    `milliseconds` is the time until the answer; `waited` is how many seconds a long poll was held.
     `request` and `answer` hold headers and bodies. A member that the server adds later is in `more`.
     """
 
@@ -54,7 +54,7 @@ class RecordedRequest:
     route: str
     status: int
     milliseconds: float
-    waited: bool
+    waited: float
     gist: str
     request: Mapping[str, Any] = field(default_factory=dict)
     answer: Mapping[str, Any] = field(default_factory=dict)

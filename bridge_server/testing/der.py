@@ -1,4 +1,4 @@
-"""Just enough of DER (X.690) to write a certificate."""
+"""The part of DER (X.690) that writing a certificate needs."""
 
 _INTEGER, _BITS, _OCTETS, _OBJECT_ID, _TEXT, _TIME = 0x02, 0x03, 0x04, 0x06, 0x0C, 0x17
 _SEQUENCE, _SET = 0x30, 0x31
@@ -16,42 +16,42 @@ def tagged(tag: int, content: bytes) -> bytes:
 
 
 def sequence(*parts: bytes) -> bytes:
-    """The parts in this order."""
+    """A SEQUENCE of the parts."""
     return tagged(_SEQUENCE, b"".join(parts))
 
 
 def set_of_one(part: bytes) -> bytes:
-    """A set with one member."""
+    """A SET with one member."""
     return tagged(_SET, part)
 
 
 def integer(value: int) -> bytes:
-    """A number that is not negative."""
+    """A non-negative INTEGER."""
     return tagged(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1))
 
 
 def bits(content: bytes, unused: int = 0) -> bytes:
-    """A string of bits, the last so many of which do not count."""
+    """A BIT STRING, of which the last `unused` bits do not count."""
     return tagged(_BITS, bytes((unused,)) + content)
 
 
 def octets(content: bytes) -> bytes:
-    """A string of bytes."""
+    """An OCTET STRING."""
     return tagged(_OCTETS, content)
 
 
 def text(content: str) -> bytes:
-    """A text in UTF-8."""
+    """A UTF8String."""
     return tagged(_TEXT, content.encode())
 
 
 def time(content: str) -> bytes:
-    """A moment of this half century, as YYMMDDhhmmssZ."""
+    """A UTCTime before 2050, as YYMMDDhhmmssZ."""
     return tagged(_TIME, content.encode())
 
 
 def object_id(dotted: str) -> bytes:
-    """The name of a kind of thing, such as 2.5.4.3."""
+    """An OBJECT IDENTIFIER, such as 2.5.4.3."""
     first, second, *others = map(int, dotted.split("."))
     return tagged(_OBJECT_ID, b"".join(map(_base128, (40 * first + second, *others))))
 

@@ -1,4 +1,4 @@
-"""Which messages Firebase Cloud Messaging takes, and what it says to others."""
+"""The checks of Firebase Cloud Messaging on messages, and its answers to invalid ones."""
 
 import json
 import re
@@ -20,14 +20,14 @@ def error_document(status: int, general: str, text: str, *details: object) -> di
 
 
 def message_of(body: bytes) -> dict[str, Any]:
-    """The message in the body of a request; empty when there is none."""
+    """The message in the body of a request; empty if there is none."""
     document = json.loads(body)
     message = document.get("message") if isinstance(document, dict) else None
     return message if isinstance(message, dict) else {}
 
 
 def fault_of(message: dict[str, Any]) -> web.Response | None:
-    """What the service says to a message that it would not send, or None."""
+    """The answer to an invalid message; None for a valid one."""
     for name in sorted(message.keys() - _FIELDS):
         return _bad_request(f"message.{name}", f"Unknown name \"{name}\" at 'message': Cannot find field.")
     if not isinstance(message.get("token"), str):

@@ -1,8 +1,8 @@
-"""Firebase Cloud Messaging on this machine: Google's token endpoint and `messages:send`, with its manners.
+"""A local Firebase Cloud Messaging: Google's token endpoint and `messages:send`, with Google's checks.
 
-It verifies the assertion with the account's public key, issues access tokens that expire, takes no message
-without one, and answers as it is told to: the next messages (`script`), those for one registration token
-(`by_token`), or all others (`otherwise`).
+It verifies the assertion with the account's public key, issues access tokens that expire, and requires one
+for every message. A test chooses its answers: to the next messages (`script`), to messages for one
+registration token (`by_token`), and to all other messages (`otherwise`).
 """
 
 import asyncio
@@ -24,7 +24,7 @@ SCOPE = "https://www.googleapis.com/auth/firebase.messaging"
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
-# What the real service says: HTTP status, general status, text.
+# Answers of the real service: HTTP status, general status, text.
 _REFUSALS = {
     "UNREGISTERED": (404, "NOT_FOUND", "Requested entity was not found."),
     "INVALID_ARGUMENT": (400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
@@ -37,7 +37,7 @@ _REFUSALS = {
 
 
 class FcmService:
-    """What it got and what it will say. Use `running_fcm_service`."""
+    """Received messages and prepared answers. Start it with `running_fcm_service`."""
 
     def __init__(self, clock: Clock, project_id: str, token_lifetime_seconds: int) -> None:
         self.project_id = project_id
@@ -58,16 +58,16 @@ class FcmService:
 
     @property
     def endpoint(self) -> str:
-        """Where messages are sent to."""
+        """The URL of `messages:send`, without the path."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def token_endpoint(self) -> str:
-        """Where access tokens are fetched."""
+        """The URL of the token endpoint."""
         return f"{self.endpoint}/token"
 
     def service_account(self, **changes: str) -> dict[str, str]:
-        """The key file of an account that it knows, as the Firebase console would hand it out."""
+        """The key file of a valid service account, like one of the Firebase console."""
         return {
             "type": "service_account",
             "project_id": self.project_id,
@@ -80,11 +80,11 @@ class FcmService:
         }
 
     def revoke_tokens(self) -> None:
-        """Take back every access token that was issued, before its time."""
+        """Revoke every access token before its expiry."""
         self._live.clear()
 
     async def grant(self, request: web.Request) -> web.StreamResponse:
-        """The token endpoint."""
+        """Handle a request to the token endpoint."""
         form = await request.post()
         self.token_requests += 1
         if self.token_script:
@@ -103,7 +103,7 @@ class FcmService:
         )
 
     async def send(self, request: web.Request) -> web.StreamResponse:
-        """`messages:send`."""
+        """Handle a request to `messages:send`."""
         body = await request.read()
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         if self._live.get(bearer, 0) <= self._clock.now_ms():
@@ -142,7 +142,7 @@ class FcmService:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message that came with a live access token."""
+    """A message with a valid access token."""
 
     access_token: str
     message: dict[str, Any]
@@ -152,26 +152,26 @@ FcmAnswer = Callable[[FcmService, web.Request], Awaitable[web.StreamResponse]]
 
 
 async def taken(service: FcmService, _: web.Request) -> web.Response:
-    """Take the message."""
+    """Accept the message."""
     number = len(service.received)
     return web.json_response({"name": f"projects/{service.project_id}/messages/0:{number}"})
 
 
 async def hang(service: FcmService, _: web.Request) -> web.Response:
-    """Say nothing until the service is released or closed."""
+    """Send no answer until the service is released or closed."""
     await service.released.wait()
     return web.Response(status=503)
 
 
 async def reset(_: FcmService, request: web.Request) -> web.Response:
-    """Break the connection off without an answer."""
+    """Abort the connection without an answer."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 def refusal(code: str, **headers: str) -> FcmAnswer:
-    """Refuse with one of FCM's error codes; underscores in the names of headers become hyphens."""
+    """Refuse with one of FCM's error codes. Underscores in the names of headers become hyphens."""
     status, general, text = _REFUSALS[code]
     detail = {"@type": FCM_ERROR, "errorCode": code}
     return _always(status, error_document(status, general, text, detail), **headers)
@@ -190,14 +190,14 @@ def answered(status: int, document: object = None, **headers: str) -> FcmAnswer:
 
 
 def unauthenticated() -> web.Response:
-    """What an access token that does not serve gets."""
+    """The answer to an invalid access token."""
     text = "Request had invalid authentication credentials. Expected OAuth 2 access token."
     return web.json_response(error_document(401, "UNAUTHENTICATED", text), status=401)
 
 
 @lru_cache(maxsize=1)
 def _account_key() -> RSA.RsaKey:
-    """Made once in a process: it takes a while."""
+    """The account's key, generated once in a process because that is slow."""
     return RSA.generate(2_048)
 
 
@@ -205,7 +205,7 @@ def _account_key() -> RSA.RsaKey:
 async def running_fcm_service(
     clock: Clock | None = None, *, project_id: str = "demo-wallet", token_lifetime_seconds: int = 3_600
 ) -> AsyncIterator[FcmService]:
-    """The service on a free port of loopback, until the block is left."""
+    """Run the service on a free port of loopback until the end of the block."""
     service = FcmService(clock or SystemClock(), project_id, token_lifetime_seconds)
     app = web.Application()
     app.router.add_post("/token", service.grant)

@@ -1,4 +1,4 @@
-"""The server's end of HTTP/2 connections, under the hand of a test: it can hang, reset and go away."""
+"""An HTTP/2 server for tests, which can also hang, reset streams and send GOAWAY."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from hyperframe.frame import GoAwayFrame
 
 
 class ServerStream:
-    """A request that has come in whole, and the ways to answer it. Saying nothing is one, too."""
+    """A complete request and the ways to answer it. A test may also not answer."""
 
     def __init__(self, connection: "Http2ServerConnection", stream_id: int, headers: dict[str, str]) -> None:
         self.connection = connection
@@ -24,16 +24,16 @@ class ServerStream:
         self.was_reset = False
 
     def respond(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Answer with a status, fields and a body, at most 16,384 bytes."""
+        """Answer with a status, header fields and a body of at most 16,384 bytes."""
         self.connection.respond(self, status, headers, body)
 
     def reset(self, code: int = h2.errors.ErrorCodes.INTERNAL_ERROR) -> None:
-        """Reset the stream; REFUSED_STREAM says that the request was not looked at."""
+        """Reset the stream. REFUSED_STREAM means that the request was not processed."""
         self.connection.reset(self, code)
 
 
 class Http2ServerConnection(asyncio.Protocol):
-    """One connection. `handle` gets each request; `max_streams` may be changed while it is open."""
+    """One connection. `handle` is called with each request; `allow_streams` changes `max_streams`."""
 
     def __init__(self, handle: Callable[[ServerStream], None], max_streams: int) -> None:
         self._handle = handle
@@ -47,23 +47,23 @@ class Http2ServerConnection(asyncio.Protocol):
 
     @property
     def was_opened(self) -> bool:
-        """Whether TLS came about."""
+        """Whether the TLS handshake succeeded."""
         return self._transport is not None
 
     @property
     def open_streams(self) -> int:
-        """Requests without an end so far."""
+        """The number of requests without an answer."""
         return len(self._streams)
 
     def allow_streams(self, count: int) -> None:
-        """Tell the client how many requests it may have open at once."""
+        """Announce to the client how many concurrent requests it may have."""
         if count != self._max_streams:
             self._max_streams = count
             self._h2.update_settings({h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: count})
             self._flush()
 
     def respond(self, stream: ServerStream, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Answer a request, unless its client has given it up, or has gone in the same breath."""
+        """Answer a request, unless the client has reset it or closed the connection."""
         has_gone = self._h2.state_machine.state is h2.connection.ConnectionState.CLOSED
         if self._streams.pop(stream.stream_id, None) is None or has_gone:
             return
@@ -80,12 +80,12 @@ class Http2ServerConnection(asyncio.Protocol):
             self._flush()
 
     def go_away(self, last_stream_id: int, code: int = 0, text: bytes = b"") -> None:
-        """Say that nothing after this stream will be answered; what came before still may be."""
+        """Send GOAWAY: requests after this stream get no answer, earlier ones may get one."""
         frame = GoAwayFrame(0, last_stream_id=last_stream_id, error_code=code, additional_data=text)
         self.write(frame.serialize())
 
     def write(self, data: bytes) -> None:
-        """Send these bytes as they are."""
+        """Send raw bytes."""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -95,12 +95,12 @@ class Http2ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Break the connection off."""
+        """Abort the connection."""
         if self._transport is not None:
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin with the settings."""
+        """Send the settings."""
         self._transport = cast(asyncio.Transport, transport)
         self._h2.local_settings = h2.settings.Settings(
             client=False,
@@ -110,7 +110,7 @@ class Http2ServerConnection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Hand requests on."""
+        """Process received frames."""
         try:
             events = self._h2.receive_data(data)
         except h2.exceptions.ProtocolError:
@@ -122,7 +122,7 @@ class Http2ServerConnection(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Forget everything."""
+        """Drop the streams and complete `closed`."""
         self._streams.clear()
         if not self.closed.done():
             self.closed.set_result(None)

@@ -1,4 +1,4 @@
-"""Verifies JSON Web Tokens, as the services that they are sent to do."""
+"""Verification of JSON Web Tokens, as push services do it."""
 
 import json
 from base64 import urlsafe_b64decode
@@ -13,7 +13,7 @@ PublicKey: TypeAlias = RsaKey | EccKey
 
 
 def verified(token: str, key: PublicKey) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the claims of a token that the key's owner signed. Raises ValueError."""
+    """Verify a token with a public key; returns its header and claims. Raises ValueError."""
     parts = token.split(".")
     if len(parts) != 3:
         raise ValueError("a token has three parts")

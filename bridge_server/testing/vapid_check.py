@@ -1,4 +1,4 @@
-"""Whether a request is signed as a push service wants it: the receiving side of RFC 8292."""
+"""Verification of VAPID, as a push service does it (RFC 8292)."""
 
 import re
 from base64 import urlsafe_b64decode
@@ -14,11 +14,11 @@ _SUBJECT = re.compile(r"mailto:[^@\s]+@[^@\s]+\.[^@\s]+|https://[^/\s]+\.[^\s]+"
 
 
 class BadVapidError(Exception):
-    """The request is not signed as it has to be. The text says what is wrong."""
+    """The VAPID header of a request is not valid. The text says why."""
 
 
 def verified_key(authorization: str | None, audience: str, now_seconds: float) -> str:
-    """The public key that signed the request, as base64url. Raises BadVapidError."""
+    """Verify an Authorization header; returns its public key as base64url. Raises BadVapidError."""
     matched = _HEADER.fullmatch(authorization or "")
     if matched is None:
         raise BadVapidError("the Authorization header is not «vapid t=…, k=…»")

@@ -1,11 +1,11 @@
-"""A push service on a real port: subscriptions, the checks of RFC 8030, 8188 and 8292, and every refusal.
+"""A local Web Push service: subscriptions, the checks of RFC 8030, 8188 and 8292, and every refusal.
 
     async with web_push_service(SystemClock()) as service:
         token = service.subscribe(p256dh, auth, application_server_key)
         ...
         (push,) = service.accepted
 
-It carries what it cannot read: `push.body` is for who has the subscription's private key.
+`push.body` is encrypted; decrypting it takes the private key of the subscription.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _TTL = re.compile(r"[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPush:
-    """A request to send, whatever was answered to it."""
+    """A received request, with the status of its answer."""
 
     endpoint: str
     headers: CIMultiDictProxy[str]
@@ -55,7 +55,7 @@ Answer = Callable[["WebPushService", web.BaseRequest], Awaitable[web.StreamRespo
 
 
 class WebPushService:
-    """Checks what comes in and answers as push services do; `script` holds other answers, each for once."""
+    """Checks requests and answers like a push service. `script` holds other answers for the next requests."""
 
     def __init__(self, clock: Clock) -> None:
         self.received: list[ReceivedPush] = []
@@ -68,22 +68,25 @@ class WebPushService:
 
     @property
     def accepted(self) -> list[ReceivedPush]:
-        """What was answered 201, oldest first."""
+        """The requests that were answered 201, oldest first."""
         return [push for push in self.received if push.status == 201]
 
     def subscribe(self, p256dh: str, auth: str, application_server_key: str | None = None) -> str:
-        """What a browser's `JSON.stringify(subscription)` is; with a key, only its owner may send."""
+        """Make a subscription; returns a browser's `JSON.stringify(subscription)`.
+
+        With `application_server_key` only the owner of that key may send to it.
+        """
         path = f"/push/{uuid4().hex}"
         self._keys[path] = application_server_key
         keys = {"p256dh": p256dh, "auth": auth}
         return dumps({"endpoint": self.origin + path, "expirationTime": None, "keys": keys})
 
     def unsubscribe_all(self) -> None:
-        """From now on every subscription that was made is answered 410."""
+        """End every subscription: its requests are answered 410 from now on."""
         self._ended.update(self._keys)
 
     def waiting(self) -> list[ReceivedPush]:
-        """What devices that were away the whole time would now get: of one topic the last, and in time."""
+        """The messages that offline devices would receive now: the last of each topic, within its TTL."""
         last = {(push.endpoint, push.topic or uuid4().hex): push for push in self.accepted}
         now_ms = self._clock.now_ms()
         return [
@@ -91,7 +94,7 @@ class WebPushService:
         ]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Keep the request and answer it."""
+        """Record a request and answer it."""
         body = await request.read()
         answer = self.script.popleft() if self.script else None
         if answer is not None:
@@ -154,7 +157,7 @@ def _check_body(headers: CIMultiDictProxy[str], body: bytes) -> None:
 
 
 def status(code: int, text: str = "", **headers: str) -> Answer:
-    """Answer with this status; underscores in the names of headers become hyphens."""
+    """Answer with this status. Underscores in the names of headers become hyphens."""
     spelled = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def answer(_: WebPushService, __: web.BaseRequest) -> web.Response:
@@ -164,13 +167,13 @@ def status(code: int, text: str = "", **headers: str) -> Answer:
 
 
 async def hang(service: WebPushService, _: web.BaseRequest) -> web.Response:
-    """Say nothing until the service is released or closed."""
+    """Send no answer until the service is released or closed."""
     await service.released.wait()
     return web.Response(status=503)
 
 
 async def reset(_: WebPushService, request: web.BaseRequest) -> web.Response:
-    """Break the connection off without an answer."""
+    """Abort the connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)
@@ -178,7 +181,7 @@ async def reset(_: WebPushService, request: web.BaseRequest) -> web.Response:
 
 @asynccontextmanager
 async def web_push_service(clock: Clock) -> AsyncIterator[WebPushService]:
-    """A service that listens on loopback until the block is left."""
+    """Run the service on a free port of loopback until the end of the block."""
     service = WebPushService(clock)
     runner = web.ServerRunner(web.Server(service.handle, access_log=None), shutdown_timeout=1)
     await runner.setup()

@@ -1,7 +1,7 @@
 """Faults that a test orders, and messages that left the server, as the rules see them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +39,25 @@ class Fault:
     times: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ClockMove:
+    """How the clock is to be moved: set to `now_us` since the Unix epoch, or by `advance_us`."""
+
+    advance_us: int = 0
+    now_us: int | None = None
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The server's clock: rows `swept` and deliveries attempted since the move that it follows."""
+
+    now_ms: int
+    frozen: bool
+    swept: int = 0
+    delivered: int = 0
+
+
 @dataclass(slots=True)
 class CountedFault:
     """A rule with the attempts that it applied to, and how many of them it made fail."""
@@ -48,31 +67,36 @@ class CountedFault:
     hits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A message that left the server. `outcome` is a verdict in lower case, such as `delivered`."""
+    """One attempt to deliver a message. `outcome` is a verdict in lower case, such as `delivered`.
 
-    number: int
+    `notice` is the message as the room that sent it wrote it; `headers` and `payload` are what the receiver
+    or the push provider gets.
+    """
+
     message_id: str
     channel: str
     at_ms: int
     outcome: str
     reason: str
-    url: str | None
-    token: str | None
-    headers: Mapping[str, str]
+    notice: Mapping[str, Any]
     payload: Any
+    url: str | None = None
+    token: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, *names: str) -> str | None:
+        """The first of these members of the notice that is a text."""
+        found = (self.notice.get(name) for name in names)
+        return next((value for value in found if isinstance(value, str)), None)
 
     @property
     def topic(self) -> str | None:
-        """The topic that the message is about."""
-        return self._member("topic") or self._member("sessionId")
+        """The topic or session that the message is about."""
+        return self.text("topic", "sessionId")
 
     @property
     def account(self) -> str | None:
         """The account that the message is for."""
-        return self._member("account")
-
-    def _member(self, name: str) -> str | None:
-        value = self.payload.get(name) if isinstance(self.payload, dict) else None
-        return value if isinstance(value, str) else None
+        return self.text("account")

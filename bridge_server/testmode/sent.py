@@ -1,9 +1,8 @@
 """The last messages that left the server, in memory."""
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bridge_server.kernel.signals import Signals
 from bridge_server.testmode.models import Sent
@@ -14,7 +13,7 @@ _KEY = ("test-mode", "sent")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which messages a test asks for; None stands for any."""
+    """Which messages a test asks for; None stands for any. An account may be given as an address alone."""
 
     channel: str | None
     topic: str | None
@@ -22,11 +21,8 @@ class Wanted:
 
     def matches(self, sent: Sent) -> bool:
         """Whether the message is one of them."""
-        return (
-            self.channel in (None, sent.channel)
-            and self.topic in (None, sent.topic)
-            and self.account in (None, sent.account)
-        )
+        is_wanted = self.channel in (None, sent.channel) and self.topic in (None, sent.topic)
+        return is_wanted and (self.account is None or _is_account(sent.account, self.account))
 
 
 class SentMessages:
@@ -35,36 +31,10 @@ class SentMessages:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._kept: deque[Sent] = deque(maxlen=MOST_KEPT)
-        self._last_number = 0
 
-    def note(
-        self,
-        message_id: str,
-        channel: str,
-        at_ms: int,
-        outcome: str,
-        reason: str,
-        payload: Any,
-        url: str | None = None,
-        token: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
+    def note(self, sent: Sent) -> None:
         """Keep a message that an attempt to deliver was made for."""
-        self._last_number += 1
-        self._kept.append(
-            Sent(
-                self._last_number,
-                message_id,
-                channel,
-                at_ms,
-                outcome,
-                reason,
-                url,
-                token,
-                headers or {},
-                payload,
-            )
-        )
+        self._kept.append(sent)
         self._signals.touch(_KEY)
 
     async def matching(self, wanted: Wanted, wait_seconds: float) -> Sequence[Sent]:
@@ -82,3 +52,8 @@ class SentMessages:
         count = len(self._kept)
         self._kept.clear()
         return count
+
+
+def _is_account(account: str | None, wanted: str) -> bool:
+    known = (account or "").lower()
+    return known == wanted.lower() or known.endswith(f":{wanted.lower()}")

@@ -1,8 +1,9 @@
 """JSON of the control routes to models and back (docs/testing.md)."""
 
 import math
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -10,16 +11,27 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from bridge_server.kernel.errors import Fault as InputFault
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.near_words import near_words
 from bridge_server.kernel.rfc3339 import milliseconds_of
 from bridge_server.testmode.faults import MOST_FAULTS
-from bridge_server.testmode.models import CountedFault, Fault, Sent, Where
+from bridge_server.testmode.models import ClockMove, ClockReading, CountedFault, Fault, Sent, Where
+from bridge_server.testmode.sent import Wanted
+from bridge_server.web.traffic import Contents, Recorded
+
+CHANNELS = ("webhook", "webhook-push", "fcm", "apns", "webpush")
+"""The ways out of the server."""
+
+Words: TypeAlias = Mapping[Where, frozenset[str] | None]
+"""The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
 _MOST_SECONDS = 10 * 366 * 86_400
-_DISK_ANSWERS = ("full", "locked")
+_LONGEST_WAIT_SECONDS = 300.0
+_SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class FaultShape(BaseModel):
-    """A rule as a test writes it. A member that is not known is refused: a mistyped rule would never strike."""
+    """A rule as a test writes it. A mistyped member is refused: its rule would never strike."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +47,7 @@ class FaultShape(BaseModel):
 
     @model_validator(mode="after")
     def _does_something(self) -> "FaultShape":
-        if self.where == "disk" and self.answer not in _DISK_ANSWERS:
+        if self.where == "disk" and self.answer is None:
             raise ValueError('a fault of the disk has an answer, "full" or "locked"')
         if self.status is None and self.answer is None and not self.drop and not self.delay_ms:
             raise ValueError("a fault needs a status, an answer, a drop or a delay_ms")
@@ -47,49 +59,104 @@ class FaultShape(BaseModel):
 _FAULTS = TypeAdapter(Annotated[list[FaultShape], Field(max_length=MOST_FAULTS)])
 
 
-def read_faults(document: Any, routes: frozenset[str]) -> Sequence[Fault]:
-    """The rules in a JSON array; `routes` are the names that a rule may have. Raises InvalidInputError."""
+def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence[Fault]:
+    """The rules in a JSON array. Raises InvalidInputError with every fault of them.
+
+    `routes` are the names that a rule may have, and `words` the answers that it may give, by place.
+    """
     try:
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
-        faults = [
+        raise _unreadable(
             InputFault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, "))
             for each in error.errors()
-        ]
-        raise InvalidInputError("The faults cannot be read.", faults) from error
-    unknown = [
-        place for place, shape in enumerate(shapes) if shape.route is not None and shape.route not in routes
-    ]
-    if unknown:
-        detail = f"is no route's name: there are {', '.join(sorted(routes))}"
-        raise InvalidInputError(
-            "The faults cannot be read.", [InputFault(f"#/{place}/route", detail) for place in unknown]
-        )
-    return [_fault(shape) for shape in shapes]
+        ) from error
+    rules = [_fault(shape) for shape in shapes]
+    wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
+    if wrong:
+        raise _unreadable(wrong)
+    return rules
 
 
-def read_clock(document: dict[str, Any]) -> tuple[float | None, int | None, bool]:
-    """Seconds to advance, or milliseconds since the Unix epoch to set; and whether the clock stands still.
+def _wrong_names(place: int, rule: Fault, routes: frozenset[str], words: Words) -> Iterator[InputFault]:
+    if rule.route is not None and rule.route not in routes:
+        yield InputFault(f"#/{place}/route", _not_among(rule.route, routes))
+    known = words.get(rule.where, frozenset())
+    if rule.answer is not None and known is not None and rule.answer not in known:
+        yield InputFault(f"#/{place}/answer", _not_among(rule.answer, known))
 
-    Raises InvalidInputError.
-    """
+
+def _not_among(name: str, known: frozenset[str]) -> str:
+    if not known:
+        return "has no meaning at this place: use a status, a drop or a delay_ms"
+    near = near_words(name, known, 1)
+    return f"{name!r} is not known" + (
+        f"; did you mean {near[0]}?" if near else f": {', '.join(sorted(known))}"
+    )
+
+
+def _unreadable(faults: Iterable[InputFault]) -> InvalidInputError:
+    return InvalidInputError("The rules cannot be read, and those before stay in force.", tuple(faults))
+
+
+def read_clock(document: Mapping[str, Any]) -> ClockMove:
+    """`{"advance": seconds}`, or `{"now": date and time, "frozen": bool}`. Raises InvalidInputError."""
     advance, now, frozen = document.get("advance"), document.get("now"), document.get("frozen", False)
-    if not isinstance(frozen, bool):
-        raise _fault_at("#/frozen", "must be true or false")
     if (advance is None) == (now is None):
         raise _fault_at("#", "needs either «advance», in seconds, or «now», a date and time")
+    if not isinstance(frozen, bool):
+        raise _fault_at("#/frozen", "must be true or false")
     if now is not None:
-        return None, _moment(now), frozen
-    if isinstance(advance, bool) or not isinstance(advance, int | float) or not math.isfinite(advance):
-        raise _fault_at("#/advance", "must be a number of seconds")
-    if not 0 <= advance <= _MOST_SECONDS:
-        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set «now» to go back")
-    return float(advance), None, frozen
+        return ClockMove(now_us=_moment_ms(now) * 1_000, frozen=frozen)
+    if "frozen" in document:
+        raise _fault_at("#/frozen", "goes with «now»: a clock that is advanced goes on as it did")
+    return ClockMove(advance_us=_duration_us(advance))
 
 
-def write_clock(now_ms: int, frozen: bool, swept: int, delivered: int) -> bytes:
+def read_wanted(query: Mapping[str, str]) -> Wanted:
+    """The messages that a query names. Raises InvalidInputError."""
+    channel = query.get("channel")
+    if channel is not None and channel not in CHANNELS:
+        raise InvalidInputError(f"There is no channel {channel!r}, only {', '.join(CHANNELS)}.")
+    return Wanted(channel, query.get("topic"), query.get("account"))
+
+
+def read_wait(query: Mapping[str, str]) -> float:
+    """The seconds of `wait`, 300 at most. Raises InvalidInputError."""
+    text = query.get("wait", "0")
+    if not _SECONDS.fullmatch(text):
+        raise InvalidInputError("The query parameter wait takes seconds, such as ?wait=5.")
+    return min(float(text), _LONGEST_WAIT_SECONDS)
+
+
+def read_after(query: Mapping[str, str]) -> int:
+    """The number of `after`. Raises InvalidInputError."""
+    text = query.get("after", "0")
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError("The query parameter after takes the number of a request, such as ?after=12.")
+    return int(text)
+
+
+def write_reset(reading: ClockReading) -> bytes:
+    """The clock of a server that was reset."""
+    return orjson.dumps({"now": rfc3339(reading.now_ms)})
+
+
+def write_clock(reading: ClockReading) -> bytes:
     """The clock after a move, and how much became due by it."""
-    return orjson.dumps({"now": rfc3339(now_ms), "frozen": frozen, "swept": swept, "delivered": delivered})
+    return orjson.dumps(
+        {
+            "now": rfc3339(reading.now_ms),
+            "frozen": reading.frozen,
+            "swept": reading.swept,
+            "delivered": reading.delivered,
+        }
+    )
+
+
+def write_deleted(count: int) -> bytes:
+    """How many messages were forgotten."""
+    return orjson.dumps({"deleted": count})
 
 
 def write_faults(rules: Sequence[CountedFault]) -> bytes:
@@ -102,13 +169,26 @@ def write_sent(messages: Sequence[Sent]) -> bytes:
     return orjson.dumps({"sent": [_sent_fields(each) for each in messages]})
 
 
-def _moment(text: Any) -> int:
+def write_traffic(requests: Sequence[Recorded], last_number: int) -> bytes:
+    """Requests, oldest first, and the number of the newest."""
+    return orjson.dumps({"requests": [_request_fields(each) for each in requests], "last": last_number})
+
+
+def _moment_ms(text: Any) -> int:
     if not isinstance(text, str):
         raise _fault_at("#/now", "must be a date and time as in RFC 3339, such as 2027-01-15T08:00:00Z")
     try:
         return milliseconds_of(text)
     except ValueError as error:
         raise _fault_at("#/now", str(error)) from error
+
+
+def _duration_us(seconds: Any) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise _fault_at("#/advance", "must be a number of seconds")
+    if not 0 <= seconds <= _MOST_SECONDS:
+        raise _fault_at("#/advance", "must be from 0 to 316224000 seconds (ten years): set «now» to go back")
+    return round(seconds * 1_000_000)
 
 
 def _fault_at(pointer: str, detail: str) -> InvalidInputError:
@@ -145,7 +225,6 @@ def _fault_fields(rule: Fault) -> dict[str, Any]:
 
 
 def _sent_fields(sent: Sent) -> dict[str, Any]:
-    text = sent.payload if isinstance(sent.payload, dict) else {}
     fields = {
         "id": sent.message_id,
         "channel": sent.channel,
@@ -156,11 +235,34 @@ def _sent_fields(sent: Sent) -> dict[str, Any]:
         "account": sent.account,
         "url": sent.url,
         "token": sent.token,
-        "title": text.get("title"),
-        "body": text.get("body"),
+        "title": sent.text("title"),
+        "body": sent.text("body"),
         "headers": dict(sent.headers) or None,
     }
     return {**{name: value for name, value in fields.items() if value is not None}, "payload": sent.payload}
+
+
+def _request_fields(recorded: Recorded) -> dict[str, Any]:
+    exchange = recorded.exchange
+    fields = {
+        "number": recorded.number,
+        "at": rfc3339(recorded.at_ms),
+        "who": exchange.who,
+        "method": exchange.method,
+        "path": exchange.path,
+        "route": exchange.route,
+        "status": exchange.status,
+        "milliseconds": exchange.milliseconds,
+        "waited": exchange.waited_seconds,
+        "gist": exchange.gist,
+    }
+    messages = {"request": exchange.request, "answer": exchange.answer}
+    return fields | {name: _contents_fields(each) for name, each in messages.items() if each is not None}
+
+
+def _contents_fields(contents: Contents) -> dict[str, Any]:
+    body = contents.body.decode(errors="replace")
+    return {"headers": dict(contents.headers), "body": body, "bytes": contents.body_bytes}
 
 
 def _pointer(location: tuple[int | str, ...]) -> str:

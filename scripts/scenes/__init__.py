@@ -1,1 +1,1 @@
-"""What the tour shows, scene by scene."""
+"""The scenes of the tour."""

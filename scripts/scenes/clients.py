@@ -1,4 +1,4 @@
-"""The same in Python: a dapp and a wallet of the client library."""
+"""A dapp and a wallet of the Python client library."""
 
 import asyncio
 from contextlib import aclosing
@@ -11,7 +11,7 @@ _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
 async def clients_scene(url: str) -> None:
     """Pairing, approval, call, answer and farewell."""
-    say("In Python all of this is a few lines, with the Dapp and the Wallet of bridge_server.client.")
+    say("The classes Dapp and Wallet of bridge_server.client do the same in a few lines of Python.")
     async with Dapp(url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
         line("dapp", f"shows {dapp.uri}")
         await wallet.approve([_ACCOUNT])

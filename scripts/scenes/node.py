@@ -1,4 +1,4 @@
-"""A node of its own for the tour: anvil, where it is installed."""
+"""An Ethereum node for the tour: anvil, if it is installed."""
 
 import asyncio
 import shutil
@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 0.05
 
 @asynccontextmanager
 async def local_node() -> AsyncIterator[str | None]:
-    """A node that mines a block for each transaction; yields its URL, or None where there is no anvil."""
+    """A node that mines a block for each transaction; yields its URL, or None if anvil is not installed."""
     program = _anvil()
     if program is None:
         yield None
@@ -38,7 +38,7 @@ async def local_node() -> AsyncIterator[str | None]:
 
 
 def _anvil() -> str | None:
-    """The program itself: what npm puts before it would leave it running."""
+    """The path of the program itself: npm's wrapper would leave it running when the tour ends."""
     installed = sorted(_PACKAGES.glob("anvil-*/bin/anvil"))
     return str(installed[0]) if installed else shutil.which("anvil")
 

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 10
 
 
 class Signer:
-    """A wallet with one key, which everybody may know: it is in the text of EIP-155."""
+    """A wallet with one published key, the example of EIP-155."""
 
     def __init__(self) -> None:
         self._key = PrivateKey(b"\x46" * 32)
@@ -36,13 +36,13 @@ async def notifications_scene(url: str, admin_token: str) -> None:
         project = await _make_project(operator, backend)
         await _sign_in(account, Signer())
         await _notify(project, backend, account)
-        say("The operator sees what became of it, and tidies up.")
+        say("The operator reads the analytics and deletes the project.")
         await operator.send("GET", f"/admin/projects/{project}/analytics")
         await operator.send("DELETE", f"/admin/projects/{project}")
 
 
 async def _make_project(operator: Party, backend: Party) -> str:
-    say("The operator makes a project for an app, whose backend is given the secret.")
+    say("The operator creates a project for an app, whose backend gets the secret.")
     made = await operator.send("POST", "/admin/projects", {"name": "Example App"})
     project: str = made["project_id"]
     backend.token = made["secret"]["secret"]
@@ -58,11 +58,11 @@ async def _sign_in(account: Party, signer: Signer) -> None:
 
 
 async def _notify(project: str, backend: Party, account: Party) -> None:
-    say("The account subscribes, and waits for what comes.")
+    say("The account subscribes, and waits for notifications.")
     subscription = await account.send("PUT", f"/inbox/subscriptions/{project}")
     waiting = asyncio.create_task(account.ask("GET", "/inbox/notifications", wait=_PATIENCE_SECONDS))
 
-    say("The backend looks it up and notifies it. The account, which was waiting, hears of it at once.")
+    say("The backend looks the account up and notifies it. The waiting account gets it at once.")
     accounts = {"accounts": [subscription["account"]]}
     await backend.send("POST", f"/v1/{project}/subscribers", accounts)
     notification = {

@@ -1,4 +1,4 @@
-"""Those who talk to the server in the tour."""
+"""The parties of the tour: dapp, wallet, backend, operator."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from scenes.transcript import Exchange, show
 
 
 class Party:
-    """Somebody who talks to the server: a name for the transcript, a URL, perhaps a bearer token."""
+    """A client of the server, with its name in the transcript and an optional bearer token."""
 
     def __init__(self, who: str, url: str, client: aiohttp.ClientSession, token: str | None = None) -> None:
         self.url = url
@@ -18,11 +18,11 @@ class Party:
         self._client = client
 
     async def send(self, method: str, path: str, body: Any = None) -> Any:
-        """One request, printed; returns the answer's JSON. Raises aiohttp.ClientResponseError."""
+        """Send and print a request; returns the JSON of the answer. Raises aiohttp.ClientResponseError."""
         return show(await self.ask(method, path, body))
 
     async def ask(self, method: str, path: str, body: Any = None, wait: int = 0) -> Exchange:
-        """One request, waiting up to so many seconds for something to be there."""
+        """Send and print a request that waits up to `wait` seconds (a long poll)."""
         headers = {"Prefer": f"wait={wait}"} if wait else {}
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"

@@ -2,17 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-import orjson
-from aiohttp import web
 
 from bridge_server.client import Cipher
 from scenes.party import Party
-from scenes.servers import listening
+from scenes.servers import webhook_receiver
 from scenes.transcript import Exchange, line, say, show
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
@@ -20,7 +16,7 @@ _PATIENCE_SECONDS = 10
 
 
 class Peer(Party):
-    """A dapp or a wallet, which knows the session's key from the QR code."""
+    """A dapp or a wallet, with the session's key from the QR code."""
 
     def __init__(self, who: str, url: str, client: aiohttp.ClientSession, cipher: Cipher) -> None:
         super().__init__(who, url, client)
@@ -28,7 +24,7 @@ class Peer(Party):
         self.seal = cipher.seal
 
     def decrypt(self, payload: dict[str, str]) -> Any:
-        """Print and return what a payload says."""
+        """Decrypt a payload; prints and returns its content."""
         content = self._cipher.open(payload)
         line("", "=", content)
         return content
@@ -37,7 +33,7 @@ class Peer(Party):
 async def relay_scene(url: str) -> None:
     """Session, approval, call, webhook, status and farewell."""
     cipher = Cipher(secrets.token_bytes(32))
-    async with aiohttp.ClientSession() as client, _webhook() as (webhook, notices):
+    async with aiohttp.ClientSession() as client, webhook_receiver("/hook") as (webhook, notices):
         dapp = Peer("dapp", url, client, cipher)
         wallet = Peer("wallet", url, client, cipher)
         session = await _open_and_approve(dapp, wallet, webhook)
@@ -47,12 +43,12 @@ async def relay_scene(url: str) -> None:
 
 
 async def _open_and_approve(dapp: Peer, wallet: Peer, webhook: str) -> str:
-    say("The dapp opens a session, and shows its id and a fresh key as a QR code.")
+    say("The dapp opens a session, and shows its id and a new key as a QR code.")
     session_id = (await dapp.send("POST", "/session/new"))["sessionId"]
     session = f"/session/{session_id}"
     waiting = asyncio.create_task(dapp.ask("GET", session, wait=_PATIENCE_SECONDS))
 
-    say("The wallet scans it and approves. The dapp, which was waiting, hears of it at once.")
+    say("The wallet scans it and approves. The waiting dapp gets the approval at once.")
     approval = {
         "encryptionPayload": wallet.seal({"approved": True, "accounts": [_ACCOUNT]}),
         "push": {"type": "fcm", "token": "device-token", "webhook": webhook},
@@ -63,7 +59,7 @@ async def _open_and_approve(dapp: Peer, wallet: Peer, webhook: str) -> str:
 
 
 async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyncio.Queue[Any]) -> None:
-    say("The dapp asks for a signature; the wallet's push webhook is told.")
+    say("The dapp asks for a signature; the wallet's push webhook is called.")
     request = {"id": 1, "jsonrpc": "2.0", "method": "personal_sign", "params": ["0x68656c6c6f", _ACCOUNT]}
     call = {"encryptionPayload": dapp.seal(request), "dappName": "Example Dapp"}
     call_id = (await dapp.send("POST", f"{session}/call/new", call))["callId"]
@@ -71,24 +67,9 @@ async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyn
         show(Exchange("bridge", "POST https://push.example/hook", await notices.get(), 200))
     waiting = asyncio.create_task(dapp.ask("GET", f"/call-status/{call_id}", wait=_PATIENCE_SECONDS))
 
-    say("The wallet wakes up, reads its calls and answers. The dapp hears of it at once.")
+    say("The wallet wakes up, reads its calls and answers. The waiting dapp gets the answer at once.")
     calls = await wallet.send("GET", f"{session}/calls")
     wanted = wallet.decrypt(calls[call_id]["encryptionPayload"])
     status = wallet.seal({"id": wanted["id"], "jsonrpc": "2.0", "result": "0x5f1c...1b"})
     await wallet.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": status})
     dapp.decrypt(show(await waiting)["encryptionPayload"])
-
-
-@asynccontextmanager
-async def _webhook() -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
-    """The wallet's push webhook: its URL, and what arrives there."""
-    notices: asyncio.Queue[Any] = asyncio.Queue()
-
-    async def hook(request: web.Request) -> web.Response:
-        notices.put_nowait(orjson.loads(await request.read()))
-        return web.Response()
-
-    application = web.Application()
-    application.router.add_post("/hook", hook)
-    async with listening(application) as url:
-        yield f"{url}/hook", notices

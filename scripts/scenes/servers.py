@@ -1,10 +1,13 @@
 """Servers that run in the tour's own process."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import orjson
 from aiohttp import web
 from pydantic import SecretStr
 
@@ -17,7 +20,7 @@ ADMIN_TOKEN = "tour"
 
 @asynccontextmanager
 async def own_server(*, with_node: bool) -> AsyncIterator[str]:
-    """A server for the tour alone, perhaps with a node of its own where there is anvil; yields its URL."""
+    """Start a server, with an Ethereum node if `with_node` is set and anvil is installed; yields its URL."""
     with TemporaryDirectory() as folder:
         async with local_node() if with_node else nullcontext() as node_url:
             settings = Settings(
@@ -31,6 +34,21 @@ async def own_server(*, with_node: bool) -> AsyncIterator[str]:
             )
             async with listening(build_app(settings).application) as url:
                 yield url
+
+
+@asynccontextmanager
+async def webhook_receiver(path: str) -> AsyncIterator[tuple[str, asyncio.Queue[Any]]]:
+    """Start a receiver of webhooks; yields its URL and a queue of the JSON bodies that it has received."""
+    received: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def take(request: web.Request) -> web.Response:
+        received.put_nowait(orjson.loads(await request.read()))
+        return web.Response()
+
+    application = web.Application()
+    application.router.add_post(path, take)
+    async with listening(application) as url:
+        yield f"{url}{path}", received
 
 
 @asynccontextmanager

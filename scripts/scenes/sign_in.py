@@ -9,7 +9,7 @@ _MINUTE_MS = 60_000
 
 
 async def sign_in_message(account: Party, address: str) -> str:
-    """Ask for a nonce; returns the message that the wallet at this address has to sign."""
+    """Ask for a nonce; returns the message that the account at this address has to sign."""
     nonce = (await account.send("POST", "/inbox/nonce"))["nonce"]
     now_ms = time.time_ns() // 1_000_000
     return write_sign_in_message(
@@ -28,6 +28,6 @@ async def sign_in_message(account: Party, address: str) -> str:
 
 
 async def log_in(account: Party, message: str, signature: str) -> None:
-    """Hand in the signed message; the account's requests carry the token from then on."""
+    """Log in with the signed message; later requests of the account carry the token."""
     login = {"message": message, "signature": signature}
     account.token = (await account.send("POST", "/inbox/login", login))["token"]

@@ -1,4 +1,4 @@
-"""What is printed: each request and its answer, ids and ciphertext shortened to what never changes."""
+"""The transcript: each request and its answer, with ids and ciphertext replaced by fixed names."""
 
 import re
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ class Exchange:
 
 
 def say(text: str) -> None:
-    """A sentence between the requests."""
+    """Print a sentence between the requests."""
     print(f"\n# {text}")
 
 
 def show(exchange: Exchange) -> Any:
-    """Print an exchange, with stable names for what differs each time; returns the answer."""
+    """Print an exchange with fixed names for changing values; returns the answer."""
     line(exchange.who, exchange.request, exchange.body)
     line("", str(exchange.status), exchange.answer)
     return exchange.answer

@@ -1,4 +1,4 @@
-"""A dapp asks the server's own wallet: to sign in, to sign typed data, to send a transaction."""
+"""A dapp uses the server's own wallet to sign in, to sign typed data and to send a transaction."""
 
 import asyncio
 from dataclasses import replace
@@ -36,22 +36,22 @@ class RefusedError(Exception):
 
 
 class Dapp(Party):
-    """Asks the wallet as it would ask a node: by JSON-RPC."""
+    """A JSON-RPC client of the wallet."""
 
     def __init__(self, url: str, client: aiohttp.ClientSession) -> None:
         super().__init__("dapp", url, client)
 
     async def call(self, method: str, *params: Any) -> Any:
-        """One call, printed; returns its result. Raises RefusedError."""
+        """Send and print a call; returns its result. Raises RefusedError."""
         return _result(show(await self.post(method, *params)))
 
     async def post(self, method: str, *params: Any) -> Exchange:
-        """One call, not printed. Raises aiohttp.ClientResponseError when the wallet does not let us in."""
+        """Send a call without printing it. Raises aiohttp.ClientResponseError if access is refused."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method}
         return await self.ask("POST", "/rpc", request | ({"params": params} if params else {}))
 
     async def peek(self, method: str) -> Any:
-        """The result of a call that is not printed; None when there is none."""
+        """The result of a call that is not printed; None if there is none."""
         try:
             return _result((await self.post(method)).answer)
         except (RefusedError, aiohttp.ClientResponseError):
@@ -59,7 +59,7 @@ class Dapp(Party):
 
 
 async def wallet_scene(url: str) -> None:
-    """Accounts, sign-in, typed data, transaction; nothing where no wallet with accounts answers."""
+    """Accounts, sign-in, typed data, transaction; nothing if the server has no wallet with accounts."""
     async with aiohttp.ClientSession() as client:
         dapp, account = Dapp(url, client), Party("account", url, client)
         if not await dapp.peek("eth_accounts"):
@@ -71,12 +71,12 @@ async def wallet_scene(url: str) -> None:
 
 
 async def _play(dapp: Dapp, account: Party) -> None:
-    say("The server is a wallet, too. A dapp asks it as it would ask a node.")
+    say("The server is also a wallet. A dapp sends JSON-RPC to it, as it would to a node.")
     accounts = await dapp.call("eth_requestAccounts")
     await _sign_in(dapp, account, accounts[0])
     await _sign_typed_data(dapp, accounts[0])
     if await dapp.peek("eth_blockNumber") is None:
-        say("It has no node to send transactions to. The tour starts one, anvil, where scripts/test put it.")
+        say("It has no node to send transactions to. The tour starts anvil if scripts/test has installed it.")
     elif await dapp.peek("eth_chainId") in _DEVELOPMENT_CHAINS:
         await _send_transaction(dapp, accounts[0], accounts[-1])
 
@@ -89,22 +89,22 @@ async def _sign_in(dapp: Dapp, account: Party, address: str) -> None:
 
 
 async def _sign_typed_data(dapp: Dapp, address: str) -> None:
-    say("It signs typed data (EIP-712). Whose signature it is, follows from the signature and the data.")
+    say("It signs typed data (EIP-712). The signer can be recovered from the signature and the data.")
     signature = await dapp.call("eth_signTypedData_v4", address, _ORDER)
     line("", "=", {"signer": recover_address(read_typed_data(_ORDER).digest, data_of(signature)).lower()})
 
 
 async def _send_transaction(dapp: Dapp, sender: str, receiver: str) -> None:
-    say("It sends 1 ether: it fills in the nonce, the gas and its price, signs, and hands it to its node.")
+    say("It sends 1 ether: the wallet fills in nonce, gas and price, signs, and sends it to its node.")
     transaction = {"from": sender, "to": receiver, "value": _ONE_ETHER}
     transaction_hash = await dapp.call("eth_sendTransaction", transaction)
 
-    say("All that is not the wallet's own goes to the node, such as the question what became of it.")
+    say("Other methods are forwarded to the node, such as the request for the receipt.")
     show(_shortened(await _receipt(dapp, transaction_hash)))
 
 
 async def _receipt(dapp: Dapp, transaction_hash: str) -> Exchange:
-    """The exchange whose answer has the receipt: there is none before the transaction is in a block."""
+    """Ask for the receipt until the transaction is in a block; returns that exchange."""
     async with asyncio.timeout(_PATIENCE_SECONDS):
         while True:
             exchange = await dapp.post("eth_getTransactionReceipt", transaction_hash)

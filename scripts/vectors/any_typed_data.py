@@ -49,7 +49,7 @@ def any_typed_data(chance: Random) -> dict[str, Any]:
 
 
 def any_types(chance: Random) -> Types:
-    """The first is the primary type."""
+    """The structs as types; the first is the primary type."""
     structs = chance.sample(STRUCTS, chance.randrange(1, 7))
     members: dict[str, list[str]] = {name: [] for name in structs}
     for position, name in enumerate(structs):
@@ -126,13 +126,13 @@ def any_atom(chance: Random, kind: str) -> Any:
 
 
 def any_address(chance: Random) -> str:
-    """In lower case or with its checksum."""
+    """An address in lower case or with its checksum."""
     address = f"0x{chance.randbytes(20).hex()}"
     return chance.choice((address, str(to_checksum_address(address))))
 
 
 def spelled_number(chance: Random, number: int) -> int | str:
-    """As a number where JSON keeps it, as a decimal string, or in hexadecimal if it is not negative."""
+    """An integer as a number if JSON can represent it, as decimal text, or as hexadecimal if not negative."""
     spellings: list[int | str] = [str(number)]
     if abs(number) <= MAX_JSON_INTEGER:
         spellings.append(number)

@@ -38,7 +38,7 @@ def transaction_vectors() -> Iterator[dict[str, Any]]:
 
 
 def named_transactions(chance: Random, kind: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """One for every edge, all else being ordinary; then some in which everything is any."""
+    """One transaction for every edge case with ordinary other fields; then random ones."""
     for field, edges in EDGES.items():
         for edge in edges:
             yield f"{field} {edge:#x}", ordinary(kind) | {field: edge}
@@ -72,7 +72,7 @@ def ordinary(kind: int) -> dict[str, Any]:
 
 
 def any_transaction(chance: Random, kind: int) -> dict[str, Any]:
-    """Anything that a type allows."""
+    """A random transaction of a type."""
     tip, fee = sorted(number(chance, 96) for _ in range(2))
     transaction = {
         "type": kind,
@@ -89,7 +89,7 @@ def any_transaction(chance: Random, kind: int) -> dict[str, Any]:
 
 
 def priced(price: Any) -> dict[str, int]:
-    """The members that say what gas costs."""
+    """The members for the price of gas."""
     if isinstance(price, int):
         return {"gasPrice": price}
     tip, fee = price
@@ -128,7 +128,7 @@ def short_number(chance: Random, kind: int, which: str) -> dict[str, Any]:
 
 
 def vector(name: str, transaction: dict[str, Any], key: str) -> dict[str, Any]:
-    """The transaction as JSON-RPC spells it, and what came out."""
+    """The vector: the transaction in JSON-RPC and the signed result."""
     result = signed(transaction, key)
     return {
         "name": name,
@@ -140,7 +140,7 @@ def vector(name: str, transaction: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def signed(transaction: dict[str, Any], key: str) -> Any:
-    """What eth-account makes of it; it wants a checksum, no type for legacy ones, and no null."""
+    """Sign with eth-account, which requires checksums, no type for legacy transactions, and no null."""
     given = {member: value for member, value in transaction.items() if value is not None}
     if "to" in given:
         given["to"] = to_checksum_address(given["to"])

@@ -1,4 +1,4 @@
-"""Typed data that is there for a reason: what dapps really ask for, and the edges of every type."""
+"""Chosen cases of typed data: requests of real dapps, and edge cases of every type."""
 
 from copy import deepcopy
 from typing import Any
@@ -146,7 +146,7 @@ def chain(length: int) -> dict[str, Any]:
 
 
 def domain(**fields: Any) -> dict[str, Any]:
-    """The same small message in some domain."""
+    """A small message in the given domain."""
     return typed_data(fields, {"Ping": "string text"}, {"text": "ping"})
 
 

@@ -1,4 +1,4 @@
-"""Typed data: those of `typed_data_cases`, then any types with any values, then what is no standard."""
+"""Vectors of typed data: the chosen cases, random types and values, and common non-standard forms."""
 
 from collections.abc import Iterator
 from random import Random
@@ -25,7 +25,7 @@ def typed_data_vectors() -> Iterator[dict[str, Any]]:
 
 
 def vector(name: str, typed_data: dict[str, Any], key: str) -> dict[str, Any]:
-    """The typed data and what came out."""
+    """The vector: the typed data, its digest and its signature."""
     signed = Account.sign_message(encode_typed_data(full_message=typed_data), key)
     return {
         "name": name,

@@ -20,7 +20,7 @@ def write(path: Path, vectors: Iterable[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Each file's chance begins with a seed of its own: one can grow without changing the others."""
+    """A random generator with a fixed seed per file, so that a change of one file does not change others."""
     folder = Path(sys.argv[1])
     write(folder / "messages.json", message_vectors())
     write(folder / "transactions.json", transaction_vectors())

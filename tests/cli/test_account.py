@@ -488,7 +488,7 @@ async def test_an_account_is_unlocked_in_another_server(
 
 
 WANTS_TOKEN = (
-    "the server wants its rpc_token: give this command the same one, as BRIDGE_RPC_TOKEN or with --config"
+    "the server requires its rpc_token: give it to this command too, as BRIDGE_RPC_TOKEN or with --config"
 )
 
 
@@ -498,9 +498,9 @@ WANTS_TOKEN = (
         (200, {"error": {"code": 4100, "message": "No."}}, "the server refused: No."),
         (403, {"title": "Who?", "detail": "Go."}, "the server refused: Go."),
         (401, {"title": "Who?", "detail": "Send a token."}, WANTS_TOKEN),
-        (404, ["x"], "what answers at {url} is no bridge server (status 404)"),
-        (200, {"id": 1}, "what answers at {url} is no bridge server (status 200)"),
-        (200, {"id": 1, "error": "?"}, "what answers at {url} is no bridge server (status 200)"),
+        (404, ["x"], "the server at {url} is not a bridge server (status 404)"),
+        (200, {"id": 1}, "the server at {url} is not a bridge server (status 200)"),
+        (200, {"id": 1, "error": "?"}, "the server at {url} is not a bridge server (status 200)"),
     ],
 )  # fmt: skip
 async def test_what_the_server_refuses_is_told(

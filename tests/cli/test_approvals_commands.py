@@ -129,7 +129,7 @@ def test_that_nothing_waits_is_said(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, expires_in_ms=-1)
     asked(SECOND, state=ApprovalState.REJECTED)
 
-    assert approvals.text("approvals", "list") == "nothing waits to be approved\n"
+    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
     assert approvals.json("approvals", "list") == {"approvals": []}
 
 
@@ -199,7 +199,7 @@ def test_a_decision_is_told_and_counts_once(
     assert state_of(data_dir, FIRST) == state
     for again in ("approve", "reject"):
         refusal = approvals.refusal("approvals", again, FIRST)
-        assert refusal == f"{FIRST} does not wait any more: it is {state}"
+        assert refusal == f"{FIRST} is not waiting any more: it is {state}"
     assert state_of(data_dir, FIRST) == state
 
 
@@ -216,7 +216,7 @@ def test_nobody_decides_when_the_time_is_over(approvals: Operating, asked: Ask) 
 
     refusal = approvals.refusal("approvals", "approve", FIRST)
 
-    assert refusal == f"{FIRST} does not wait any more: it is expired"
+    assert refusal == f"{FIRST} is not waiting any more: it is expired"
 
 
 @pytest.mark.parametrize("name", [FIRST, FIRST[:8], FIRST[:4], FIRST[:8].upper()])
@@ -261,8 +261,8 @@ def test_nothing_waits_where_the_server_was_killed(
 
     refusal = approvals.refusal("approvals", "approve", FIRST)
 
-    assert refusal == f"{FIRST} does not wait any more: it is expired"
-    assert approvals.text("approvals", "list") == "nothing waits to be approved\n"
+    assert refusal == f"{FIRST} is not waiting any more: it is expired"
+    assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
 
 
 def test_without_a_database_the_directory_is_asked_for(approvals: Operating) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge_server.assembly.wallet_accounts import keys_for_development
-from bridge_server.cli import banner as module
+from bridge_server.cli import reachable_url as module
 from bridge_server.cli.banner import banner
 from bridge_server.settings.settings import Settings
 from bridge_server.version import VERSION
@@ -78,7 +78,7 @@ def test_the_chain_is_told_as_far_as_it_is_known(
 def test_a_server_on_every_address_is_shown_with_one_that_others_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_own_address", lambda _: "192.0.2.7")
+    monkeypatch.setattr(module, "_outgoing_address", lambda _: "192.0.2.7")
 
     assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://192.0.2.7:8080"
     assert line(shown(tmp_path, host="127.0.0.1"), "bridge") == URL
@@ -87,7 +87,9 @@ def test_a_server_on_every_address_is_shown_with_one_that_others_reach(
 def test_a_machine_without_a_way_out_is_shown_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_FAR_AWAY", dict.fromkeys(module._FAR_AWAY, "no address"))
+    monkeypatch.setattr(
+        module, "_DOCUMENTATION_ADDRESS", dict.fromkeys(module._DOCUMENTATION_ADDRESS, "no address")
+    )
     monkeypatch.setattr("socket.gethostname", lambda: "machine")
 
     assert line(shown(tmp_path, host="0.0.0.0"), "bridge") == "http://machine:8080"

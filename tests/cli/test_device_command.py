@@ -59,7 +59,7 @@ def test_every_device_has_a_line_and_none_an_address(operate: Operating) -> None
         ["third", "webhook", "failed", "0", "1970-01-01T00:00:05.000Z", "it answered 413"],
         ["fourth", "log", "queued", "2", "-", "it answered 503"],
     ]
-    assert last == [f"no server runs on {operate.data_dir}: what is queued waits for one"]
+    assert last == [f"no server runs on {operate.data_dir}: queued messages wait for one"]
     assert "secret-token" not in text
 
 

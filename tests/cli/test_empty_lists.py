@@ -28,5 +28,5 @@ def test_notification_types(operate: Operating) -> None:
 
 
 def test_subscribers(operate: Operating) -> None:
-    assert operate.text("subscriber", "list", "app") == "nobody is subscribed to this project\n"
+    assert operate.text("subscriber", "list", "app") == "this project has no subscribers\n"
     assert operate.text("subscriber", "list", "app", "--json") == ""

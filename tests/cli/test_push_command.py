@@ -108,7 +108,7 @@ async def test_a_topic_that_nobody_registered_for_is_said(push: PushClient, serv
 
     assert (finished.exit_code, finished.out) == (2, "")
     assert len(finished.err.splitlines()) == 1
-    assert "Nobody is registered" in finished.err
+    assert "No client is registered" in finished.err
 
 
 async def test_the_topic_is_needed(push: PushClient, services: PushServices) -> None:

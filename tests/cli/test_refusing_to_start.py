@@ -180,5 +180,7 @@ def test_a_ready_file_that_is_a_pipe_or_a_device_is_refused_and_stays(tmp_path: 
     finished = run_command("--port", "0", "--data-dir", tmp_path / "data", "--ready-file", pipe)
 
     assert finished.exit_code == 2
-    assert finished.err.splitlines()[-1].endswith(f"the ready file {pipe} is no file: name one, or none")
+    assert finished.err.splitlines()[-1].endswith(
+        f"the ready file {pipe} is not a file: name another, or leave out --ready-file"
+    )
     assert pipe.is_fifo()

@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.version import VERSION
 from tests.support.command import WatchedServer, watched_server
 
@@ -62,6 +63,22 @@ def test_the_log_has_the_start_and_the_stop_and_nothing_else_is_written(tmp_path
     assert (stopped["event"], stopped["level"]) == ("server_stopped", "info")
     assert (stopped["url"], stopped["pid"]) == (server.url, server.process.pid)
     assert server.out_file.read_bytes() == b""
+
+
+def test_a_server_on_all_addresses_announces_loopback_in_its_ready_file_and_a_reachable_url_in_its_log(
+    tmp_path: Path,
+) -> None:
+    with watched_server(tmp_path, "--host", "0.0.0.0") as server:
+        assert server.stop(signal.SIGTERM) == 0
+
+    started, stopped = server.log()
+    reachable = url_for_others(server.url, "0.0.0.0")
+    assert server.url.startswith("http://127.0.0.1:")
+    assert server.facts["public_url"] == server.url
+    assert "127.0.0.1" not in reachable
+    assert (started["host"], started["url"], started["public_url"]) == ("0.0.0.0", reachable, reachable)
+    assert started["rpc_url"] == server.facts["rpc_url"]
+    assert stopped["url"] == reachable
 
 
 def test_an_ipv6_address_is_bracketed(tmp_path: Path) -> None:

@@ -225,13 +225,13 @@ async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: byt
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = saying(body)
 
-        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+        with pytest.raises(BadAnswerError, match="Is the URL that of a bridge"):
             await dapp.approval()
-        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+        with pytest.raises(BadAnswerError, match="Is the URL that of a bridge"):
             await dapp.request("eth_accounts", [])
-        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+        with pytest.raises(BadAnswerError, match="Is the URL that of a bridge"):
             await wallet.call("call")
-        with pytest.raises(BadAnswerError, match="Is the URL a bridge's"):
+        with pytest.raises(BadAnswerError, match="Is the URL that of a bridge"):
             async with Dapp(gate.url(""), name="Example Dapp"):
                 pass
 

@@ -12,9 +12,9 @@ from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import (
     Arrival,
     InboxNotification,
+    NotificationQuery,
     Overview,
     Positions,
-    Question,
     Reader,
 )
 from bridge_server.inbox.store import InboxStore
@@ -65,7 +65,7 @@ class Inbox(InboxStore):
     async def overview(self, account: int) -> Overview:
         raise NotImplementedError
 
-    async def page(self, account: int, question: Question) -> tuple[list[InboxNotification], int]:
+    async def page(self, account: int, query: NotificationQuery) -> tuple[list[InboxNotification], int]:
         raise NotImplementedError
 
     async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:

@@ -1,7 +1,6 @@
 """Between the outbox and the providers: what is handed over, and what is remembered of a refusal."""
 
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 
 import orjson
@@ -32,12 +31,7 @@ class FakeProvider:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         pass
 
     def checked_token(self, token: str) -> str:

@@ -47,20 +47,20 @@ async def test_a_type_that_is_not_configured_is_told_what_there_is(push: PushCli
     problem = (await push.register(type=name)).problem(400)
 
     assert pointers(problem) == ["#/type"]
-    assert problem["errors"][0]["detail"] == "is no type that is configured here: log, webhook"
+    assert problem["errors"][0]["detail"] == "is not a configured type: choose from log, webhook"
 
 
 async def test_the_log_can_be_left_out(tmp_path: Path) -> None:
     async with running_server(tmp_path, push_log=False) as server:
         problem = (await PushClient(server).register(type="log")).problem(400)
 
-    assert problem["errors"][0]["detail"] == "is no type that is configured here: webhook"
+    assert problem["errors"][0]["detail"] == "is not a configured type: choose from webhook"
 
 
 async def test_every_type_is_named_when_all_are_configured(connected: PushClient) -> None:
     problem = (await connected.register(type="pigeon")).problem(400)
 
-    assert problem["errors"][0]["detail"].endswith(": apns, fcm, log, webhook, webpush")
+    assert problem["errors"][0]["detail"].endswith(" apns, fcm, log, webhook, webpush")
 
 
 @pytest.mark.parametrize(

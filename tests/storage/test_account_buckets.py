@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.models import Failures, Notification, NotifyRequest, Obstacle
+from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
@@ -145,7 +145,7 @@ async def _compare(runs: list[tuple[Limit, Steps]], *, is_swept: bool) -> None:
                     failures = await send(store, limit, keys, now_us)
 
                     assert {key: failure.retry_after_us for key, failure in failures.items()} == expected
-                    assert {failure.obstacle for failure in failures.values()} <= {Obstacle.RATE_LIMITED}
+                    assert {failure.reason for failure in failures.values()} <= {FailureReason.RATE_LIMITED}
 
 
 @pytest.mark.parametrize(("passed_us", "is_there"), [(999, True), (1_000, False)])

@@ -34,6 +34,7 @@ class RunningServer:
     settings: Settings
     clock: ManualClock
     client: aiohttp.ClientSession
+    test_token: str | None = None
 
     async def open_session(self) -> str:
         """A new session's id."""
@@ -65,7 +66,7 @@ async def running_server(
         await web.TCPSite(runner, "127.0.0.1", chosen.port, backlog=1024).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
-            yield RunningServer(url, chosen, clock, client)
+            yield RunningServer(url, chosen, clock, client, built.test_token)
     finally:
         await runner.cleanup()
     await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pytest
 from structlog.testing import CapturingLogger
 
-from bridge_server.cli.logs import calm_about_clients
+from bridge_server.cli.logs import is_not_a_client_fault
 from bridge_server.web import request_lines
 from tests.support.asking import ask
 from tests.support.eventually import eventually
@@ -56,7 +56,7 @@ def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
     """What the server, or the library under it, has logged as going wrong: seen as its operator would."""
     log = CapturingLogger()
     monkeypatch.setattr(request_lines, "log", log)
-    caplog.handler.addFilter(calm_about_clients)
+    caplog.handler.addFilter(is_not_a_client_fault)
     caplog.set_level(logging.INFO)
 
     def logged() -> list[str]:
@@ -64,7 +64,7 @@ def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
         return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     yield logged
-    caplog.handler.removeFilter(calm_about_clients)
+    caplog.handler.removeFilter(is_not_a_client_fault)
 
 
 async def assert_unharmed(server: RunningServer, faults: Faults) -> None:

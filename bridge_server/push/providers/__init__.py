@@ -1,1 +1,1 @@
-"""The services that bring a push to a device, each behind the same narrow interface."""
+"""Push providers: FCM, APNs and Web Push behind one interface."""

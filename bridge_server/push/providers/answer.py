@@ -1,4 +1,4 @@
-"""What a push service answered, read carefully: it may be anything."""
+"""Answers of push services, read without trusting their size, type or content."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES, read_bounded
 
 @dataclass(frozen=True, slots=True)
 class ServiceAnswer:
-    """A status, the JSON object that came with it (empty when none did), and the wait that it asks for.
+    """The status of an answer, the JSON object in its body (else empty), and its Retry-After.
 
-    `retry_after_seconds` is read where it means "too much" or "not now": 429 and 5xx.
+    `retry_after_seconds` is read from the statuses 429 and 5xx only.
     """
 
     status: int
@@ -25,26 +25,26 @@ class ServiceAnswer:
 
     @property
     def taken(self) -> bool:
-        """Whether it is a success."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 def service_answer(status: int, retry_after: str | None, body: bytes, now_ms: int) -> ServiceAnswer:
-    """The answer with its body parsed."""
+    """Make an answer and parse its body."""
     asks = retry_after is not None and (status == 429 or status >= 500)
     wait = parse_retry_after(retry_after, now_ms) if asks and retry_after is not None else None
     return ServiceAnswer(status, json_object(body), wait)
 
 
 async def read_answer(response: aiohttp.ClientResponse, now_ms: int) -> ServiceAnswer:
-    """The answer with at most 64 KiB of its body; what is longer is cut, and so is no JSON."""
+    """Read an answer. A body of more than 64 KiB is cut, and is then not valid JSON."""
     body = bytearray()
     await read_bounded(response, body, ANSWER_LIMIT_BYTES)
     return service_answer(response.status, response.headers.get(hdrs.RETRY_AFTER), bytes(body), now_ms)
 
 
 def json_object(body: bytes) -> Mapping[str, Any]:
-    """The JSON object in the bytes, or an empty one when they hold something else."""
+    """The JSON object in the bytes; empty if they hold anything else."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:

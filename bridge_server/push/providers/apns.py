@@ -1,18 +1,14 @@
-"""The Apple Push Notification service: HTTP/2, with a provider token of this server's own making.
+"""The Apple Push Notification service (APNs), over HTTP/2 with a provider token that this server signs.
 
 https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 """
 
 import asyncio
 import re
-from traceback import format_tb
-from types import TracebackType
 from typing import Self
 
-import structlog
-
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.guarded_client import judge_error
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, service_answer
@@ -24,14 +20,12 @@ from bridge_server.push.providers.http2_connection import Headers
 from bridge_server.push.providers.http2_exchange import Http2Error
 from bridge_server.push.providers.provider_token import ProviderToken, ProviderTokens, signing_key
 
-# Apple says only that the size may change; today's tokens have 32 bytes, and some kinds more.
+# Apple documents no size; most tokens have 32 bytes, some kinds have more.
 _TOKEN = re.compile(r"(?:[0-9A-Fa-f]{2}){16,128}")
-
-log = structlog.get_logger()
 
 
 class ApnsProvider:
-    """Pushes to one app; use it as an async context manager."""
+    """The provider for one app. Use it as an async context manager."""
 
     def __init__(self, settings: ApnsSettings, clock: Clock) -> None:
         self._settings = settings
@@ -46,14 +40,9 @@ class ApnsProvider:
         self._client = Http2Client(url.host or "", url.port or 443, tls, self._settings.timeout_seconds)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._client is not None:
-            await self._client.__aexit__(kind, error, traceback)
+            await self._client.close()
             self._client = None
 
     def checked_token(self, token: str) -> str:
@@ -63,7 +52,7 @@ class ApnsProvider:
         return token.lower()
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once; a provider token that was called expired is replaced and tried again."""
+        """Attempt to deliver once; if APNs calls the provider token expired, try once more with a new one."""
         try:
             body = payload(notice)
             if len(body) > PAYLOAD_LIMIT_BYTES:
@@ -72,11 +61,13 @@ class ApnsProvider:
                     f"the payload has {len(body)} bytes, and APNs takes {PAYLOAD_LIMIT_BYTES}",
                 )
             if not _TOKEN.fullmatch(token):
-                return Outcome(Verdict.GONE, "it is no APNs device token")
+                return Outcome(Verdict.GONE, "it is not an APNs device token")
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(f"/3/device/{token}", notice, body)
-        except Exception as error:  # nothing that a service does may stop the sending
-            return _judge_error(error)
+        except Http2Error as error:
+            return Outcome(Verdict.FAILED, str(error))
+        except Exception as error:  # a faulty service must not stop other pushes
+            return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome
 
@@ -109,12 +100,3 @@ class ApnsProvider:
         )
         retry_after = answer.headers.get("retry-after")
         return service_answer(answer.status, retry_after, answer.body, self._clock.now_ms())
-
-
-def _judge_error(error: Exception) -> Outcome:
-    if isinstance(error, Http2Error):
-        return Outcome(Verdict.FAILED, str(error))
-    if not isinstance(error, OSError):
-        # Where, and not what it says: that may quote the token.
-        log.error("apns_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
-    return Outcome(Verdict.FAILED, failure(error))

@@ -1,4 +1,4 @@
-"""What APNs' answers mean for a notification and for its token.
+"""The meaning of APNs' answers for a notification and for its device token.
 
 https://developer.apple.com/documentation/usernotifications/handling-notification-responses-from-apns
 """
@@ -11,12 +11,12 @@ from bridge_server.push.providers.answer import ServiceAnswer
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,63}")
 _TOKEN_UPDATE_WAIT_SECONDS = 1_200.0
 
-# TooManyRequests is none of these: "too many requests … consecutively to the same device token".
+# Reasons that concern all notifications. TooManyRequests is not among them: it concerns one device token.
 _ABOUT_ALL = frozenset({"ServiceUnavailable", "Shutdown", "TooManyProviderTokenUpdates"})
 
 _VERDICTS = {
     "BadDeviceToken": Verdict.GONE,
-    # The notification itself: another attempt would meet the same answer.
+    # The notification is at fault: every retry would get the same answer.
     "BadCollapseId": Verdict.REFUSED,
     "BadExpirationDate": Verdict.REFUSED,
     "BadMessageId": Verdict.REFUSED,
@@ -25,7 +25,7 @@ _VERDICTS = {
     "InvalidPushType": Verdict.REFUSED,
     "MissingDeviceToken": Verdict.REFUSED,
     "PayloadEmpty": Verdict.REFUSED,
-    # What the operator has set: the key, its ids, the topic.
+    # The settings are at fault: the key, its ids or the topic.
     "BadCertificate": Verdict.BLOCKED,
     "BadCertificateEnvironment": Verdict.BLOCKED,
     "BadEnvironmentKeyIdInToken": Verdict.BLOCKED,
@@ -39,7 +39,7 @@ _VERDICTS = {
     "UnrelatedKeyIdInToken": Verdict.BLOCKED,
 }
 _HINTS = {
-    "BadDeviceToken": ": the token is malformed, or of the other environment",
+    "BadDeviceToken": ": the token is malformed, or belongs to the other environment",
     "BadEnvironmentKeyIdInToken": ": the key is for the other environment",
     "DeviceTokenNotForTopic": ": the token belongs to another app",
     "ExpiredProviderToken": " for a fresh token: check this machine's clock",
@@ -49,16 +49,16 @@ _HINTS = {
 
 
 def says_expired(answer: ServiceAnswer) -> bool:
-    """Whether the provider token is too old, and a new one may help."""
+    """Whether APNs calls the provider token expired, so that a new one may help."""
     return answer.status == 403 and answer.document.get("reason") == "ExpiredProviderToken"
 
 
 def judge(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that APNs has taken a notification with this key and topic before.
+    """The outcome. `proven` says that APNs has accepted a notification with this key and topic before.
 
-    A token of another app (DeviceTokenNotForTopic) will never work here, and is dead for this server. But a
-    mistyped topic makes that of every token; so until something was taken it counts as a failure, and no
-    token is lost.
+    A device token of another app (DeviceTokenNotForTopic) will never work here, so it counts as dead. But a
+    mistyped topic causes the same answer for every token. So the answer counts as a failure until APNs has
+    accepted one notification, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)

@@ -1,4 +1,4 @@
-"""What APNs is told with a notification, and the notification itself.
+"""The header fields and the payload of a notification for APNs.
 
 https://developer.apple.com/documentation/usernotifications/sending-notification-requests-to-apns
 """
@@ -14,11 +14,11 @@ from bridge_server.push.models import PushNotice
 PAYLOAD_LIMIT_BYTES = 4_096
 
 _COLLAPSE_ID = re.compile(r"[!-~]{1,64}")
-_NAMES = UUID("6fcb514b-b878-4c9d-95b7-8dc3a7ce6fd8")  # what apns-ids are derived from, made once by chance
+_NAMES = UUID("6fcb514b-b878-4c9d-95b7-8dc3a7ce6fd8")  # the namespace of apns-ids, a random UUID
 
 
 def headers(notice: PushNotice, topic: str, now_ms: int) -> list[tuple[str, str]]:
-    """The fields of the request that describe the notification."""
+    """The header fields of the request that describe the notification."""
     return [
         ("apns-topic", topic),
         ("apns-push-type", "alert"),
@@ -30,7 +30,7 @@ def headers(notice: PushNotice, topic: str, now_ms: int) -> list[tuple[str, str]
 
 
 def payload(notice: PushNotice) -> bytes:
-    """The JSON that the app gets; data cannot take the place of what this server says itself."""
+    """The JSON that the app receives. Members of `data` cannot replace the members of this server."""
     url = {} if notice.url is None else {"url": notice.url}
     return orjson.dumps(
         {
@@ -43,10 +43,10 @@ def payload(notice: PushNotice) -> bytes:
 
 
 def expiration(ttl_seconds: int, now_ms: int) -> str:
-    """When APNs may drop it, in seconds since the epoch; 0 means to try once and keep nothing."""
+    """The time after which APNs may drop it, in seconds since the Unix epoch; 0: never store it."""
     return "0" if ttl_seconds <= 0 else str(now_ms // 1_000 + ttl_seconds)
 
 
 def collapse_id(message_id: str) -> str:
-    """At most 64 bytes, the same at every attempt, so that a repeat replaces what the device shows."""
+    """An id of at most 64 bytes, the same in every attempt, so that a repeat replaces the notification."""
     return message_id if _COLLAPSE_ID.fullmatch(message_id) else sha256(message_id.encode()).hexdigest()

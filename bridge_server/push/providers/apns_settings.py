@@ -1,4 +1,4 @@
-"""How APNs is reached: the key, whose it is, for which app, in which environment."""
+"""Settings of APNs: the signing key, its ids, the app and the environment."""
 
 import re
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ _BUNDLE_ID = re.compile(r"[A-Za-z0-9.-]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class ApnsSettings:
-    """`key` is the text of the .p8 file, `topic` the app's bundle id.
+    """Settings of APNs. `key` is the text of the .p8 file, `topic` the app's bundle id.
 
-    `endpoint` takes the place of the environment's own, and `ca_file` that of the system's certificates: for
-    tests against a local server. `timeout_seconds` covers an attempt as a whole.
+    For tests against a local server, `endpoint` replaces the environment's URL, and `ca_file` replaces the
+    system's certificates. `timeout_seconds` covers a whole attempt.
 
-    Raises ValueError, which names every fault and quotes nothing of the key.
+    Raises ValueError, which names every fault without quoting the key.
     """
 
     key: str = field(repr=False)

@@ -1,7 +1,7 @@
-"""The push services that settings turn on, each ready to be made into a provider.
+"""Factories for the providers that are configured in the settings.
 
-This module is imported when one of them is on, and only then: what is under them (elliptic curves, RSA,
-HTTP/2) takes 4 MiB of memory and a tenth of the server's start.
+This module is imported only if a provider is configured: its imports (elliptic curves, RSA, HTTP/2) take
+4 MiB of memory and a tenth of the server's start time.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from bridge_server.push.providers.webpush import WebPushProvider, WebPushSetting
 def fcm(
     credentials: str, endpoint: str | None, token_endpoint: str | None, timeout_seconds: float
 ) -> ProviderOf:
-    """FCM, for the service account in the text of its file. Raises ValueError."""
+    """FCM with a service account; `credentials` is the text of its JSON file. Raises ValueError."""
     account = ServiceAccount.parse(credentials)
     return partial(FcmProvider, FcmSettings(account, endpoint or ENDPOINT, token_endpoint, timeout_seconds))
 
@@ -33,7 +33,7 @@ def apns(
     ca_file: str | None,
     timeout_seconds: float,
 ) -> ProviderOf:
-    """APNs, for an app and the key that signs for it. Raises ValueError."""
+    """APNs for one app, with the signing key of its team. Raises ValueError."""
     settings = ApnsSettings(key, key_id, team_id, topic, environment, endpoint, ca_file, timeout_seconds)
     return partial(ApnsProvider, settings)
 
@@ -41,6 +41,6 @@ def apns(
 def webpush(
     private_key: str, subject: str, timeout_seconds: float, allow_private: bool, user_agent: str
 ) -> ProviderOf:
-    """Web Push, for a VAPID key pair. The provider raises ValueError when it is made."""
+    """Web Push with a VAPID key pair. The returned factory raises ValueError."""
     settings = WebPushSettings(private_key, subject, timeout_seconds, allow_private, user_agent)
     return partial(WebPushProvider, settings)

@@ -1,4 +1,4 @@
-"""Firebase Cloud Messaging, HTTP v1.
+"""Firebase Cloud Messaging (FCM), HTTP v1.
 
 https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 """
@@ -6,17 +6,14 @@ https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages/send
 import asyncio
 import re
 from dataclasses import dataclass
-from traceback import format_tb
-from types import TracebackType
 from typing import Self
 
 import aiohttp
 import orjson
-import structlog
 from aiohttp import hdrs
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outgoing.failure_text import failure
+from bridge_server.outgoing.guarded_client import judge_error
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.models import PushNotice
 from bridge_server.push.providers.answer import ServiceAnswer, read_answer
@@ -30,14 +27,12 @@ ENDPOINT = "https://fcm.googleapis.com"
 _TOKEN = re.compile(r"[!-~]{1,4096}")
 _IDLE_SECONDS = 60.0
 
-log = structlog.get_logger()
-
 
 @dataclass(frozen=True, slots=True)
 class FcmSettings:
-    """How FCM is reached. `token_endpoint` is the account's own `token_uri` when left out.
+    """Settings of FCM. The default of `token_endpoint` is the account's `token_uri`.
 
-    `timeout_seconds` covers an attempt as a whole, with the access token that it may have to wait for.
+    `timeout_seconds` covers a whole attempt, including the request for an access token.
     """
 
     credentials: ServiceAccount
@@ -47,7 +42,7 @@ class FcmSettings:
 
 
 class FcmProvider:
-    """Pushes to the apps of one Firebase project; use it as an async context manager."""
+    """The provider for the apps of one Firebase project. Use it as an async context manager."""
 
     def __init__(self, settings: FcmSettings, clock: Clock) -> None:
         self._settings = settings
@@ -70,12 +65,7 @@ class FcmProvider:
         self._access_tokens = AccessTokens(account, endpoint, self._session, self._clock)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._access_tokens is not None:
             await self._access_tokens.close()
             self._access_tokens = None
@@ -84,7 +74,10 @@ class FcmProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The token, if it can be an FCM registration token; Google promises no form. Raises ValueError."""
+        """The token, if it can be an FCM registration token, whose form Google does not document.
+
+        Raises ValueError.
+        """
         if not _TOKEN.fullmatch(token):
             raise ValueError(
                 "an FCM registration token has 1 to 4096 printable ASCII characters, and no space"
@@ -92,13 +85,13 @@ class FcmProvider:
         return token
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once; an access token that was refused is replaced and tried a second time."""
+        """Attempt to deliver once; if FCM refuses the access token, try once more with a new one."""
         try:
             body = orjson.dumps(message(token, notice, self._clock.now_ms()))
             async with asyncio.timeout(self._settings.timeout_seconds):
                 outcome = await self._attempt(body)
-        except Exception as error:  # nothing that a service does may stop the sending
-            return _judge_error(error)
+        except Exception as error:  # a faulty service must not stop other pushes
+            return judge_error(error)
         self._proven = self._proven or outcome.verdict is Verdict.DELIVERED
         return outcome
 
@@ -122,10 +115,3 @@ class FcmProvider:
             self._url, data=body, headers=headers, allow_redirects=False
         ) as response:
             return await read_answer(response, self._clock.now_ms())
-
-
-def _judge_error(error: Exception) -> Outcome:
-    if not isinstance(error, aiohttp.ClientError | OSError):
-        # Where, and not what it says: that may quote the token.
-        log.error("fcm_attempt_broke", kind=type(error).__name__, where=format_tb(error.__traceback__)[-1])
-    return Outcome(Verdict.FAILED, failure(error))

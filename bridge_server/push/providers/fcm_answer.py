@@ -1,4 +1,4 @@
-"""What FCM's answers mean for a message and for its token.
+"""The meaning of FCM's answers for a message and for its registration token.
 
 https://firebase.google.com/docs/reference/fcm/rest/v1/ErrorCode and
 https://firebase.google.com/docs/cloud-messaging/error-codes
@@ -17,7 +17,7 @@ _CODE = re.compile(r"[A-Z][A-Z_]{0,63}")
 # "If there is no retry-after header, default to 60 seconds" (docs/cloud-messaging/scale-fcm).
 _QUOTA_WAIT_SECONDS = 60.0
 
-# Too much, or not now. FCM counts per device as well, and its code for that is the same.
+# Answers that pause all messages. FCM also limits single devices, with the same code.
 _ABOUT_ALL_STATUSES = frozenset({429, 503})
 _ABOUT_ALL = frozenset({"QUOTA_EXCEEDED", "UNAVAILABLE"})
 
@@ -34,16 +34,16 @@ _HINTS = {
 
 
 def is_unauthenticated(answer: ServiceAnswer) -> bool:
-    """Whether the access token was refused. 401 also stands for the keys that FCM itself uses elsewhere."""
+    """Whether FCM refuses the access token. 401 can also mean that FCM's own keys for APNs are refused."""
     return answer.status == 401 and _code(answer.document) != "THIRD_PARTY_AUTH_ERROR"
 
 
 def judge(answer: ServiceAnswer, *, proven: bool) -> Outcome:
-    """The outcome. `proven` says that FCM has taken a message with these credentials before.
+    """The outcome. `proven` says that FCM has accepted a message with these credentials before.
 
-    A token of another project (SENDER_ID_MISMATCH) will never work, and is dead for this server. But a
-    service account of the wrong project makes that of every token, and Firebase's own advice is to check the
-    account first; so until something was taken it counts as a failure, and no token is lost.
+    A token of another project (SENDER_ID_MISMATCH) will never work here, so it counts as dead. But a service
+    account of the wrong project causes the same answer for every token, and Firebase advises to check the
+    account first. So the answer counts as a failure until FCM has accepted one message, and no token is lost.
     """
     if answer.taken:
         return Outcome(Verdict.DELIVERED, status=answer.status)
@@ -67,16 +67,16 @@ def _verdict(code: str, answer: ServiceAnswer, proven: bool) -> Verdict:
 
 
 def _code(document: Mapping[str, Any]) -> str:
-    """FCM's own code where there is one, else the general one; nothing that is not a plain word."""
+    """FCM's error code if there is one, else the general status; empty if neither has a valid form."""
     candidates = [detail.get("errorCode") for detail in _details(document, _FCM_ERROR)]
     candidates.append(_error(document).get("status"))
     return next((text for text in candidates if isinstance(text, str) and _CODE.fullmatch(text)), "")
 
 
 def _is_about_the_token(document: Mapping[str, Any]) -> bool:
-    """INVALID_ARGUMENT stands for a bad token, and for a bad message too; only the details tell.
+    """Whether INVALID_ARGUMENT means the token and not the message, which only the details show.
 
-    A malformed token is named by its field or, nowadays, in the text of the error alone.
+    FCM names a malformed token by its field, or only in the text of the error.
     """
     for detail in _details(document, _BAD_REQUEST):
         violations = detail.get("fieldViolations")

@@ -1,4 +1,4 @@
-"""The message that FCM is asked to send.
+"""The message in a request to FCM.
 
 https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages
 """
@@ -14,10 +14,10 @@ _LONGEST_TTL_SECONDS = 2_419_200  # 4 weeks
 
 
 def message(token: str, notice: PushNotice, now_ms: int) -> dict[str, Any]:
-    """The body of `messages:send`: a text for every platform, with what makes a repeat replace the first.
+    """The body of `messages:send` for every platform, with ids that make a repeat replace the first message.
 
-    On Android the `tag` does that. A collapse key would not: FCM keeps four of them for a device, and an id
-    of its own for each message would use them up.
+    On Android that id is the `tag`. A collapse key is not suitable: FCM stores only four collapse keys per
+    device, and every message has a new one.
     """
     ttl_seconds = min(max(notice.ttl_seconds, 0), _LONGEST_TTL_SECONDS)
     return {
@@ -60,10 +60,10 @@ def _web_push(notice: PushNotice, ttl_seconds: int) -> dict[str, Any]:
 
 
 def _link(url: str) -> str | None:
-    """The URL as FCM takes it: with https and in ASCII; None for others, which it refuses."""
+    """The URL in the form that FCM accepts, https and ASCII; None if it has no such form."""
     if not url.startswith("https://"):
         return None
     try:
         return url if url.isascii() else str(URL(url))
-    except ValueError:  # its host cannot be spelled in ASCII
+    except ValueError:  # the host has no ASCII form
         return None

@@ -1,7 +1,7 @@
-"""GOAWAY frames (RFC 9113, 6.8), taken out of what a server sends before h2 sees it.
+"""A filter that removes GOAWAY frames (RFC 9113, 6.8) from received data before h2 reads it.
 
-A GOAWAY says which requests the server still answers. h2 takes it for the end of the connection and refuses
-every frame after it, so that those answers would be lost.
+A GOAWAY says which requests the server will still answer. h2 treats it as the end of the connection and
+refuses every later frame, so the remaining answers would be lost.
 """
 
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from h2.exceptions import ProtocolError
 
 _HEADER_BYTES = 9  # length (3), type (1), flags (1), stream (4)
 _TYPE = 7
-_LEAST_BYTES = 8  # last stream (4), error code (4), and whatever the server wants to add
-_MOST_BYTES = 16_384  # what a frame may have unless a larger size was asked for; h2 refuses more itself
+_LEAST_BYTES = 8  # last stream (4), error code (4), then optional debug data
+_MOST_BYTES = 16_384  # the default of SETTINGS_MAX_FRAME_SIZE; h2 refuses larger frames
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """The server answers nothing that came after the stream `last_stream_id`."""
+    """The content of a GOAWAY: requests on streams after `last_stream_id` get no answer."""
 
     last_stream_id: int
     error_code: int
 
 
 class GoAwayFilter:
-    """Cuts what arrives at the borders of frames."""
+    """Splits received data into frames and extracts every GOAWAY."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[bytes | GoAway]:
-        """What has arrived in full: other frames as they are, in order. Raises ProtocolError."""
+        """The complete frames in order: GOAWAY parsed, other frames as bytes. Raises ProtocolError."""
         self._buffer += data
         parts: list[bytes | GoAway] = []
         start = position = 0

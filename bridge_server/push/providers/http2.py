@@ -1,12 +1,11 @@
 """An HTTP/2 client for one server: one connection at a time, many requests on it.
 
-Why by hand: a request that is given up must not spoil the others of its connection, and what a server still
-answers after its GOAWAY must arrive. The common clients end the whole connection in both cases.
+It is written here because a cancelled request must not affect other requests on its connection, and answers
+that a server sends after a GOAWAY must arrive. Common HTTP/2 clients close the connection in both cases.
 """
 
 import asyncio
 import ssl
-from types import TracebackType
 from typing import Self
 
 from bridge_server.push.providers.http2_connection import Headers, Http2Connection
@@ -18,15 +17,15 @@ from bridge_server.push.providers.http2_exchange import (
 )
 
 _ATTEMPTS = 3
-# Networks forget a connection that is silent for long, and tell nobody.
+# NATs and firewalls drop a connection that is idle for long, without a notice.
 _IDLE_SECONDS = 600.0
 
 
 class Http2Client:
-    """Requests to `https://host:port`; use it as an async context manager.
+    """A client for `https://host:port`. Use it as an async context manager.
 
-    A request that the server has not taken, or whose connection broke, is sent again over a fresh connection,
-    three times in all: only for requests that may be repeated.
+    A request that the server has not processed, or whose connection broke, is retried on a new connection, up
+    to three attempts. So use it for idempotent requests only.
     """
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext, connect_seconds: float) -> None:
@@ -42,12 +41,11 @@ class Http2Client:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel the requests in flight and close every connection."""
         self._closed = True
         if self._opening is not None:
             self._opening.cancel()
@@ -56,7 +54,7 @@ class Http2Client:
         self._current = None
 
     async def request(self, headers: Headers, body: bytes) -> Http2Answer:
-        """The answer. Raises Http2Error when there is none; cancelling it disturbs no other request."""
+        """Send a request; returns its answer. Cancelling it affects no other request. Raises Http2Error."""
         for _ in range(_ATTEMPTS - 1):
             connection = await self._connection()
             try:
@@ -66,7 +64,7 @@ class Http2Client:
         return await (await self._connection()).request(headers, body)
 
     async def _connection(self) -> Http2Connection:
-        """The connection in use, or a fresh one that all who need it wait for together."""
+        """The connection in use, or a new one; concurrent callers wait for the same new connection."""
         if self._closed:
             raise Http2Error("the client was closed")
         current = self._current
@@ -115,7 +113,7 @@ class Http2Client:
 
 
 def client_tls(ca_file: str | None) -> ssl.SSLContext:
-    """A context that asks for HTTP/2 and verifies the server, by the system's certificates or the file's."""
+    """A TLS context for HTTP/2 that verifies the server with the system's certificates or those of a file."""
     context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])

@@ -1,7 +1,7 @@
-"""One HTTP/2 connection (RFC 9113) with many requests at a time; h2 knows the frames, this knows the waiting.
+"""One HTTP/2 connection (RFC 9113) with concurrent requests. h2 handles frames, this module the waiting.
 
-What goes wrong with one request stays with it: one that is given up is reset, and the others go on. After a
-GOAWAY the requests that the server has taken are still answered, and the others may be sent elsewhere.
+A cancelled request resets its stream, and other requests continue. After a GOAWAY the requests that the
+server has accepted are still answered, and the others can be retried on another connection.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from bridge_server.push.providers.http2_exchange import (
     Http2Exchange,
     NotTakenError,
 )
-from bridge_server.push.providers.http2_turns import StreamQueue
+from bridge_server.push.providers.http2_stream_queue import StreamQueue
 
 _CLOSING_SECONDS = 1.0
 
@@ -30,7 +30,7 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Http2Connection(asyncio.Protocol):
-    """Made by `loop.create_connection`; `opened()` returns once the server has told its limits."""
+    """The protocol for `loop.create_connection`. `opened()` waits for the server's settings."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -45,31 +45,31 @@ class Http2Connection(asyncio.Protocol):
         self._flushing = False
         self._heard_at = self._used_at = self._loop.time()
 
-    # What a client does with it.
+    # Methods for the client.
 
     @property
     def usable(self) -> bool:
-        """Whether it takes new requests."""
+        """Whether the connection accepts new requests."""
         return not self._retired and not self._lost.done()
 
     @property
     def lost(self) -> asyncio.Future[None]:
-        """Done once the connection is no more."""
+        """A future that is done when the connection is closed."""
         return self._lost
 
     @property
     def idle_seconds(self) -> float:
-        """How long it has been without a request; 0 while there is one."""
+        """Seconds since the last request ended; 0 while there is a request."""
         return 0.0 if self._exchanges else self._loop.time() - self._used_at
 
     async def opened(self) -> None:
-        """Wait for the server's settings. Raises Http2Error when the connection breaks instead."""
+        """Wait for the server's settings. Raises Http2Error if the connection breaks first."""
         await asyncio.wait([self._opened, self._lost], return_when=asyncio.FIRST_COMPLETED)
         if not self._opened.done():
             raise Http2Error("the server closed the new connection")
 
     async def request(self, headers: Headers, body: bytes) -> Http2Answer:
-        """The answer to a request. Cancelling it resets its stream and disturbs no other."""
+        """Send a request; returns its answer. Cancelling it resets its stream and no other."""
         await self._turn()
         stream_id, exchange = self._begin(headers, body)
         try:
@@ -78,14 +78,14 @@ class Http2Connection(asyncio.Protocol):
             self._end(stream_id, exchange)
 
     def retire(self) -> None:
-        """Take no new requests, and close after the last answer."""
+        """Accept no new requests, and close the connection after the last answer."""
         self._retired = True
         self._turns.wake_all()
         if not self._exchanges:
             self._close()
 
     async def close(self) -> None:
-        """Break off what is under way and close."""
+        """Abort the requests in flight and close the connection."""
         self._retired = True
         self._turns.wake_all()
         self._close()
@@ -94,10 +94,10 @@ class Http2Connection(asyncio.Protocol):
             self._transport.abort()
             await asyncio.wait([self._lost], timeout=_CLOSING_SECONDS)
 
-    # How a request begins and ends.
+    # Start and end of a request.
 
     async def _turn(self) -> None:
-        """Wait until the server takes one more stream."""
+        """Wait until the server allows one more stream."""
         while self.usable and not self._free_streams():
             await self._turns.next()
         if not self.usable:
@@ -136,7 +136,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def _doubt(self, given_up: Http2Exchange) -> None:
-        """A connection that has said nothing since a request that was given up may be dead."""
+        """Retire a connection that was silent since the start of a cancelled request: it may be dead."""
         if self._heard_at <= given_up.began_at:
             self._retired = True
             self._turns.wake_all()
@@ -145,7 +145,7 @@ class Http2Connection(asyncio.Protocol):
         return max(0, self._h2.remote_settings.max_concurrent_streams - len(self._exchanges))
 
     def _send_body(self, stream_id: int, exchange: Http2Exchange) -> None:
-        """Send as much as the server's windows allow; the rest follows when they open."""
+        """Send as much as flow control allows; the rest is sent when the windows grow."""
         while True:
             window = self._h2.local_flow_control_window(stream_id)
             size = min(window, self._h2.max_outbound_frame_size, len(exchange.unsent))
@@ -158,7 +158,7 @@ class Http2Connection(asyncio.Protocol):
                 return
 
     def _flush(self) -> None:
-        """Send soon, in one piece with what others have to send."""
+        """Schedule a write, so that concurrent requests share one."""
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._write)
@@ -176,17 +176,17 @@ class Http2Connection(asyncio.Protocol):
         self._write()
         self._transport.close()
 
-    # What the event loop tells it.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin with the preface and the settings."""
+        """Send the preface and the settings."""
         self._transport = cast(asyncio.Transport, transport)
         self._h2.initiate_connection()
         self._h2.update_settings({h2.settings.SettingCodes.ENABLE_PUSH: 0})
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Hand what the server says to those who wait for it."""
+        """Process received frames and resolve the requests that they answer."""
         self._heard_at = self._loop.time()
         try:
             for part in self._filter.feed(data):
@@ -203,7 +203,7 @@ class Http2Connection(asyncio.Protocol):
         self._flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell everybody who waits."""
+        """Fail the requests in flight and wake the waiting ones."""
         self._retired = True
         if not self._lost.done():
             self._lost.set_result(None)

@@ -1,4 +1,4 @@
-"""What one request over HTTP/2 amounts to: an answer, or one of a few ways to get none."""
+"""One request over HTTP/2 and its result: an answer or an error."""
 
 import asyncio
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES
 
 
 class Http2Error(Exception):
-    """A request came to nothing; the text is for people, and quotes nothing of the request."""
+    """A request got no answer. The text is for people and does not quote the request."""
 
 
 class NotTakenError(Http2Error):
-    """The server has certainly done nothing with the request: it may be sent again."""
+    """The server has certainly not processed the request: it can be retried."""
 
 
 class ConnectionLostError(Http2Error):
-    """The connection broke before the answer: nobody knows what the server has done."""
+    """The connection broke before the answer: the server may have processed the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Http2Answer:
-    """A status, the other header fields with lower-case names, and the body, cut at 64 KiB."""
+    """The status, the other header fields with lower-case names, and the body, cut at 64 KiB."""
 
     status: int
     headers: dict[str, str]
@@ -29,10 +29,10 @@ class Http2Answer:
 
 
 class Http2Exchange:
-    """A request on its way and the answer as far as it came.
+    """A request in flight and the part of its answer that has arrived.
 
-    `unsent` is what is left of the request's body, `ended` whether the server has said all on the stream, and
-    `began_at` the event loop's time.
+    `unsent` is the rest of the request's body, `ended` whether the server has closed the stream, and
+    `began_at` the start in the event loop's time.
     """
 
     __slots__ = ("answer", "began_at", "body", "ended", "headers", "unsent")
@@ -46,23 +46,23 @@ class Http2Exchange:
         self.answer: asyncio.Future[Http2Answer] = loop.create_future()
 
     def take_headers(self, fields: Iterable[tuple[bytes | str, bytes | str]]) -> None:
-        """Keep the fields of the answer."""
+        """Store the header fields of the answer."""
         self.headers = {_text(name): _text(value) for name, value in fields}
 
     def take_data(self, data: bytes) -> None:
-        """Keep a piece of the body; at 64 KiB the answer counts as whole, and the stream as still open."""
+        """Store a piece of the body. At 64 KiB the answer is complete, although the stream is still open."""
         self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
         if len(self.body) >= ANSWER_LIMIT_BYTES:
             self.finish()
             self.ended = False
 
     def fail(self, error: Http2Error) -> None:
-        """Tell the one who waits."""
+        """Raise the error where the request waits for its answer."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
     def finish(self) -> None:
-        """Hand the answer to the one who waits."""
+        """Complete the answer."""
         self.ended = True
         status = self.headers.pop(":status", "")
         if not status.isdecimal():
@@ -72,4 +72,4 @@ class Http2Exchange:
 
 
 def _text(field: bytes | str) -> str:
-    return field if isinstance(field, str) else field.decode("latin-1")  # any bytes can be read so
+    return field if isinstance(field, str) else field.decode("latin-1")  # latin-1 decodes any bytes

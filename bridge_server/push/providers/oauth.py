@@ -1,4 +1,4 @@
-"""Access tokens for a service account: a signed assertion is exchanged for one that lives an hour.
+"""Access tokens for a service account: a signed assertion is exchanged for a token that lives an hour.
 
 https://developers.google.com/identity/protocols/oauth2/service-account (HTTP/REST) and RFC 7523, 2.1.
 """
@@ -23,7 +23,7 @@ _LIFETIME_SECONDS = 3_600
 _RENEWED_BEFORE_SECONDS = 300
 _SECOND_US = 1_000_000
 _PAUSE_US = 10 * _SECOND_US
-# RFC 6749, 5.2, and what Google adds. Each says that the credentials will not do, now or later.
+# Error codes of RFC 6749, 5.2, and of Google that mean that the credentials are not valid.
 _CREDENTIAL_ERRORS = frozenset(
     {
         "access_denied",
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AccessToken:
-    """A bearer token, and until when it serves, in time elapsed."""
+    """A bearer token with the times of its renewal and its expiry, on the elapsed clock."""
 
     text: str = field(repr=False)
     renew_at_us: int
@@ -52,7 +52,7 @@ class AccessToken:
 
 
 class AccessTokens:
-    """The one access token that all sends share; renewed before it expires, and never by two at a time."""
+    """The access token that all requests share. It is renewed before it expires, by one request at a time."""
 
     def __init__(
         self, account: ServiceAccount, endpoint: str, session: aiohttp.ClientSession, clock: Clock
@@ -66,16 +66,16 @@ class AccessTokens:
         self._pause_until_us = 0
 
     async def close(self) -> None:
-        """Give up a renewal that is under way."""
+        """Cancel a renewal in flight."""
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
 
     async def current(self) -> AccessToken | Outcome:
-        """A token that serves, or why there is none.
+        """A valid token, or an outcome that says why there is none.
 
-        In its last minutes a token still serves while the next one is fetched beside it; so a token endpoint
-        that fails for some minutes delays nobody.
+        In its last minutes a token is still used while the next one is fetched in the background, so that a
+        short failure of the token endpoint delays no push.
         """
         token, elapsed_us = self._token, self._clock.elapsed_us()
         if token is None or elapsed_us >= token.expires_at_us:
@@ -85,7 +85,7 @@ class AccessTokens:
         return token
 
     async def replaced(self, refused: AccessToken) -> AccessToken | Outcome:
-        """Another token than the one that was refused, fetched once for all who were refused it."""
+        """A token other than the refused one; concurrent requests share the fetch."""
         if self._token is refused:
             self._token = None
         return await self.current()
@@ -110,7 +110,7 @@ class AccessTokens:
             async with self._session.post(self._endpoint, data=form, allow_redirects=False) as response:
                 answer = await read_answer(response, self._clock.now_ms())
             return _granted(answer, self._clock.elapsed_us())
-        except Exception as error:  # whatever it is, it waits for the next attempt
+        except Exception as error:  # any error is retried with the next push
             return Outcome(Verdict.FAILED, f"no access token: {failure(error)}"[:200])
 
     def _assertion(self) -> str:
@@ -130,7 +130,7 @@ class AccessTokens:
 
 
 async def _result(renewal: asyncio.Task[AccessToken | Outcome]) -> AccessToken | Outcome:
-    """What a renewal yields; one who is cancelled while waiting for it does not take it away from others."""
+    """Wait for a renewal without cancelling it, because other requests may wait for it too."""
     await asyncio.wait([renewal])
     return Outcome(Verdict.FAILED, "the provider was closed") if renewal.cancelled() else renewal.result()
 
@@ -151,7 +151,7 @@ def _granted(answer: ServiceAnswer, elapsed_us: int) -> AccessToken | Outcome:
         f"no access token: the token endpoint answered {answer.status}",
         answer.status,
         answer.retry_after_seconds,
-        about_lane=True,  # without a token nothing is sent at all
+        about_lane=True,  # without a token no message can be sent
     )
 
 

@@ -1,7 +1,6 @@
-"""What every provider can do, and what it says of an attempt."""
+"""The interface of every provider."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
 from bridge_server.kernel.clock import Clock
@@ -10,30 +9,25 @@ from bridge_server.push.models import PushNotice
 
 
 class Provider(Protocol):
-    """Brings pushes to devices. Used as an async context manager, which holds its connections."""
+    """Delivers pushes to devices. It is an async context manager that owns its connections."""
 
     async def __aenter__(self) -> Self: ...
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
+    async def __aexit__(self, *_: object) -> None: ...
 
     def checked_token(self, token: str) -> str:
-        """The token, if it has the form that this provider's tokens have. Raises ValueError."""
+        """The token in its normal form. Raises ValueError if it does not have the provider's form."""
         ...
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. Whatever goes wrong becomes an outcome, never an error:
+        """Attempt to deliver once. Every failure is an outcome; no exception is raised.
 
-        DELIVERED when the provider took it; GONE when it calls the token dead; FAILED when another attempt
-        may succeed (with the wait that it asked for); REFUSED when this notice never will (too large);
-        BLOCKED when the provider refuses this server's credentials, so that nothing else will get through.
+        DELIVERED: the provider accepted the push. GONE: it calls the token dead. FAILED: a retry may succeed,
+        after the provider's Retry-After. REFUSED: this notice will never be accepted, for instance because
+        it is too large. BLOCKED: the provider refuses this server's credentials, so every push would fail.
         """
         ...
 
 
 ProviderOf: TypeAlias = Callable[[Clock], Provider]
-"""Makes a provider that goes by this clock."""
+"""Makes a provider that uses the clock."""

@@ -1,4 +1,4 @@
-"""The token with which a provider shows APNs who it is: an ES256 JWT of its own making.
+"""Provider tokens: ES256 JWTs by which this server authenticates to APNs.
 
 https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
 """
@@ -11,7 +11,7 @@ from Crypto.PublicKey.ECC import EccKey
 from bridge_server.kernel.clock import Clock
 from bridge_server.push.jwt import es256
 
-# Apple refuses a token that is older than 60 minutes, and one that comes within 20 minutes of the last.
+# APNs refuses a token older than 60 minutes, and a new token within 20 minutes of the last.
 _WINDOW_MS = 40 * 60_000
 _LEAST_AGE_MS = 20 * 60_000
 _WHERE = "it is the AuthKey_….p8 file of the Apple developer account, with its first and last line"
@@ -19,17 +19,17 @@ _WHERE = "it is the AuthKey_….p8 file of the Apple developer account, with its
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderToken:
-    """A bearer token, and when this process made it, which may be later than what it says itself."""
+    """A bearer token and the time at which this process made it, which can be later than its `iat`."""
 
     text: str = field(repr=False)
     made_at_ms: int
 
 
 class ProviderTokens:
-    """The one provider token that all requests share, also those of other processes with the same key.
+    """The provider token that all requests share, including those of other processes with the same key.
 
-    It says that it was issued when the current window of 40 minutes began, and its signature is
-    deterministic: whoever makes it within the window makes the same, which is no update to Apple.
+    Its `iat` is the start of the current window of 40 minutes, and its signature is deterministic. So every
+    process makes the same token within a window, and APNs sees no update.
     """
 
     def __init__(self, key: EccKey, key_id: str, team_id: str, clock: Clock) -> None:
@@ -41,9 +41,9 @@ class ProviderTokens:
         self._replaced_at_ms: int | None = None
 
     def current(self) -> ProviderToken:
-        """The token, renewed with every window, but not before it has served 20 minutes.
+        """The current token. It is renewed in every window, but not before it is 20 minutes old.
 
-        So it never gets as old as 60 minutes. Also renewed when the clock was set back to before it was made.
+        So it is always younger than 60 minutes. It is also renewed when the clock was set back.
         """
         if self._token is None or not self._serves(self._token):
             now_ms = self._clock.now_ms()
@@ -51,9 +51,9 @@ class ProviderTokens:
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
-        """Another token than the one that Apple calls expired; None when it is too early for yet another.
+        """A new token for one that APNs calls expired; None within 20 minutes of the last replacement.
 
-        It says that it was issued now, and serves 20 minutes and until the window is over, as any does.
+        Its `iat` is now. It is renewed by the same rule as any token.
         """
         token = self.current()
         if token.text != refused.text:
@@ -76,7 +76,7 @@ class ProviderTokens:
 
 
 def signing_key(pem: str) -> EccKey:
-    """The private key in the text of a .p8 file. Raises ValueError, which quotes nothing of it."""
+    """The private key in the text of a .p8 file. Raises ValueError, whose text does not quote the key."""
     if "-----BEGIN" not in pem:
         raise ValueError(f"the key must be a PEM text that begins with -----BEGIN PRIVATE KEY-----: {_WHERE}")
     try:

@@ -1,4 +1,4 @@
-"""From the outbox to the providers."""
+"""Senders, which pass messages of the outbox to providers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What was said of this server's credentials, and until when nobody is asked again."""
+    """A service's refusal of this server's credentials, and the end of the pause after it."""
 
     reason: str
     until_ms: int
 
 
 class ProviderSender:
-    """Hands messages to a provider; who refuses this server's credentials is asked only now and then.
+    """Passes messages to a provider, and pauses after a refusal of this server's credentials.
 
-    That is remembered by lane: a provider of browsers leads to several services, and what one of them thinks
-    of the credentials says nothing of the others.
+    The pause is per lane: Web Push leads to several services, and one can refuse credentials that another
+    accepts.
     """
 
     def __init__(self, channel: str, provider: Provider) -> None:
@@ -38,8 +38,12 @@ class ProviderSender:
 
     @property
     def blocked(self) -> Mapping[str, str]:
-        """The lanes that are refused, and why."""
+        """The lanes whose service refuses the credentials, with the reason."""
         return {lane: block.reason for lane, block in self._blocks.items()}
+
+    def forget_blocked(self) -> None:
+        """Ask again in every lane."""
+        self._blocks.clear()
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver once."""
@@ -62,30 +66,30 @@ class ProviderSender:
 
 
 class TopicSender:
-    """Takes what this server's own bridge has to say of a topic: it becomes a push to whoever registered."""
+    """Turns a message of this server's own bridge about a topic into a push to the registered client."""
 
     def __init__(self, forward: Callable[[OutgoingMessage], Awaitable[bool]]) -> None:
         self._forward = forward
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Queue the push, or drop the notice when nobody is registered any more."""
+        """Queue the push, or drop the message if no client is registered any more."""
         try:
             taken = await self._forward(message)
         except UnavailableError as error:
             return Outcome(Verdict.FAILED, error.detail)
         if not taken:
-            # Not GONE: that would remove this server's webhook of a topic that may have been registered again
-            # meanwhile. Nor REFUSED: it is no failure, and there is nothing to keep as a dead letter.
+            # GONE would remove the webhook of a topic that may have been registered again meanwhile.
+            # REFUSED would keep a dead letter although nothing has failed.
             log.debug("push_for_nobody", message_id=message.message_id)
         return Outcome(Verdict.DELIVERED)
 
 
 class NoProvider:
-    """Stands for a provider that is not configured, perhaps no longer: what is owed waits for it a day."""
+    """The sender of a channel that is not configured: its messages wait in the outbox for about a day."""
 
     def __init__(self, channel: str) -> None:
         self._channel = channel
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Keep the message for later."""
+        """Fail the attempt, so that the outbox retries later."""
         return Outcome(Verdict.FAILED, f"pushes by {self._channel} are not configured")

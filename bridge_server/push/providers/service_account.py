@@ -1,4 +1,4 @@
-"""The key file of a Google service account, as the Firebase console hands it out."""
+"""The key file of a Google service account, which the Firebase console generates."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from Crypto.PublicKey.RSA import RsaKey
 from yarl import URL
 
 _FIELDS = ("type", "project_id", "private_key", "client_email", "token_uri")
-# Project ids have 6 to 30 of these; some old ones begin with a domain, as in example.com:project.
+# Project ids have 6 to 30 characters; some old ones begin with a domain, as in example.com:project.
 _PROJECT_ID = re.compile(r"[a-z0-9][a-z0-9.:-]{2,99}")
 _EMAIL = re.compile(r"[^\s@]{1,128}@[^\s@]{1,128}")
 _LEAST_KEY_BITS = 2_048
@@ -20,7 +20,7 @@ _WHERE = "make one in the Firebase console: project settings, service accounts, 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """Who this server is to Google. The key never shows in its text."""
+    """The account by which this server authenticates to Google. `repr` does not show its key."""
 
     project_id: str
     client_email: str
@@ -30,7 +30,7 @@ class ServiceAccount:
 
     @classmethod
     def parse(cls, text: str | bytes) -> Self:
-        """The account in the JSON of its key file. Raises ValueError, which names every fault."""
+        """Read an account from the JSON of its key file. Raises ValueError, which names every fault."""
         document = _document(text)
         faults = [fault for name in _FIELDS if (fault := _FAULTS[name](document.get(name))) is not None]
         if faults:

@@ -1,4 +1,4 @@
-"""Pushes to browsers: Web Push (RFC 8030), encrypted (RFC 8291) and signed (RFC 8292)."""
+"""Web Push: pushes to browsers (RFC 8030), encrypted (RFC 8291) and with VAPID (RFC 8292)."""
 
 import asyncio
 import hashlib
@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from secrets import token_bytes
-from types import TracebackType
 from typing import Literal, Self
 
 import aiohttp
@@ -27,19 +26,19 @@ from bridge_server.push.webpush.subscription import PushSubscription, read_subsc
 from bridge_server.push.webpush.vapid import VapidIdentity
 
 Urgency = Literal["very-low", "low", "normal", "high"]
-"""How much a device that saves power should care (RFC 8030, section 5.3)."""
+"""The urgency by which a device on battery decides whether to wake up (RFC 8030, section 5.3)."""
 
-_LONGEST_TTL_SECONDS = 28 * 86_400  # Google's limit; longer ones are refused there
+_LONGEST_TTL_SECONDS = 28 * 86_400  # Google refuses longer ones
 _TOPIC_CHARACTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class WebPushSettings:
-    """How this server pushes to browsers.
+    """Settings of Web Push.
 
-    `vapid_private_key` is the private half of `bridge-server keys vapid`; `vapid_subject` is `mailto:` an
+    `vapid_private_key` is a private key of `bridge-server keys vapid`; `vapid_subject` is `mailto:` and an
     address, or an https URL. `timeout_seconds` covers an attempt from the name lookup to the last byte of
-    the answer. `allow_private` opens every address and port, and http: for development only.
+    the answer. `allow_private` allows every address and port, and http, for development only.
     """
 
     vapid_private_key: str = field(repr=False)
@@ -51,11 +50,11 @@ class WebPushSettings:
 
 
 class WebPushProvider:
-    """Sends to the push service that each subscription names, over a pool of guarded connections.
+    """The provider that sends to the push service of each subscription, over guarded connections.
 
-    Encryption and signing are done in a thread of its own, so that the event loop does not wait for them.
-    `known_services` says whose word is taken that this server's credentials are wrong. Raises ValueError
-    when the key or the subject is malformed.
+    A separate thread encrypts and signs, so that the event loop does not wait for it. `known_services` are
+    the services whose refusal of the VAPID token is believed. Raises ValueError if the key or the subject is
+    malformed.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class WebPushProvider:
 
     @property
     def public_key(self) -> str:
-        """What web pages subscribe with, as `applicationServerKey`."""
+        """The public key, which web pages use as `applicationServerKey`."""
         return self._identity.public_key
 
     async def __aenter__(self) -> Self:
@@ -88,12 +87,7 @@ class WebPushProvider:
         self._sealing = ThreadPoolExecutor(1, thread_name_prefix="web-push-sealing")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._sealing is not None:
             self._sealing.shutdown(wait=False, cancel_futures=True)
             self._sealing = None
@@ -102,13 +96,13 @@ class WebPushProvider:
             self._session = None
 
     def checked_token(self, token: str) -> str:
-        """The subscription in its one spelling, without what is not needed. Raises ValueError."""
+        """The subscription in its normal form. Raises ValueError."""
         return write_subscription(self._read(token))
 
     async def push(self, token: str, notice: PushNotice) -> Outcome:
-        """Attempt to deliver once. What every answer means is in `webpush.answers`.
+        """Attempt to deliver once. `webpush.answers` defines the meaning of every answer.
 
-        A notice that is too large has its body shortened; it is REFUSED if that is not enough.
+        A notice that is too large has its body shortened; if that is not enough, it is REFUSED.
         """
         assert self._session is not None, "the provider is not open"
         payload = write_payload(notice)
@@ -120,7 +114,7 @@ class WebPushProvider:
             return Outcome(Verdict.REFUSED, str(error))
         try:
             return await self._post(subscription, {**headers, **self._wishes(notice)}, body)
-        except Exception as error:  # a stranger's server must not be able to stop the sending
+        except Exception as error:  # a faulty service must not stop other pushes
             return judge_error(error)
 
     async def _post(self, subscription: PushSubscription, headers: dict[str, str], body: bytes) -> Outcome:
@@ -144,7 +138,7 @@ class WebPushProvider:
     def _seal(
         self, token: str, payload: bytes, now_ms: int
     ) -> tuple[PushSubscription, dict[str, str], bytes]:
-        """Runs in the thread, one at a time."""
+        """Encrypt and sign, in the thread, one message at a time."""
         subscription = self._read(token)
         body = encrypt(
             payload,
@@ -178,8 +172,8 @@ class WebPushProvider:
 
 
 def _topic(message_id: str) -> str:
-    """A repeat replaces the message that waits for the device, and nothing else does (RFC 8030, section 5.4).
+    """The Topic header, by which a repeat replaces only its own waiting message (RFC 8030, section 5.4).
 
-    Hexadecimal: of the base64url alphabet, Mozilla documents letters and digits only.
+    It is hexadecimal, because Mozilla documents only letters and digits of the base64url alphabet.
     """
     return hashlib.sha256(message_id.encode()).hexdigest()[:_TOPIC_CHARACTERS]

@@ -1,1 +1,1 @@
-"""What Web Push asks of a sender: subscriptions, encryption, identification, and how answers are read."""
+"""The parts of Web Push: subscriptions, encryption, identification, and the meaning of answers."""

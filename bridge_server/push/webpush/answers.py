@@ -1,20 +1,20 @@
-"""What a push service's answer means for the message, the subscription and this server's key.
+"""The meaning of a push service's answer for the message, the subscription and this server's VAPID key.
 
-The endpoint is the subscriber's choice: anybody may run a "push service", or subscribe at a real one with
-another key. So neither a stranger's word nor a refusal that concerns one subscription may stop the others.
+A subscriber chooses the endpoint: it may be a server of their own, or a real push service with another key.
+So neither the answer of an unknown service nor a refusal of one subscription may stop other subscriptions.
 
 | Answer | Meaning |
 |---|---|
 | 2xx | taken (RFC 8030, section 5) |
 | 404, 410 | the subscription is dead (section 7.3) |
 | 413 | this message is too large; the subscription lives on (section 7.2) |
-| 429, 503 | later, after what Retry-After asks for (section 8.4), and so for all of this service |
-| another 5xx | later, after what Retry-After asks for |
+| 429, 503 | retry after Retry-After (section 8.4), and pause all messages to this service |
+| another 5xx | retry after Retry-After |
 | 401, 403 of a known service that names the token | this server's credentials are wrong: see KNOWN_SERVICES |
 | another 403 | the subscription was made with another key: Google 403 "do not correspond" |
-| another 401 | a later attempt may pass (Mozilla says 401 for another key as well: it fails to the end) |
-| 400 | this message will never be taken (Apple says so for another key: VapidPkHashMismatch) |
-| all others, redirects too | a later attempt may pass (Microsoft throttles with 406) |
+| another 401 | retry (Mozilla also answers 401 for another key: then every retry fails) |
+| 400 | this message will never be accepted (Apple answers 400 for another key: VapidPkHashMismatch) |
+| all others, also redirects | retry (Microsoft throttles with 406) |
 
 Sources: RFC 8030; autopush-rs, docs/src/errors.md (Mozilla); "Sending web push notifications in web apps and
 browsers" (Apple); answers seen from fcm.googleapis.com (Google).
@@ -32,7 +32,7 @@ KNOWN_SERVICES: Mapping[str, bytes] = {
     "https://updates.push.services.mozilla.com": b"VAPID token",  # 401 Invalid VAPID token: …
     "https://web.push.apple.com": b"BadJwtToken",  # 403 {"reason":"BadJwtToken"}
 }
-"""Services by origin, with what they say when it is the token that they refuse, for every subscription."""
+"""Known push services by origin, with the text of an answer that refuses the VAPID token itself."""
 
 _GONE = frozenset({404, 410})
 _CREDENTIALS = frozenset({401, 403})
@@ -47,7 +47,7 @@ def judge(
     now_ms: int,
     refused_token: bytes | None,
 ) -> Outcome:
-    """The outcome. `refused_token` is what KNOWN_SERVICES has for the service; a stranger's is None."""
+    """The outcome. `refused_token` is the service's text in KNOWN_SERVICES; None for an unknown service."""
     if 200 <= status < 300:
         return Outcome(Verdict.DELIVERED, status=status)
     if status in _GONE:

@@ -1,7 +1,7 @@
-"""Messages that only one browser can read, whatever service carries them.
+"""End-to-end encryption of Web Push messages, which the push service cannot read.
 
-Source: RFC 8291 (message encryption for Web Push) over RFC 8188 (the content coding `aes128gcm`), with one
-record and a key pair of its own for every message.
+Source: RFC 8291 (message encryption for Web Push) over RFC 8188 (the content coding `aes128gcm`). Every
+message is one record and has a new key pair.
 """
 
 import hmac
@@ -15,7 +15,7 @@ from bridge_server.push.keys import raw_public_key
 
 SALT_BYTES = 16
 LARGEST_PLAINTEXT_BYTES = 3_993
-"""What fits into the 4096 bytes that every push service takes (RFC 8291, section 4)."""
+"""The plaintext that fits into the 4,096 bytes that every push service accepts (RFC 8291, section 4)."""
 
 _RECORD_BYTES = 4_096
 _HEADER = struct.Struct("!16sIB65s")  # salt, record size, length of the key id, key id (RFC 8188, 2.1)
@@ -33,8 +33,8 @@ def encrypt(
 ) -> bytes:
     """The body of a push message with `Content-Encoding: aes128gcm`.
 
-    `receiver_key` and `auth_secret` are the subscription's. `sender_key` and `salt` are random, and never
-    used for another message. Raises ValueError when the plaintext and its padding are too long.
+    `receiver_key` and `auth_secret` are the subscription's. `sender_key` and `salt` are random and
+    used for one message only. Raises ValueError when the plaintext and its padding are too long.
     """
     if len(plaintext) + padding_bytes > LARGEST_PLAINTEXT_BYTES:
         raise ValueError(f"a push message holds at most {LARGEST_PLAINTEXT_BYTES} bytes")

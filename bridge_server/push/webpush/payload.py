@@ -1,4 +1,4 @@
-"""What a page's service worker is handed: `{title, body, url, id, data}`, in the space that there is."""
+"""The payload for a page's service worker, `{title, body, url, id, data}`, cut to the largest size."""
 
 from bisect import bisect_right
 
@@ -12,10 +12,10 @@ _STEP_BYTES = 256
 
 
 def write_payload(notice: PushNotice) -> bytes | None:
-    """The notice as JSON of at most 3993 bytes, or None when it cannot be made to fit, or is not text.
+    """The notice as JSON of at most 3,993 bytes, or None if that is impossible or it is not valid Unicode.
 
-    When it is too long, the body is cut at a character and ends with an ellipsis: it is what can be read in
-    full elsewhere. Title, url, id and data are what the page works with, and are never cut.
+    A payload that is too long has its body shortened, with an ellipsis at the end. Title, url, id and data
+    are never cut.
     """
     try:
         whole = _json(notice, notice.body)
@@ -27,7 +27,7 @@ def write_payload(notice: PushNotice) -> bytes | None:
 
 
 def padding_for(payload: bytes) -> int:
-    """Bytes that round the size up to a step, so that it tells little (RFC 8291, section 4)."""
+    """The bytes that pad the payload to a multiple of 256, to hide its size (RFC 8291, section 4)."""
     room = LARGEST_PLAINTEXT_BYTES - len(payload)
     return min(-len(payload) % _STEP_BYTES, room)
 

@@ -1,4 +1,4 @@
-"""Where to reach one browser: what its Push API hands to the page (`JSON.stringify(subscription)`).
+"""A browser's push subscription, as its Push API gives it to the page (`JSON.stringify(subscription)`).
 
 Source: W3C Push API, section 8 (PushSubscription and its serialization); RFC 8291, section 2 (the keys).
 """
@@ -22,7 +22,7 @@ _AUTH_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class PushSubscription:
-    """A checked subscription. The endpoint is a capability, so it is not shown."""
+    """A checked subscription. The endpoint is a capability, so `repr` does not show it."""
 
     endpoint: URL = field(repr=False)
     receiver_key: ECC.EccKey = field(repr=False)
@@ -30,12 +30,12 @@ class PushSubscription:
 
     @property
     def origin(self) -> str:
-        """The push service, as the audience of a token names it (RFC 8292, section 2)."""
+        """The origin of the push service, which is the audience of a VAPID token (RFC 8292, section 2)."""
         return str(self.endpoint.origin())
 
 
 def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscription:
-    """Read the JSON. Raises ValueError with what is wrong with it, which does not quote it."""
+    """Read a subscription in JSON. Raises ValueError, whose text names the fault without quoting the JSON."""
     fields = _fields(text)
     keys = fields.get("keys")
     if not isinstance(keys, dict):
@@ -49,7 +49,7 @@ def read_subscription(text: str, *, allow_http: bool = False) -> PushSubscriptio
 
 
 def write_subscription(subscription: PushSubscription) -> str:
-    """The one spelling of a subscription, by which two can be compared."""
+    """The normal form of a subscription, in which two can be compared."""
     keys = {
         "auth": base64url.encode(subscription.auth_secret),
         "p256dh": base64url.encode(subscription.receiver_key.export_key(format="raw")),
@@ -70,7 +70,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _check_expiration(value: Any) -> None:
-    """It is not kept: the service's 410 tells when a subscription has expired."""
+    """Check the type of expirationTime. It is not stored: the service answers 410 after it."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError("the subscription's expirationTime must be a number or null")
 
@@ -87,7 +87,7 @@ def _endpoint(value: Any, allow_http: bool) -> URL:
         raise ValueError("the subscription's endpoint must be an https URL")
     if "@" in parts.netloc or parts.fragment:
         raise ValueError("the subscription's endpoint must have no user name and no fragment")
-    # What follows the host is the service's own, and goes back to it letter by letter.
+    # The path and query are sent back to the service unchanged, byte for byte.
     query = f"?{parts.query}" if parts.query else ""
     return URL(f"{origin}{parts.path or '/'}{query}", encoded=True)
 
@@ -107,7 +107,7 @@ def _bytes(keys: dict[str, Any], name: str, size: int) -> bytes:
 
 def _receiver_key(raw: bytes) -> ECC.EccKey:
     try:
-        if raw[0] == _UNCOMPRESSED:  # the library reads other formats too
+        if raw[0] == _UNCOMPRESSED:  # import_key also accepts other formats
             return ECC.import_key(raw, curve_name="P-256")
     except ValueError:
         pass

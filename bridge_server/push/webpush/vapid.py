@@ -1,4 +1,4 @@
-"""How this server identifies itself to push services: a short-lived token that it signs (VAPID, RFC 8292)."""
+"""VAPID (RFC 8292): the short-lived token by which this server identifies itself to push services."""
 
 import re
 from collections import OrderedDict
@@ -11,7 +11,7 @@ from bridge_server.push.jwt import es256
 from bridge_server.push.keys import raw_public_key, read_private_key
 
 LIFETIME_SECONDS = 12 * 3_600
-"""Half of what push services allow (RFC 8292, section 2), so that clocks may differ by as much."""
+"""Half of the allowed 24 hours (RFC 8292, section 2), so that clocks may differ by 12 hours."""
 
 _RENEWED_BEFORE_SECONDS = 3_600
 _REMEMBERED_AUDIENCES = 256
@@ -26,10 +26,10 @@ class _Token:
 
 
 class VapidIdentity:
-    """Makes the Authorization header for each push service, and keeps it until it has to be renewed.
+    """Makes and caches the Authorization header for each push service.
 
-    `subject` is where the service's operators can reach this one's: `mailto:` an address, or an https URL.
-    Raises ValueError when the key or the subject is malformed. Not for several threads at once.
+    `subject` is a contact of this server's operator: `mailto:` and an address, or an https URL. Raises
+    ValueError if the key or the subject is malformed. Not thread-safe.
     """
 
     def __init__(self, private_key: str, subject: str) -> None:
@@ -39,7 +39,7 @@ class VapidIdentity:
         self._tokens: OrderedDict[str, _Token] = OrderedDict()
 
     def authorization(self, audience: str, now_ms: int) -> str:
-        """The header for a push service, known by its origin, such as `https://push.example.net`."""
+        """The Authorization header for the push service with the origin `audience`."""
         token = self._tokens.pop(audience, None)
         if token is None or not _is_fresh(token, now_ms):
             token = _Token(self._sign(audience, now_ms // 1_000), now_ms)
@@ -58,9 +58,9 @@ class VapidIdentity:
 
 
 def checked_subject(text: str) -> str:
-    """Return the subject if push services will take it; raise ValueError otherwise.
+    """Return the subject if push services accept it; raise ValueError otherwise.
 
-    Apple's refuses every message whose subject names a host that cannot be reached from outside.
+    Apple's service refuses every message whose subject names a host without public access.
     """
     mail = _MAIL.fullmatch(text)
     host = mail[1] if mail else _https_host(text)
@@ -82,6 +82,6 @@ def _https_host(text: str) -> str:
 
 
 def _is_fresh(token: _Token, now_ms: int) -> bool:
-    """Whether it may still be used. Not when the clock was set back: then it may last longer than allowed."""
+    """Whether the token may still be used. After the clock was set back it may last longer than allowed."""
     age_seconds = (now_ms - token.issued_at_ms) / 1_000
     return 0 <= age_seconds < LIFETIME_SECONDS - _RENEWED_BEFORE_SECONDS

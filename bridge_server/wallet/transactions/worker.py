@@ -72,6 +72,7 @@ class TransactionWorker:
         self._first_check_us = _FIRST_CHECK_US
         self._seen_mined: set[str] = set()
         self._has_news = asyncio.Event()
+        self._asked: list[asyncio.Future[None]] = []
         events.subscribe(TransactionsOwed, self._on_owed)
         events.subscribe(TransactionsPostponed, self._on_postponed)
         node.on_connected(self.wake)
@@ -87,12 +88,31 @@ class TransactionWorker:
             return
         try:
             while True:
+                asked, self._asked = self._asked, []
                 await self.work()
+                for each in asked:
+                    each.set_result(None)
                 await self._rest()
         finally:
-            for task in self._waiting.values():
-                task.cancel()
-            await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+            await self.forget()
+
+    async def catch_up(self) -> int:
+        """Return once everything that was due at this call is broadcast, and checked: always 0 deliveries."""
+        if self._node.exists:
+            done = asyncio.get_running_loop().create_future()
+            self._asked.append(done)
+            self._has_news.set()
+            await asyncio.shield(done)
+        return 0
+
+    async def forget(self) -> None:
+        """Give up the requests that wait to be approved, and look at the store anew."""
+        for task in self._waiting.values():
+            task.cancel()
+        await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+        self._due_at_ms = 0
+        self._check_at_us = 0
+        self._seen_mined.clear()
 
     async def work(self) -> None:
         """Broadcast and confirm once. A step that fails is tried again at the next tick."""

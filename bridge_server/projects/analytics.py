@@ -1,7 +1,7 @@
-"""What was sent and read: which days are asked for, and their figures by type and in all.
+"""Analytics of a project: how many notifications were sent and read, by type and by day.
 
-A day's figures are about the notifications that were sent on that day (UTC): a read counts for the day of
-the sending, however much later it happens.
+A day's figures cover the notifications that were sent on that day (UTC): a read counts for the day of the
+sending, however much later it happens.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,15 +17,15 @@ MOST_DAYS = 366
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days since the epoch, both of them included."""
+    """A range of days since the Unix epoch, the first and the last included."""
 
     first_day: int
     last_day: int
 
 
 @dataclass(frozen=True, slots=True)
-class TypeReport:
-    """The figures of one type, by the days on which something was sent."""
+class TypeAnalytics:
+    """The figures of one notification type, by the days on which something was sent."""
 
     type_id: TypeId
     days: Sequence[DailyFigures]
@@ -37,21 +37,21 @@ class TypeReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Analytics:
     """The figures of a project in a period."""
 
     project_id: str
     period: Period
-    types: Sequence[TypeReport]
+    types: Sequence[TypeAnalytics]
 
     @property
     def total(self) -> ReadFigures:
         """The figures of all types together."""
-        return _sum_of(report.total for report in self.types)
+        return _sum_of(kind.total for kind in self.types)
 
 
-def asked_period(first: str | None, last: str | None, now_ms: int) -> Period:
-    """The days from `first` to `last`, such as `2026-01-31`; without them the 30 that end today.
+def read_period(first: str | None, last: str | None, now_ms: int) -> Period:
+    """The days from `first` to `last`, each spelled like `2026-01-31`; by default the last 30 days.
 
     Raises InvalidInputError.
     """
@@ -64,12 +64,12 @@ def asked_period(first: str | None, last: str | None, now_ms: int) -> Period:
     return Period(first_day, last_day)
 
 
-def report_of(project_id: str, period: Period, figures: Sequence[DailyFigures]) -> Report:
-    """The figures by type; the types in the order in which something was sent."""
+def group_by_type(project_id: str, period: Period, figures: Sequence[DailyFigures]) -> Analytics:
+    """The figures by type; types are in the order of their first sending in the period."""
     by_type: dict[TypeId, list[DailyFigures]] = {}
     for daily in figures:
         by_type.setdefault(daily.type_id, []).append(daily)
-    return Report(project_id, period, [TypeReport(type_id, days) for type_id, days in by_type.items()])
+    return Analytics(project_id, period, [TypeAnalytics(type_id, days) for type_id, days in by_type.items()])
 
 
 def _sum_of(figures: Iterable[ReadFigures]) -> ReadFigures:
