@@ -27,9 +27,7 @@ class ServerProcess:
     settings of a server in it, and with the variables in `environment`.
     """
 
-    def __init__(
-        self, data_dir: Path, *arguments: str, environment: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self.data_dir = data_dir
         self.facts: dict[str, Any] = {}
         self._arguments: Sequence[str] = arguments
