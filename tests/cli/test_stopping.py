@@ -168,7 +168,7 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
         assert connection.execute("SELECT length(payload) FROM sessions").fetchone() == (60_002,)
 
 
-async def test_it_stops_in_time_whatever_clients_do(
+async def test_server_stops_in_time_whatever_clients_do(
     server: WatchedServer, client: aiohttp.ClientSession
 ) -> None:
     session_id = (await post(client, "/session/new"))["sessionId"]

@@ -1,4 +1,4 @@
-"""What the client's tests start from."""
+"""Fixtures of the client's tests."""
 
 import time
 from collections.abc import AsyncIterator

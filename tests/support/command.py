@@ -69,7 +69,7 @@ class WatchedServer:
         return [orjson.loads(line) for line in self.err_file.read_bytes().splitlines()]
 
     def said(self) -> list[dict[str, Any]]:
-        """These lines but for those of its start and its stop."""
+        """The lines of the log without those of the start and the stop."""
         usual = ("server_started", "server_stopped")
         return [line for line in self.log() if line["event"] not in usual]
 
@@ -109,7 +109,7 @@ def watched_server(
 
 
 def _environment(wanted: Mapping[str, str] | None) -> dict[str, str]:
-    """That of this process without settings that the machine may have, and with those that are wanted."""
+    """The environment of this process without the machine's settings, and with the wanted ones."""
     inherited = {
         name: value
         for name, value in os.environ.items()
