@@ -1,4 +1,8 @@
-"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it."""
+"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it.
+
+Each way to the bridge has a folder with both sides: `http` for the plain bridge and generation 0.7, `v1` and
+`v2` for generations 1.x and 2.x.
+"""
 
 from bridge_server.client.cipher import Cipher
 from bridge_server.client.contents import Approval, Call, Event, Proposal, Push

@@ -1,4 +1,4 @@
-"""The encryption between a dapp and a wallet, of which the bridge knows nothing.
+"""The end-to-end encryption between a dapp and a wallet.
 
 Source: `encrypt` and `decrypt` of the published js-walletconnect-core 0.7.28. AES-256-CBC over the JSON text
 `{"data": content}`, then HMAC-SHA256 with the same key over the *hexadecimal text* of ciphertext and IV.
@@ -27,7 +27,7 @@ _PARTS = {
 
 
 class Cipher:
-    """Seals and opens payloads with the key of one session."""
+    """Encrypts and decrypts payloads with the key of one session."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -35,21 +35,21 @@ class Cipher:
         self._key = key
 
     def seal(self, content: Any) -> dict[str, str]:
-        """The content, which may be anything that JSON has, as an `encryptionPayload`. Raises TypeError."""
+        """Encrypt a content, any JSON value, as an `encryptionPayload`. Raises TypeError."""
         iv = token_bytes(_BLOCK_BYTES)
         padded = pad(self._text(content), _BLOCK_BYTES)
         data = AES.new(self._key, AES.MODE_CBC, iv).encrypt(padded).hex()
         return {"data": data, "hmac": self._mac(data, iv).hex(), "iv": iv.hex()}
 
     def open(self, payload: object) -> Any:
-        """The content of an `encryptionPayload`. Raises BadPayloadError."""
+        """Decrypt an `encryptionPayload`; returns its content. Raises BadPayloadError."""
         data, mac, iv = _parts(payload)
         if not hmac.compare_digest(self._mac(data, iv), mac):
             raise BadPayloadError("The payload was sealed with another key, or touched on its way.")
         padded = AES.new(self._key, AES.MODE_CBC, iv).decrypt(bytes.fromhex(data))
         try:
             return self._content(unpad(padded, _BLOCK_BYTES))
-        except (ValueError, TypeError, KeyError) as error:  # whoever sealed it has the key, and still
+        except (ValueError, TypeError, KeyError) as error:
             raise BadPayloadError("The payload holds something else than this generation puts in.") from error
 
     def _mac(self, data: str, iv: bytes) -> bytes:
@@ -66,7 +66,7 @@ class Cipher:
 
 
 def _parts(payload: object) -> tuple[str, bytes, bytes]:
-    """Ciphertext as it was spelled, HMAC and IV; from an object, or from a string that holds its JSON."""
+    """The ciphertext in hexadecimal, the HMAC and the IV of a payload, an object or its JSON text."""
     try:
         fields = orjson.loads(payload) if isinstance(payload, str) else payload
     except orjson.JSONDecodeError:

@@ -32,11 +32,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The session that a dapp asks for."""
+    """A dapp's proposal of a session."""
 
     name: str
     url: str
-    """The dapp's page, as the dapp says; empty when it says none."""
+    """The address of the dapp's page as the dapp gives it; empty if it gives none."""
     content: Mapping[str, Any] = field(repr=False, compare=False)
     """The parameters of `wc_sessionRequest` (1.x) or `wc_sessionPropose` (2.x)."""
 
@@ -48,7 +48,7 @@ class Event:
     name: str
     data: Any
     chain: str
-    """The chain that it is about, as CAIP-2 spells it: `eip155:1`."""
+    """The chain of the event as a CAIP-2 id, such as `eip155:1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Call:
     request_id: str | int | None
     """JSON-RPC's id, which the dapp chose."""
     chain: str | None = None
-    """The chain that a call of generation 2.x is for, as CAIP-2 spells it: `eip155:1`."""
+    """The chain of a call of generation 2.x as a CAIP-2 id, such as `eip155:1`."""
 
 
 @dataclass(frozen=True, slots=True)

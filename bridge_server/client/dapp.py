@@ -22,16 +22,16 @@ _PATIENCE_SECONDS = 300.0
 
 
 class Dapp:
-    """A dapp that opens a session when it is entered: `async with Dapp(url, name="Example") as dapp`.
+    """A dapp, which opens a session on entry: `async with Dapp(url, name="Example") as dapp`.
 
-    `bridge_url` is the bridge's or relay's; with `/compat/v0.7` at its end, wallets of generation 0.7 can
-    scan the URI. `generation` is `plain` (also `0.7`) over HTTP, `1.x` or `2.x` over a WebSocket. `url` is
-    the dapp's page, which wallets show. In generation 2.x the dapp asks for `namespaces` (CAIP-25; the main
-    chain of Ethereum by default), and `project_id` is the relay's name for the project.
+    If `bridge_url` ends in `/compat/v0.7`, wallets of generation 0.7 can scan the URI. `generation` is
+    `plain` (also `0.7`) over HTTP, `1.x` or `2.x` over a WebSocket. `url` is the dapp's page, which wallets
+    show. In generation 2.x `bridge_url` is the relay's, the dapp proposes `namespaces` (CAIP-25; Ethereum's
+    main chain by default), and `project_id` is sent to the relay.
 
-    Leaving the block lets go of the connections and not of the session: `end` does that. A client session
-    that is handed in as `http` stays open. Everything may be cancelled, and several calls be under way at
-    once. Raises BadPairingError; ValueError for namespaces and generations that cannot be.
+    Leaving the block closes the connections; the session stays open until `end`. A client session passed as
+    `http` stays open. Every method can be cancelled, and calls can be concurrent. Raises BadPairingError;
+    ValueError for invalid namespaces or an unknown generation.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class Dapp:
         http: aiohttp.ClientSession | None = None,
         pace: Pace | None = None,
     ) -> Self:
-        """Go on with a session over HTTP that was opened before. To do so, keep its `uri`, in secret.
+        """Continue an earlier session over HTTP. Its `uri` is all that has to be stored, and it is a secret.
 
-        `name` is needed where the pairing has none. Raises BadPairingError.
+        `name` is required if the pairing has none. Raises BadPairingError.
         """
         known = parse_pairing(pairing) if isinstance(pairing, str) else pairing
         chosen = name or known.name
@@ -99,16 +99,16 @@ class Dapp:
 
     @property
     def pairing(self) -> Pairing:
-        """What the wallet needs to know: bridge, session, key. Generation 2.x: UnsupportedError."""
+        """The bridge, session and key, which the wallet needs. Generation 2.x raises UnsupportedError."""
         return self._side.pairing
 
     @property
     def uri(self) -> str:
-        """What to show as a QR code. Whoever sees it can be the wallet."""
+        """The pairing URI to show as a QR code. It is a secret: its reader can act as the wallet."""
         return self._side.uri
 
     async def approval(self, timeout: float | None = _PATIENCE_SECONDS) -> Approval:
-        """Wait for the wallet's word on the session; after that, the last that it said. `timeout` in seconds.
+        """Wait for the wallet's approval; later calls return its latest one. `timeout` is in seconds.
 
         Raises RejectedError, SessionEndedError, BadPayloadError, AnswerTimeoutError, BridgeUnreachableError.
         """
@@ -117,9 +117,9 @@ class Dapp:
     async def call(
         self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS, *, chain: str | None = None
     ) -> Any:
-        """Ask the wallet for something and wait for its result. `timeout` in seconds.
+        """Call a method of the wallet and wait for its result. `timeout` is in seconds.
 
-        Raises what `request` and `result` raise. Who wants to wait for longer than one run uses those two.
+        To wait beyond a restart of the program, use `request` and `result`, whose errors this also raises.
         """
         async with self._side.within(timeout, f"The wallet did not answer the call of {method}"):
             call_id = await self.request(method, params, timeout=None, chain=chain)
@@ -128,19 +128,18 @@ class Dapp:
     async def request(
         self, method: str, params: Any, timeout: float | None = _PATIENCE_SECONDS, *, chain: str | None = None
     ) -> str:
-        """Ask the wallet for something; returns the call's id. `timeout` in seconds.
+        """Send a call to the wallet; returns its id. `timeout` is in seconds.
 
-        Over a WebSocket it waits until the wallet has approved the session. `chain` is the chain that a call
-        of generation 2.x is for (CAIP-2), by default the first one approved.
+        Over a WebSocket the call waits for the wallet's approval. `chain` is the chain of a call of
+        generation 2.x (CAIP-2), by default the first approved one.
 
-        Never asks twice: when it cannot be known whether the bridge took the call, that is a
-        BridgeUnreachableError. Raises SessionEndedError, RejectedError, RequestRefusedError; TypeError for
-        what JSON cannot say.
+        A call is never made twice: if the bridge may have accepted it, the error is BridgeUnreachableError.
+        Raises SessionEndedError, RejectedError, RequestRefusedError; TypeError if `params` is not JSON.
         """
         return await self._side.request(method, params, timeout, chain)
 
     async def result(self, call_id: str, timeout: float | None = _PATIENCE_SECONDS) -> Any:
-        """Wait for what a call came to. `timeout` in seconds.
+        """Wait for the result of a call. `timeout` is in seconds.
 
         Raises CallFailedError, CallExpiredError, SessionEndedError, BadPayloadError, AnswerTimeoutError,
         BridgeUnreachableError.
@@ -148,7 +147,7 @@ class Dapp:
         return await self._side.result(call_id, timeout)
 
     async def ping(self, timeout: float | None = _PATIENCE_SECONDS) -> None:
-        """Wait until the wallet has answered a ping of generation 2.x. `timeout` in seconds.
+        """Wait for the wallet's answer to a ping of generation 2.x. `timeout` is in seconds.
 
         Raises UnsupportedError in other generations; SessionEndedError, AnswerTimeoutError,
         BridgeUnreachableError.
@@ -156,14 +155,14 @@ class Dapp:
         await self._side.ping(timeout)
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """What the wallet approves after its first approval, as it comes, until the session ends.
+        """Yield the wallet's approvals after the first one as they arrive, until the session ends.
 
         Raises UnsupportedError over HTTP.
         """
         return self._side.updates()
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """The events of a session of generation 2.x as they come, until it ends.
+        """Yield the events of a session of generation 2.x as they arrive, until it ends.
 
         Raises UnsupportedError in other generations.
         """

@@ -46,7 +46,7 @@ class BridgeUnreachableError(BridgeClientError):
 
 
 class UnsupportedError(BridgeClientError):
-    """The session's generation of the protocol has nothing like it."""
+    """The session's generation of the protocol does not have this feature."""
 
 
 class BadAnswerError(BridgeClientError):

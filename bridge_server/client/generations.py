@@ -8,11 +8,11 @@ from bridge_server.client.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.pairing import Pairing
 
 Generation = Literal["plain", "0.7", "1.x", "2.x"]
-"""`plain` and `0.7` are one over HTTP: the URL says how the answers are spelled."""
+"""`plain` and `0.7` are both over HTTP: only the bridge's URL decides the form of its answers."""
 
 
 class DappSide(Protocol):
-    """A dapp's session in one generation. `Dapp` says what each method gives and raises."""
+    """A dapp's session in one generation. The methods are described in `Dapp`."""
 
     @property
     def pairing(self) -> Pairing: ...
@@ -31,10 +31,12 @@ class DappSide(Protocol):
 
 
 class WalletSide(Protocol):
-    """A wallet's session in one generation. `Wallet` says what each method gives and raises."""
+    """A wallet's session in one generation. The methods are described in `Wallet`."""
 
     @property
     def pairing(self) -> Pairing: ...
+    @property
+    def topic(self) -> str: ...
     async def open(self) -> None: ...
     async def close(self) -> None: ...
     async def proposal(self, timeout: float | None) -> Proposal: ...

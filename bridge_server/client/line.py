@@ -26,41 +26,41 @@ _FLUSH_SECONDS = 2.0
 _NOT_NOW = 429
 _FIRST_FAILURE = 500
 _FOR_GOOD = range(3000, 4000)
-"""Close codes by which a relay says that it wants none of this client's connections."""
+"""The close codes after which a client does not retry."""
 
 _log = logging.getLogger(__name__)
 
 
 class Speaker(Protocol):
-    """The protocol that is spoken over a line."""
+    """The protocol of one generation over a line."""
 
     def address(self) -> str:
         """The URL to connect to, made anew for each connection."""
         ...
 
     def opened(self) -> None:
-        """A connection is there: say again what the bridge has to know."""
+        """A connection was made: the frames that the bridge has to know are sent again."""
         ...
 
     def received(self, text: str) -> None:
-        """A text frame came."""
+        """A text frame was received."""
         ...
 
     def ponged(self, data: bytes) -> None:
-        """The answer to a ping came."""
+        """The pong of a ping was received."""
         ...
 
     def lost(self, code: int | None) -> None:
-        """The connection is gone, with its close code if there was one."""
+        """The connection was lost, with its close code if there was one."""
         ...
 
     def refused(self, error: RequestRefusedError) -> None:
-        """The bridge wants no connection, and there will be none."""
+        """The bridge refused the connection, and no retry follows."""
         ...
 
 
 class Line:
-    """One socket between `open` and `close`. Frames that are posted while it is down are dropped."""
+    """One WebSocket between `open` and `close`. Frames posted without a connection are dropped."""
 
     def __init__(self, url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
         self.url = url
@@ -76,7 +76,7 @@ class Line:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection at this moment."""
+        """Whether there is a connection."""
         return self._socket is not None
 
     def open(self, speaker: Speaker) -> None:
@@ -86,7 +86,7 @@ class Line:
         self._task = asyncio.create_task(self._keep_open(speaker))
 
     async def close(self) -> None:
-        """Write the frames that were posted, and let go of the connection."""
+        """Write the posted frames, and close the connection."""
         if self._task is not None:
             await self._flush()
             self._task.cancel()
@@ -105,10 +105,10 @@ class Line:
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """End the block after so many seconds: never when None.
+        """Limit the time of the block; None is no limit.
 
-        Raises AnswerTimeoutError with what is `missing`; BridgeUnreachableError when there was no connection
-        at that moment.
+        Raises AnswerTimeoutError with the text `missing`; BridgeUnreachableError if there is no connection at
+        that moment.
         """
         if self._task is None:
             raise RuntimeError("Use it inside `async with`.")
@@ -123,7 +123,7 @@ class Line:
 
     @asynccontextmanager
     async def bridge_within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """`within`, for an answer of the bridge alone. Raises BridgeUnreachableError."""
+        """`within`, for an answer of the bridge itself. Raises BridgeUnreachableError."""
         try:
             async with self.within(seconds, missing):
                 yield
@@ -131,7 +131,7 @@ class Line:
             raise BridgeUnreachableError(str(error)) from error
 
     def patiently(self, missing: str) -> AbstractAsyncContextManager[None]:
-        """`bridge_within` the time for requests that the caller sets none for."""
+        """`bridge_within` the time limit of requests without their own timeout."""
         return self.bridge_within(self.pace.patience_seconds, missing)
 
     async def _keep_open(self, speaker: Speaker) -> None:
@@ -156,7 +156,7 @@ class Line:
             await asyncio.sleep(pause)
 
     async def _connection(self, speaker: Speaker) -> bool:
-        """One connection, from its beginning to its end. Returns whether anything came."""
+        """Hold one connection until its end; returns whether a frame was received."""
         assert self._http is not None
         async with asyncio.timeout(self.pace.attempt_seconds):
             socket = await self._http.ws_connect(
@@ -197,7 +197,7 @@ class Line:
             heard = True
 
     def _note_end(self, socket: aiohttp.ClientWebSocketResponse, last: aiohttp.WSMessage) -> None:
-        """Keep why the connection ended. Raises RequestRefusedError for a close code that means for good."""
+        """Store why the connection ended. Raises RequestRefusedError for a code that forbids a retry."""
         reason = str(last.extra or "") if last.type is WSMsgType.CLOSE else ""
         code = socket.close_code
         if code is not None and code in _FOR_GOOD:
@@ -224,7 +224,7 @@ class Line:
 
 
 def _refusal(status: int) -> RequestRefusedError:
-    """The refusal of a connection; the body that says why does not come to hand here."""
+    """The error for a refused handshake. aiohttp does not give the body of the answer."""
     phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
     return RequestRefusedError(status, phrase)
 

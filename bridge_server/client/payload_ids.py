@@ -1,11 +1,11 @@
-"""Ids of JSON-RPC requests as the published clients of generations 1.x and 2.x make them."""
+"""Ids of JSON-RPC requests, in the form of the published clients."""
 
 import time
 from secrets import randbelow
 
 
 class PayloadIds:
-    """Milliseconds since the epoch times 1,000, plus chance. Each id is larger than the one before."""
+    """Milliseconds since the epoch times 1,000, plus a random number. Ids always increase."""
 
     def __init__(self) -> None:
         self._last = 0

@@ -25,16 +25,22 @@ _PATIENCE_SECONDS = 300.0
 class Wallet:
     """A wallet in a session that a dapp has opened: `async with Wallet.from_uri(uri) as wallet`.
 
-    `Wallet(pairing)` is for a session over HTTP; `Wallet.from_uri` is for every generation. Leaving the block
-    lets go of the connections and not of the session: `end` does that. To go on with a session over HTTP
-    later, keep the URI, in secret. A client session that is handed in as `http` stays open. Everything may be
-    cancelled.
+    `Wallet(pairing)` is for a session over HTTP, `Wallet.from_uri` for every generation. Leaving the block
+    closes the connections; the session stays open until `end`. To continue a session over HTTP later, store
+    the URI, which is a secret. A client session passed as `http` stays open. Every method can be cancelled.
     """
 
     def __init__(
-        self, pairing: Pairing, *, http: aiohttp.ClientSession | None = None, pace: Pace | None = None
+        self,
+        pairing: Pairing | WalletSide,
+        *,
+        http: aiohttp.ClientSession | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        self._side: WalletSide = PollingWallet(pairing, http, pace or Pace())
+        if isinstance(pairing, Pairing):
+            self._side: WalletSide = PollingWallet(pairing, http, pace or Pace())
+        else:
+            self._side = pairing
 
     @classmethod
     def from_uri(
@@ -49,16 +55,14 @@ class Wallet:
         http: aiohttp.ClientSession | None = None,
         pace: Pace | None = None,
     ) -> Self:
-        """The wallet that scanned this pairing URI. Raises BadPairingError.
+        """Make a wallet from a scanned pairing URI. Raises BadPairingError.
 
-        The URI tells the generation: `ethereum:wc-...` is 0.7, over HTTP; `wc:...@1` is 1.x; `wc:...@2` is
-        2.x. With `generation="plain"`, a URI `wc:...@1` is read as a session over HTTP. A URI of generation
-        2.x names no relay: `relay_url` must. `name` and `url` introduce the wallet to the dapp; `project_id`
-        is the relay's name for the project.
+        The URI determines the generation: `ethereum:wc-...` is 0.7, over HTTP; `wc:...@1` is 1.x; `wc:...@2`
+        is 2.x. With `generation="plain"`, a URI `wc:...@1` is read as a session over HTTP. A URI of
+        generation 2.x has no relay, so `relay_url` is required. `name` and `url` introduce the wallet to the
+        dapp; `project_id` is sent to the relay.
         """
-        wallet = cls.__new__(cls)
-        wallet._side = _side(uri, relay_url, generation, name, url, project_id, http, pace or Pace())
-        return wallet
+        return cls(_side(uri, relay_url, generation, name, url, project_id, http, pace or Pace()))
 
     async def __aenter__(self) -> Self:
         await self._side.open()
@@ -71,11 +75,19 @@ class Wallet:
 
     @property
     def pairing(self) -> Pairing:
-        """Bridge, session, key. Generation 2.x: UnsupportedError."""
+        """The bridge, session and key. Generation 2.x raises UnsupportedError."""
         return self._side.pairing
 
+    @property
+    def topic(self) -> str:
+        """The topic on which calls arrive, for `POST /subscribe` and the push server.
+
+        In generation 2.x it is known after the approval; before that it raises SessionEndedError.
+        """
+        return self._side.topic
+
     async def proposal(self, timeout: float | None = _PATIENCE_SECONDS) -> Proposal:
-        """Wait for the session that the dapp asks for. `timeout` in seconds.
+        """Wait for the dapp's proposal of a session. `timeout` is in seconds.
 
         Raises SessionEndedError, AnswerTimeoutError, BridgeUnreachableError, RequestRefusedError.
         """
@@ -84,12 +96,12 @@ class Wallet:
     async def approve(
         self, accounts: Iterable[str], *, chain_id: int = 1, push: Push | None = None
     ) -> int | None:
-        """Approve the session; returns when it expires, in epoch milliseconds, if that is known.
+        """Approve the session; returns its expiry in epoch milliseconds, if it is known.
 
-        Again with other accounts or another chain, it replaces what was said. An account is an address; in
-        generation 2.x it may also be a CAIP-10 id. `push` is the webhook that a bridge over HTTP calls for
-        each new call. Raises SessionEndedError, RequestRefusedError, BridgeUnreachableError; TypeError for
-        what are no accounts; over a WebSocket AnswerTimeoutError when the dapp does not ask for a session.
+        A later approval, with other accounts or another chain, replaces this one. An account is an address;
+        in generation 2.x it can also be a CAIP-10 id. `push` has the push details for new calls over HTTP;
+        None removes them. Raises SessionEndedError, RequestRefusedError, BridgeUnreachableError; TypeError if
+        `accounts` is not a list of strings; over a WebSocket AnswerTimeoutError without a proposal.
         """
         return await self._side.approve(accounts, chain_id, push)
 
@@ -98,17 +110,17 @@ class Wallet:
         await self._side.reject()
 
     def calls(self) -> AsyncGenerator[Call, None]:
-        """The session's calls as they come, until the session ends: `async for call in wallet.calls()`.
+        """Yield the session's calls as they arrive, until it ends: `async for call in wallet.calls()`.
 
-        Each is told once by this object, however many loops there are; over HTTP again by another object as
-        long as it is not answered. A call that cannot be read is refused (-32700) over HTTP, and logged; one
-        that the session does not allow is refused (3001) in generation 2.x. While the bridge cannot be
-        reached, it is tried again, without end. Raises RequestRefusedError, BadAnswerError.
+        This object yields each call once, also with several loops; over HTTP another object yields it again
+        until it is answered. A call that cannot be decrypted is logged, and over HTTP refused (-32700). A
+        call that a session of generation 2.x does not allow is refused (3001). An unreachable bridge is
+        retried without end. Raises RequestRefusedError, BadAnswerError.
         """
         return self._side.calls()
 
     async def call(self, call_id: str) -> Call:
-        """The call that a push told of, answered or not.
+        """Read one call, such as the call of a push, answered or not.
 
         Raises CallExpiredError, SessionEndedError, BadPayloadError, BridgeUnreachableError.
         """
@@ -117,15 +129,14 @@ class Wallet:
     async def answer(self, call: Call, result: Any) -> None:
         """Answer a call with its result. Over HTTP a later answer replaces the earlier.
 
-        Raises CallExpiredError, SessionEndedError, BridgeUnreachableError; TypeError for what JSON cannot
-        say.
+        Raises CallExpiredError, SessionEndedError, BridgeUnreachableError; TypeError if `result` is not JSON.
         """
         await self._side.answer(call, result)
 
     async def refuse(
         self, call: Call, code: int = USER_REJECTED, message: str = "The user rejected the request."
     ) -> None:
-        """Answer a call with an error, by default the user's no (EIP-1193). Raises what `answer` does."""
+        """Answer a call with an error, by default 4001 (EIP-1193). Raises the errors of `answer`."""
         await self._side.refuse(call, code, message)
 
     async def emit(self, name: str, data: Any, chain: str) -> None:
@@ -143,7 +154,7 @@ class Wallet:
         return await self._side.extend()
 
     async def ping(self, timeout: float | None = _PATIENCE_SECONDS) -> None:
-        """Wait until the dapp has answered a ping of generation 2.x. `timeout` in seconds.
+        """Wait for the dapp's answer to a ping of generation 2.x. `timeout` is in seconds.
 
         Raises UnsupportedError in other generations; SessionEndedError, AnswerTimeoutError,
         BridgeUnreachableError.

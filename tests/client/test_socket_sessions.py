@@ -1,7 +1,7 @@
 """Sessions over a WebSocket, of generations 1.x and 2.x: Python on both sides."""
 
 import asyncio
-from contextlib import AsyncExitStack, aclosing, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -230,37 +230,3 @@ async def test_twelve_pairs_at_once_do_not_mix(relay: RunningServer, generation:
         calls = [dapp.call("eth_sign", [number]) for number, (dapp, _) in enumerate(pairs)]
 
         assert await asyncio.gather(*calls) == [["eth_sign", [number]] for number in range(12)]
-
-
-async def test_1_x_has_neither_ping_nor_events_nor_an_end_to_extend(relay: RunningServer) -> None:
-    async with paired_over(relay.url, "1.x") as (dapp, wallet):
-        for use in (dapp.ping(), wallet.ping(), wallet.emit("e", 1, "eip155:1"), wallet.extend()):
-            with pytest.raises(UnsupportedError):
-                await use
-        with pytest.raises(UnsupportedError):
-            dapp.events()
-        with pytest.raises(UnsupportedError, match="one chain"):
-            await dapp.request("eth_sign", [], chain="eip155:1")
-
-
-async def test_2_x_pings_tells_of_events_and_extends_a_session(relay: RunningServer) -> None:
-    async with paired_over(relay.url, "2.x") as (dapp, wallet):
-        await dapp.ping()
-        await wallet.ping()
-        await wallet.emit("chainChanged", "0x64", "eip155:1")
-        expires_ms = await wallet.extend()
-
-        async with aclosing(dapp.events()) as events:
-            event = await anext(events)
-        assert (event.name, event.data, event.chain) == ("chainChanged", "0x64", "eip155:1")
-        assert isinstance(expires_ms, int)
-        await dapp.ping()
-
-
-async def test_a_wallet_of_2_x_refuses_what_it_did_not_approve(relay: RunningServer) -> None:
-    async with paired_over(relay.url, "2.x") as (dapp, wallet), echoing(wallet):
-        for method, chain in (("eth_sendTransaction", "eip155:1"), ("eth_sign", "eip155:5")):
-            with pytest.raises(CallFailedError, match="Unauthorized method") as refusal:
-                await dapp.call(method, [], chain=chain)
-            assert refusal.value.code == 3001
-        assert await dapp.call("eth_sign", [], chain="eip155:1") == ["eth_sign", []]

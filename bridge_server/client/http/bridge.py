@@ -1,7 +1,7 @@
-"""The bridge's endpoints (docs/protocol.md, B), one method each.
+"""A client of the bridge's endpoints (docs/protocol.md, B), with one method for each.
 
-The envelope of generation 0.7 (`{"data": ...}` around what is read) is understood wherever it is: whether
-a bridge speaks it is a matter of its URL alone, and a session is the same with and without.
+Answers are read with and without the envelope of generation 0.7 (`{"data": ...}`); only the URL of the bridge
+decides whether its answers have it.
 """
 
 from collections.abc import AsyncIterator
@@ -24,24 +24,24 @@ _MISSING = 404
 
 
 class Bridge:
-    """What a bridge holds. Payloads are as they come: only who has the key can tell what they say."""
+    """The sessions and calls of a bridge. Payloads are passed on encrypted."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     async def open_session(self) -> str:
-        """A new session's id."""
+        """Open a session; returns its id."""
         return _text(_document(await self._exchange.send("POST", "/session/new")), "sessionId")
 
     async def session(self, session_id: str, wait_seconds: int = 0) -> Any:
-        """What the wallet put, or None when there is nothing yet. Raises SessionEndedError."""
+        """The payload that the wallet has put, or None. Raises SessionEndedError."""
         async with _of_session(session_id):
             return _payload(await self._poll(f"/session/{session_id}", wait_seconds))
 
     async def update_session(self, session_id: str, payload: Any, push: Push | None) -> int | None:
-        """Put the wallet's word; returns when the session expires, in epoch milliseconds, if it is told.
+        """Put the wallet's payload; returns the expiry of the session in epoch milliseconds, if answered.
 
-        `push` None removes what there was. Raises SessionEndedError.
+        `push` None removes earlier push details. Raises SessionEndedError.
         """
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
@@ -50,13 +50,16 @@ class Bridge:
         return expires if isinstance(expires, int) else None
 
     async def end_session(self, session_id: str) -> None:
-        """End the session; one that has ended already is as good."""
+        """End the session. It may have ended already."""
         with suppress(SessionEndedError):
             async with _of_session(session_id):
                 await self._exchange.send("DELETE", f"/session/{session_id}")
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
-        """A new call's id. Raises SessionEndedError; BridgeUnreachableError rather than ask twice."""
+        """Make a call; returns its id. It is not retried if the bridge may have accepted it.
+
+        Raises SessionEndedError, BridgeUnreachableError.
+        """
         fields = {"encryptionPayload": payload, "dappName": dapp_name}
         async with _of_session(session_id):
             answer = await self._exchange.send(
@@ -76,7 +79,7 @@ class Bridge:
             return _payload(await self._poll(f"/session/{session_id}/call/{call_id}", 0))
 
     async def status(self, session_id: str, call_id: str, wait_seconds: int = 0) -> Any:
-        """The call's status, or None when there is none. Raises SessionEndedError, CallExpiredError."""
+        """The payload of a call's status, or None. Raises SessionEndedError, CallExpiredError."""
         async with self._of_call(session_id, call_id):
             return _payload(await self._poll(f"/call-status/{call_id}", wait_seconds))
 
@@ -86,7 +89,7 @@ class Bridge:
             await self._exchange.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
 
     async def _poll(self, path: str, wait_seconds: int) -> dict[str, Any] | None:
-        """What is there, out of its envelope; None when there is nothing."""
+        """The JSON object of an answer without its envelope; None for an empty answer."""
         answer = await self._exchange.send("GET", path, wait_seconds=wait_seconds)
         if not answer:
             return None
@@ -96,13 +99,13 @@ class Bridge:
 
     @asynccontextmanager
     async def _of_call(self, session_id: str, call_id: str) -> AsyncIterator[None]:
-        """A 404 is about the call, unless its session is gone as well."""
+        """Turn a 404 into CallExpiredError, or into SessionEndedError if the session has ended too."""
         try:
             yield
         except RequestRefusedError as refusal:
             if refusal.status != _MISSING:
                 raise
-            # Under the path of generation 0.7 only who waits is told that a session has ended.
+            # Under the path of generation 0.7 only a long poll answers 404 for an ended session.
             await self.session(session_id, wait_seconds=1)
             raise CallExpiredError(f"The bridge has forgotten the call {call_id}.") from refusal
 
@@ -125,21 +128,21 @@ def _document(answer: bytes) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         document = None
     if not isinstance(document, dict):
-        raise BadAnswerError("What answered sent no JSON object. Is the URL a bridge's?")
+        raise BadAnswerError("The server did not answer with a JSON object. Is the URL that of a bridge?")
     return document
 
 
 def _text(document: dict[str, Any], name: str) -> str:
     text = document.get(name)
     if not isinstance(text, str) or not text:
-        raise BadAnswerError(f"What answered sent no {name}. Is the URL a bridge's?")
+        raise BadAnswerError(f"The server's answer has no {name}. Is the URL that of a bridge?")
     return text
 
 
 def _payload(holder: Any) -> Any:
-    """The `encryptionPayload` of what was read; None when nothing was."""
+    """The `encryptionPayload` of an object; None for None."""
     if holder is None:
         return None
     if not isinstance(holder, dict) or "encryptionPayload" not in holder:
-        raise BadAnswerError("What answered sent no encryptionPayload. Is the URL a bridge's?")
+        raise BadAnswerError("The server's answer has no encryptionPayload. Is the URL that of a bridge?")
     return holder["encryptionPayload"]

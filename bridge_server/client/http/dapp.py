@@ -20,7 +20,7 @@ from bridge_server.client.payload_ids import PayloadIds
 
 
 class PollingDapp:
-    """Opens a session when it is opened, or goes on with a known one."""
+    """A dapp that polls. Its `open` opens a session, unless it continues an earlier one."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class PollingDapp:
             await self._open_session()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._exchange.close()
 
     @property
     def pairing(self) -> Pairing:
-        """What the wallet needs to know: bridge, session, key."""
+        """The bridge, session and key, which the wallet needs."""
         if self._pairing is None:
             raise RuntimeError("Use it inside `async with`: that opens the session.")
         return self._pairing
@@ -59,7 +59,7 @@ class PollingDapp:
         return self.pairing.uri
 
     def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
-        """End the block after so many seconds."""
+        """Limit the time of the block."""
         return self._exchange.within(seconds, missing)
 
     async def approval(self, timeout: float | None) -> Approval:
@@ -72,7 +72,7 @@ class PollingDapp:
         return read_approval(self._cipher.open(payload))
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
-        """Ask the wallet; returns the call's id. A call that the bridge may have taken is not sent again."""
+        """Make a call; returns its id. It is not retried if the bridge may have accepted it."""
         if chain is not None:
             raise UnsupportedError("A session over HTTP has one chain, the wallet's: name none.")
         payload = self._cipher.seal(write_request(self._request_ids.next(), method, params))
@@ -99,7 +99,7 @@ class PollingDapp:
         raise UnsupportedError("A session over HTTP has no ping between its two sides.")
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """A polled session tells of no update. Raises UnsupportedError."""
+        """A polled session has no updates. Raises UnsupportedError."""
         raise UnsupportedError("A session over HTTP tells of no update: ask for `approval` again.")
 
     def events(self) -> AsyncGenerator[Event, None]:
@@ -116,4 +116,4 @@ class PollingDapp:
         try:
             self._pairing = Pairing(self._exchange.bridge_url, session_id, token_bytes(KEY_BYTES), self._name)
         except BadPairingError as error:
-            raise BadAnswerError(f"What answered opened a session that cannot be used: {error}") from error
+            raise BadAnswerError(f"The server opened a session that cannot be used: {error}") from error

@@ -1,4 +1,4 @@
-"""Requests to a bridge, sent again until it answers."""
+"""HTTP requests to a bridge, with retries."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 class _FailureError(Exception):
-    """One attempt that failed. `taken` when the bridge may have taken the request all the same."""
+    """A failed attempt. `taken`: the bridge may have processed the request nevertheless."""
 
     def __init__(self, reason: str, *, taken: bool, refusal: RequestRefusedError | None = None) -> None:
         super().__init__(reason)
@@ -38,7 +38,7 @@ class _FailureError(Exception):
 
 
 class Exchange:
-    """One bridge over HTTP, between `open` and `close`. A client session that is handed in stays open."""
+    """A bridge over HTTP, usable between `open` and `close`. A client session passed as `http` stays open."""
 
     def __init__(self, bridge_url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
         self.bridge_url = bridge_url
@@ -48,22 +48,22 @@ class Exchange:
         self._failure: _FailureError | None = None
 
     def open(self) -> None:
-        """Get ready for requests."""
+        """Open a client session unless one was passed in."""
         if self._http is None:
             self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the client session unless it was passed in."""
         if self._owned and self._http is not None:
             await self._http.close()
             self._http = None
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """End what is in the block after so many seconds: for ever when None.
+        """Cancel the block after `seconds`; None: never.
 
-        Raises AnswerTimeoutError with what is `missing`; BridgeUnreachableError when the bridge was failing
-        at that moment.
+        Raises AnswerTimeoutError with the text `missing`, or BridgeUnreachableError if the bridge is failing
+        at that time.
         """
         self._failure = None
         try:
@@ -76,7 +76,7 @@ class Exchange:
 
     @asynccontextmanager
     async def bridge_within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """`within`, for what takes nobody but the bridge. Raises BridgeUnreachableError."""
+        """Like `within`, for requests that only the bridge has to answer. Raises BridgeUnreachableError."""
         try:
             async with self.within(seconds, missing):
                 yield
@@ -84,7 +84,7 @@ class Exchange:
             raise BridgeUnreachableError(str(error)) from error
 
     def patiently(self, missing: str) -> AbstractAsyncContextManager[None]:
-        """`bridge_within` the time for requests that the caller sets none for."""
+        """Like `bridge_within`, with the time limit for requests without their own timeout."""
         return self.bridge_within(self.pace.patience_seconds, missing)
 
     async def send(
@@ -96,12 +96,12 @@ class Exchange:
         wait_seconds: int = 0,
         repeatable: bool = True,
     ) -> bytes:
-        """Send a request until the bridge answers 2xx; returns the body of that answer, empty for a 204.
+        """Send a request, with retries, until the bridge answers 2xx; returns the body, empty for a 204.
 
-        The bridge is asked to wait for up to `wait_seconds`; after a failure not, to learn that it is back.
-        A request that is not `repeatable` is sent again only when the bridge has surely not taken it, and
-        raises BridgeUnreachableError otherwise. Raises RequestRefusedError for what is not 429 or 5xx, and
-        for a write that the bridge puts off for longer than `patience_seconds`.
+        `wait_seconds` asks for a long poll; a retry after a failure does not, to notice early that the bridge
+        works again. A request that is not `repeatable` is retried only if the bridge has certainly not
+        processed it; otherwise BridgeUnreachableError is raised. Raises RequestRefusedError for
+        statuses other than 429 and 5xx, and for a write whose Retry-After is longer than `patience_seconds`.
         """
         failures = 0
         while True:
@@ -150,7 +150,7 @@ class Exchange:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """The body, up to a limit that no bridge comes near."""
+    """Read the body, up to a limit far above the answers of bridges."""
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
@@ -160,7 +160,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _require_success(response: aiohttp.ClientResponse, body: bytes) -> None:
-    """Raise _FailureError for what may pass, RequestRefusedError for what will not."""
+    """Raise _FailureError for a status that may pass, RequestRefusedError for one that will not."""
     if 200 <= response.status < 300:
         return
     detail = _detail(response, body)
@@ -173,7 +173,7 @@ def _require_success(response: aiohttp.ClientResponse, body: bytes) -> None:
 
 
 def _detail(response: aiohttp.ClientResponse, body: bytes) -> str:
-    """What the bridge says of it: its problem document (RFC 9457), or where it has moved, or the status."""
+    """The reason in the answer: the problem's detail (RFC 9457), the new address, or the status text."""
     if "Location" in response.headers:
         return f"it has moved to {response.headers['Location']}; use that address"
     try:

@@ -1,4 +1,4 @@
-"""Asking until there is something."""
+"""Polling until there is a result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,10 +8,11 @@ Found = TypeVar("Found")
 
 
 async def poll(read: Callable[[], Awaitable[Found | None]], pause_seconds: float) -> Found:
-    """Read until there is something, never more often than every `pause_seconds`.
+    """Call `read` until it returns a result, at most once in `pause_seconds`.
 
-    A bridge that knows `Prefer: wait` holds each read for longer than that, and the next follows at once. One
-    that does not know it, or that is about to stop, answers sooner, whatever it says in Preference-Applied.
+    A bridge with long polling holds each read for longer than `pause_seconds`, so the next one follows at
+    once. A bridge without it, or one that is about to stop, answers sooner, whatever its header
+    Preference-Applied says.
     """
     now = asyncio.get_running_loop().time
     while True:

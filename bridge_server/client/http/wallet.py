@@ -46,20 +46,25 @@ class PollingWallet:
         self._seen: set[str] = set()
         self._turn = asyncio.Lock()
 
+    @property
+    def topic(self) -> str:
+        """The session's id."""
+        return self.pairing.session_id
+
     async def open(self) -> None:
         """Get ready for requests."""
         self._exchange.open()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._exchange.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
-        """The proposal that the pairing URI is: the dapp's name, if the URI has one."""
+        """The dapp's name, if the pairing URI has one."""
         return Proposal(self.pairing.name or "", "", {})
 
     async def approve(self, accounts: Iterable[str], chain_id: int, push: Push | None) -> int | None:
-        """Put the approval; again, it replaces the one before."""
+        """Put the approval, which replaces an earlier one."""
         return await self._update(write_approval(accounts, chain_id), push)
 
     async def reject(self) -> None:
@@ -67,7 +72,7 @@ class PollingWallet:
         await self._update(write_rejection(), None)
 
     async def calls(self) -> AsyncGenerator[Call, None]:
-        """The session's calls as they come, until the session ends. A call that cannot be read is refused."""
+        """Yield the calls as they arrive, until the session ends. An undecryptable call is refused."""
         while True:
             try:
                 async with self._turn:
@@ -124,7 +129,7 @@ class PollingWallet:
             await self._bridge.answer_call(self.pairing.session_id, call_id, self._cipher.seal(content))
 
     async def _new_calls(self) -> dict[str, Any] | None:
-        """The pending calls that were not told yet; None when there are none."""
+        """The pending calls that were not yielded yet; None if there are none."""
         pending = await self._bridge.calls(self.pairing.session_id, self._exchange.pace.wait_seconds)
         self._seen &= pending.keys()
         return {call_id: pending[call_id] for call_id in pending if call_id not in self._seen} or None

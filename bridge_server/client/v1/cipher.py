@@ -12,7 +12,7 @@ from bridge_server.client.cipher import Cipher
 
 
 class SocketCipher(Cipher):
-    """Seals and opens the payloads of one session of generation 1.x."""
+    """Encrypts and decrypts payloads with the key of one session of generation 1.x."""
 
     def _text(self, content: Any) -> bytes:
         return orjson.dumps(content)

@@ -25,7 +25,7 @@ _HANDSHAKE = "wc_sessionRequest"
 
 
 class SocketDapp:
-    """Asks a wallet for a session when it is opened."""
+    """A dapp whose `open` publishes a session request."""
 
     def __init__(
         self, bridge_url: str, name: str, url: str, http: aiohttp.ClientSession | None, pace: Pace
@@ -48,11 +48,11 @@ class SocketDapp:
             await self._session.request(topic, _HANDSHAKE, asked, self._handshake_id)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._session.line.close()
 
     def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
-        """End the block after so many seconds."""
+        """Limit the time of the block."""
         return self._session.line.within(seconds, missing)
 
     async def approval(self, timeout: float | None) -> Approval:
@@ -61,7 +61,7 @@ class SocketDapp:
             return await self._session.conversation.approval_given()
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
-        """Ask the wallet, once it has approved the session; returns the call's id."""
+        """Wait for the approval, and publish a call; returns its id."""
         if chain is not None:
             raise UnsupportedError("A session of generation 1.x has one chain, the wallet's: name none.")
         async with self._session.line.bridge_within(timeout, "The bridge did not take the call"):
@@ -75,7 +75,7 @@ class SocketDapp:
             return await self._session.conversation.result_of(call_id)
 
     async def end(self) -> None:
-        """Tell the wallet that the session is over."""
+        """End the session and tell the wallet."""
         async with self._session.line.patiently("The bridge did not end the session"):
             await self._session.end()
 
@@ -84,7 +84,7 @@ class SocketDapp:
         raise UnsupportedError("Generation 1.x has no ping between the two sides.")
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """The wallet's updates as they come, until the session ends."""
+        """Yield the wallet's updates as they arrive, until the session ends."""
         return self._session.conversation.next_updates()
 
     def events(self) -> AsyncGenerator[Event, None]:
@@ -92,7 +92,7 @@ class SocketDapp:
         raise UnsupportedError("Generation 1.x has no events: `approval` has the last update.")
 
     def _requested(self, content: dict[str, Any]) -> None:
-        """Take the wallet's update."""
+        """Handle an update of the wallet."""
         if content["method"] == "wc_sessionUpdate":
             try:
                 self._session.conversation.approved(read_approval(first_parameter(content)))
@@ -100,7 +100,7 @@ class SocketDapp:
                 self._session.conversation.fail(SessionEndedError("The wallet ended the session."))
 
     def _responded(self, content: dict[str, Any]) -> None:
-        """Take the answer to the session request, or to a call."""
+        """Handle the answer to the session request, or to a call."""
         if content.get("id") == self._handshake_id:
             self._approved(content)
         else:

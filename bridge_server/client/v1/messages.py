@@ -32,23 +32,23 @@ ENDED = {"approved": False, "chainId": None, "networkId": None, "accounts": None
 
 
 def is_silent(method: str) -> bool:
-    """Whether the bridge tells no webhook of a call: true for methods that no user is asked about."""
+    """Whether a call triggers no webhook: true for methods that need no confirmation by the user."""
     return method not in _SIGNING
 
 
 def peer(peer_id: str, name: str, url: str) -> dict[str, Any]:
-    """The topic on which a side listens, and the way it introduces itself."""
+    """The topic and the metadata of one side."""
     meta = {"name": name, "description": "", "url": url, "icons": []}
     return {"peerId": peer_id, "peerMeta": meta}
 
 
 def status(accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
-    """The wallet's accounts and chain. Raises TypeError for what are no accounts."""
+    """The wallet's accounts and chain. Raises TypeError if `accounts` is not a list of strings."""
     return {**write_approval(accounts, chain_id), "networkId": 0, "rpcUrl": ""}
 
 
 def read_proposal(content: dict[str, Any]) -> tuple[Proposal, str]:
-    """The dapp's `wc_sessionRequest`, and the topic on which it listens. Raises BadPayloadError."""
+    """Read a `wc_sessionRequest`; returns the proposal and the dapp's topic. Raises BadPayloadError."""
     asked = first_parameter(content)
     peer_id, meta = asked.get("peerId"), asked.get("peerMeta")
     if not isinstance(peer_id, str) or not peer_id:

@@ -1,4 +1,4 @@
-"""A session of generation 1.x, as both of its sides have it: one key, and a topic for each side."""
+"""The parts of a session of generation 1.x that dapp and wallet share: one key, a topic for each side."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class SocketSession:
-    """Seals what is published and opens what comes; `requested` takes the requests of the other side."""
+    """Encrypted JSON-RPC; `requested` and `responded` are called with the messages of the other side."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SocketSession:
         self.ids = PayloadIds()
 
     def open(self, *topics: str) -> None:
-        """Listen on this side's topic, and on others."""
+        """Connect, and subscribe to this side's topic and to others."""
         self.line.open(self._topics)
         for topic in (self.client_id, *topics):
             self._topics.subscribe(topic)
@@ -53,7 +53,7 @@ class SocketSession:
     async def request(
         self, topic: str, method: str, params: Any, request_id: int | None = None, *, repeatable: bool = True
     ) -> int:
-        """Publish a JSON-RPC request; returns its id. Raises TypeError for what JSON cannot say."""
+        """Publish a JSON-RPC request; returns its id. Raises TypeError if `params` is not JSON."""
         request_id = request_id or self.ids.next()
         self.conversation.ask(str(request_id))
         content = write_request(request_id, method, params)
@@ -67,11 +67,11 @@ class SocketSession:
         await self._topics.publish(self._peer(), self._sealed(content), silent=True)
 
     async def update(self, status: dict[str, Any]) -> None:
-        """Tell the other side the session's new state."""
+        """Publish an update of the session."""
         await self.request(self._peer(), "wc_sessionUpdate", [status])
 
     async def end(self) -> None:
-        """Tell the other side that the session is over, if there is one, and leave."""
+        """End the session, and tell the other side if there is one."""
         if self.peer_id is not None and self.conversation.failure is None:
             await self.update(ENDED)
         self.conversation.fail(SessionEndedError("This side ended the session."))
@@ -86,7 +86,7 @@ class SocketSession:
         return orjson.dumps(self._cipher.seal(content)).decode()
 
     def _heard(self, payload: str) -> None:
-        """Take a message; one that cannot be read is logged and left."""
+        """Handle a message. A message that cannot be read is logged and ignored."""
         try:
             content = self._cipher.open(payload)
             if not isinstance(content, dict):

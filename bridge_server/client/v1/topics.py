@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Publication:
-    """A frame that the bridge has not confirmed yet."""
+    """A publication without its pong."""
 
     frame: str
     repeatable: bool
@@ -33,7 +33,7 @@ class _Publication:
 
 
 class Topics:
-    """Speaks the frames of generation 1.x; `heard` is called with the payload of each message."""
+    """The frames of generation 1.x on a line; `heard` is called with the payload of each message."""
 
     def __init__(
         self, line: Line, heard: Callable[[str], None], failed: Callable[[RequestRefusedError], None]
@@ -46,7 +46,7 @@ class Topics:
         self._numbers = count(1)
 
     def subscribe(self, topic: str) -> None:
-        """Be sent the messages of a topic, on this connection and every later one."""
+        """Subscribe to a topic on this connection and every later one."""
         self._subscribed.append(topic)
         self._line.post(_frame(topic, "sub"))
 

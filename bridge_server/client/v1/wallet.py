@@ -35,12 +35,17 @@ class SocketWallet:
         self._handshake: int | str | None = None
         self._answered = False
 
+    @property
+    def topic(self) -> str:
+        """The topic of this side's id."""
+        return self._session.client_id
+
     async def open(self) -> None:
         """Listen for the session request, in the background."""
         self._session.open(self.pairing.session_id)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._session.line.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
@@ -66,18 +71,18 @@ class SocketWallet:
         return None
 
     async def reject(self) -> None:
-        """Answer the session request with an error, and leave."""
+        """Answer the session request with an error, and end the session."""
         await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The bridge did not take the wallet's word"):
             await self._session.respond(write_error(self._handshake, _SERVER_ERROR, "Session Rejected"))
         self._session.conversation.fail(SessionEndedError("This side rejected the session."))
 
     def calls(self) -> AsyncGenerator[Call, None]:
-        """The calls as they come, until the session ends."""
+        """Yield the calls as they arrive, until the session ends."""
         return self._session.conversation.next_calls()
 
     async def call(self, call_id: str) -> Call:
-        """A call that has come."""
+        """A received call."""
         return self._session.conversation.call(call_id)
 
     async def answer(self, call: Call, result: Any) -> None:
@@ -89,7 +94,7 @@ class SocketWallet:
         await self._respond(write_error(call.request_id, code, message))
 
     async def end(self) -> None:
-        """Tell the dapp that the session is over."""
+        """End the session and tell the dapp."""
         async with self._session.line.patiently("The bridge did not end the session"):
             await self._session.end()
 
@@ -98,7 +103,7 @@ class SocketWallet:
         raise UnsupportedError("Generation 1.x has no events: approve again with what has changed.")
 
     async def extend(self) -> int:
-        """A session of generation 1.x has no end to put off."""
+        """A session of generation 1.x does not expire."""
         raise UnsupportedError("A session of generation 1.x does not expire.")
 
     async def ping(self, timeout: float | None) -> None:
@@ -129,4 +134,4 @@ class SocketWallet:
 
 
 def _ignore(_: dict[str, Any]) -> None:
-    """The dapp answers nothing: an update of the session is a statement."""
+    """Ignore a response. The dapp does not answer updates of the session."""

@@ -18,7 +18,7 @@ _TOKEN_SECONDS = 24 * 3_600
 
 
 class ClientId:
-    """The identity by which a relay knows a client across its connections."""
+    """The identity of a client, which a relay recognizes on every connection."""
 
     def __init__(self, seed: bytes | None = None) -> None:
         self._key = (
@@ -42,7 +42,7 @@ class ClientId:
 
 
 def base58(data: bytes) -> str:
-    """The bytes in base58btc, as multibase `z` has it without its prefix."""
+    """The bytes in base58btc, without the prefix of multibase."""
     number, digits = int.from_bytes(data), ""
     while number:
         number, digit = divmod(number, len(_BASE58))

@@ -21,7 +21,7 @@ from bridge_server.client.v2.uri import RelayPairing
 
 
 class RelayDapp:
-    """Proposes a session to a wallet when it is opened."""
+    """A dapp whose `open` publishes a proposal."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RelayDapp:
 
     @property
     def pairing(self) -> Pairing:
-        """Generation 2.x has another pairing. Raises UnsupportedError."""
+        """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
         raise UnsupportedError("A pairing of generation 2.x names no bridge and no session: use uri.")
 
     @property
@@ -61,11 +61,11 @@ class RelayDapp:
             await self._session.relay.call("wc_proposeSession", asked)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._session.close()
 
     def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
-        """End the block after so many seconds."""
+        """Limit the time of the block."""
         return self._session.line.within(seconds, missing)
 
     async def approval(self, timeout: float | None) -> Approval:
@@ -74,7 +74,7 @@ class RelayDapp:
             return await self._session.conversation.approval_given()
 
     async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
-        """Ask the wallet, once it has approved the session; returns the call's id."""
+        """Wait for the approval, and publish a call; returns its id."""
         async with self._session.line.bridge_within(timeout, "The relay did not take the call"):
             approval = await self._session.conversation.approval_given()
             expires_s = int(time.time()) + REQUEST_SECONDS
@@ -88,7 +88,7 @@ class RelayDapp:
             return await self._session.conversation.result_of(call_id)
 
     async def end(self) -> None:
-        """Tell the wallet that the session is over."""
+        """End the session and tell the wallet."""
         async with self._session.line.patiently("The relay did not end the session"):
             await self._session.end()
 
@@ -97,11 +97,11 @@ class RelayDapp:
         await self._session.ping(timeout)
 
     def updates(self) -> AsyncGenerator[Approval, None]:
-        """The wallet's updates as they come, until the session ends."""
+        """Yield the wallet's updates as they arrive, until the session ends."""
         return self._session.conversation.next_updates()
 
     def events(self) -> AsyncGenerator[Event, None]:
-        """The wallet's events as they come, until the session ends."""
+        """Yield the wallet's events as they arrive, until the session ends."""
         return self._session.conversation.next_events()
 
     def _proposal(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class RelayDapp:
         }
 
     def _paired(self, content: dict[str, Any]) -> None:
-        """Take the answer to the proposal. Raises BadPayloadError."""
+        """Handle the answer to the proposal. Raises BadPayloadError."""
         if content.get("id") != self._proposal_id or self._session.key is not None:
             return
         error, result = content.get("error"), content.get("result")
@@ -130,7 +130,7 @@ class RelayDapp:
             raise BadPayloadError("The answer to the proposal has neither a result nor an error.")
 
     def _requested(self, content: dict[str, Any]) -> None:
-        """Take a request that only a wallet makes. Raises BadPayloadError."""
+        """Handle a request of the wallet. Raises BadPayloadError."""
         match content["method"]:
             case "wc_sessionSettle":
                 self._settled(content)

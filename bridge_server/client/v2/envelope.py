@@ -25,7 +25,7 @@ _TYPE_1 = b"\x01"
 
 
 class TopicKey:
-    """A symmetric key, and the topic that belongs to it."""
+    """A symmetric key and its topic."""
 
     def __init__(self, key: bytes) -> None:
         if len(key) != KEY_BYTES:
@@ -34,11 +34,11 @@ class TopicKey:
         self.topic = sha256(key).hexdigest()
 
     def seal(self, content: Any) -> str:
-        """The content, which may be anything that JSON has, as an envelope. Raises TypeError."""
+        """Encrypt a content, any JSON value, as an envelope of type 0. Raises TypeError."""
         return _encoded(_TYPE_0 + _encrypted(self.key, content))
 
     def open(self, envelope: object) -> Any:
-        """The content of an envelope of type 0. Raises BadPayloadError."""
+        """Decrypt an envelope of type 0; returns its content. Raises BadPayloadError."""
         kind, rest = _decoded(envelope)
         if kind != _TYPE_0:
             raise BadPayloadError(f"The envelope is of type {kind.hex()}, and this topic takes type 00.")
@@ -46,13 +46,16 @@ class TopicKey:
 
 
 def seal_from(sender: KeyPair, receiver_public: bytes, content: Any) -> str:
-    """The content in an envelope of type 1. Raises TypeError, BadPayloadError."""
+    """Encrypt a content as an envelope of type 1. Raises TypeError, BadPayloadError."""
     key = sender.symmetric_key(receiver_public)
     return _encoded(_TYPE_1 + sender.public + _encrypted(key, content))
 
 
 def open_from_sender(receiver: KeyPair, envelope: object) -> tuple[bytes, Any]:
-    """The sender's public key and the content of an envelope of type 1. Raises BadPayloadError."""
+    """Decrypt an envelope of type 1; returns the sender's public key and the content.
+
+    Raises BadPayloadError.
+    """
     kind, rest = _decoded(envelope)
     if kind != _TYPE_1 or len(rest) < KEY_BYTES:
         raise BadPayloadError("The envelope is not of type 01, which names its sender's public key.")
@@ -85,7 +88,7 @@ def _encoded(envelope: bytes) -> str:
 
 
 def _decoded(envelope: object) -> tuple[bytes, bytes]:
-    """The envelope's type, and what comes after it."""
+    """The type of an envelope, and its other bytes."""
     if not isinstance(envelope, str):
         raise BadPayloadError("An envelope must be a string.")
     try:

@@ -11,14 +11,14 @@ KEY_BYTES = 32
 
 
 class KeyPair:
-    """An X25519 key pair. A side makes one for each session."""
+    """An X25519 key pair, new for each session."""
 
     def __init__(self, seed: bytes | None = None) -> None:
         self._private = ECC.generate(curve="Curve25519") if seed is None else import_x25519_private_key(seed)
         self.public: bytes = self._private.public_key().export_key(format="raw")
 
     def symmetric_key(self, peer_public: bytes) -> bytes:
-        """The key that this pair and the other side's public key agree on. Raises BadPayloadError."""
+        """The symmetric key shared with the owner of the public key. Raises BadPayloadError."""
         try:
             public = import_x25519_public_key(peer_public)
             return bytes(key_agreement(static_priv=self._private, static_pub=public, kdf=derived))
@@ -32,7 +32,7 @@ def derived(secret: bytes) -> bytes:
 
 
 def read_public_key(text: object) -> bytes:
-    """A public key in hexadecimal. Raises BadPayloadError."""
+    """Read a public key in hexadecimal. Raises BadPayloadError."""
     try:
         key = bytes.fromhex(text) if isinstance(text, str) else b""
     except ValueError:

@@ -1,4 +1,4 @@
-"""How each method of the sign protocol is published: lifetime, prompt, tag.
+"""The lifetime, prompt and tag of each method of the sign protocol.
 
 Source: `ENGINE_RPC_OPTS` of the published @walletconnect/sign-client 2.25.
 """
@@ -19,7 +19,7 @@ SESSION_SECONDS = 7 * _DAY
 
 @dataclass(frozen=True, slots=True)
 class Publishing:
-    """The parameters of an `irn_publish`: `prompt` asks the relay to wake a sleeping wallet."""
+    """Parameters of an `irn_publish`. With `prompt` the relay notifies a sleeping wallet."""
 
     ttl: int
     tag: int
@@ -38,4 +38,4 @@ REQUESTS = {
 }
 RESPONSES = {method: Publishing(request.ttl, request.tag + 1) for method, request in REQUESTS.items()}
 REJECTION = Publishing(_FIVE_MINUTES, 1120)
-"""The response to a proposal that the wallet rejects."""
+"""The response that rejects a proposal."""

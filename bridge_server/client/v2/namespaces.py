@@ -27,11 +27,11 @@ ETHEREUM: Mapping[str, Any] = {
         "events": ["chainChanged", "accountsChanged"],
     }
 }
-"""The namespaces of a dapp that names none."""
+"""The default namespaces of a dapp."""
 
 
 def sound_proposal(namespaces: Mapping[str, Any]) -> dict[str, Any]:
-    """The namespaces that a dapp asks for. Raises ValueError, which says what is wrong."""
+    """Check the namespaces of a proposal. Raises ValueError with the reason."""
     if not namespaces:
         raise ValueError("namespaces must have an entry, such as eip155 (CAIP-25)")
     for key, scope in namespaces.items():
@@ -43,7 +43,7 @@ def sound_proposal(namespaces: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def first_chain(namespaces: Mapping[str, Any]) -> str:
-    """The chain that comes first: of a proposal or of what was approved."""
+    """The first chain of namespaces. Raises BadPayloadError if there is none."""
     for key, scope in namespaces.items():
         for account in scope.get("accounts", ()):
             return str(account).rpartition(":")[0]
@@ -55,10 +55,10 @@ def first_chain(namespaces: Mapping[str, Any]) -> str:
 
 
 def approved(proposal: Mapping[str, Any], accounts: Iterable[str], chain_id: int) -> dict[str, Any]:
-    """The namespaces with which a wallet answers the parameters of a `wc_sessionPropose`.
+    """The namespaces of an approval, for the parameters of a `wc_sessionPropose`.
 
     An account is an address, on the chain `chain_id` and on every Ethereum chain that the dapp requires, or a
-    CAIP-10 id. Methods and events are those of the proposal. Raises TypeError for what are no accounts.
+    CAIP-10 id. Methods and events are those of the proposal. Raises TypeError if `accounts` is no such list.
     """
     texts = list(accounts)
     if isinstance(accounts, str) or not all(isinstance(account, str) for account in texts):
@@ -80,7 +80,7 @@ def approved(proposal: Mapping[str, Any], accounts: Iterable[str], chain_id: int
 
 
 def read_approval(content: Mapping[str, Any]) -> Approval:
-    """What a wallet settled, or updated. Raises BadPayloadError.
+    """Read the parameters of a `wc_sessionSettle` or `wc_sessionUpdate`. Raises BadPayloadError.
 
     The approval's `accounts` are the addresses, each once; its `chain_id` is the first Ethereum chain's.
     """
@@ -100,7 +100,7 @@ def read_approval(content: Mapping[str, Any]) -> Approval:
 
 
 def allows_call(namespaces: Mapping[str, Any], chain: str, method: str) -> bool:
-    """Whether the approved namespaces have the method on the chain."""
+    """Whether approved namespaces have the method on the chain."""
     return any(
         method in scope.get("methods", ())
         and any(account.rpartition(":")[0] == chain for account in scope.get("accounts", ()))
@@ -109,7 +109,7 @@ def allows_call(namespaces: Mapping[str, Any], chain: str, method: str) -> bool:
 
 
 def _merged(*parts: Any) -> dict[str, dict[str, list[str]]]:
-    """Namespaces by their bare name: `eip155:1` as a key is `eip155` with that chain. Skips what is wrong."""
+    """Merge namespaces: the key `eip155:1` means `eip155` with that chain. Invalid parts are ignored."""
     merged: dict[str, dict[str, list[str]]] = {}
     for key, scope in (
         (key, scope) for part in parts if isinstance(part, dict) for key, scope in part.items()

@@ -1,6 +1,6 @@
 """A relay's JSON-RPC (`irn_*` and `wc_*`) over one socket, for one client id.
 
-A call that has no answer yet is sent again with its id after each reconnection: the relay takes it once.
+A call without an answer is sent again with its id on each new connection: the relay accepts an id once.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Call:
-    """A call of the relay that has no answer yet."""
+    """A call to the relay without its answer."""
 
     frame: str
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class Relay:
-    """Publishes and subscribes; each topic has its key and the function that takes its messages."""
+    """The calls of one client on a line. Each topic has its key and a handler of its messages."""
 
     def __init__(
         self, line: Line, project_id: str | None, failed: Callable[[RequestRefusedError], None]
@@ -54,7 +54,7 @@ class Relay:
         self._resubscribing: asyncio.Task[None] | None = None
 
     def listen(self, key: TopicKey, heard: Callable[[dict[str, Any]], None]) -> None:
-        """Take the messages of a topic that the relay subscribes this client to by another call."""
+        """Handle the messages of a topic. Each later connection subscribes to it."""
         self._topics[key.topic] = (key, heard)
 
     def subscribe(
@@ -62,23 +62,26 @@ class Relay:
     ) -> Coroutine[Any, Any, object]:
         """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError.
 
-        Its messages are taken from this moment on: the first may come before the relay's answer.
+        Its messages are handled from now on: the first may arrive before the relay's answer.
         """
         self.listen(key, heard)
         return self.call("irn_subscribe", {"topic": key.topic})
 
     async def unsubscribe(self, key: TopicKey) -> None:
-        """Be sent no more messages of a topic. Raises RequestRefusedError."""
+        """Unsubscribe from a topic. Raises RequestRefusedError."""
         if self._topics.pop(key.topic, None) is not None:
             await self.call("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
 
     async def publish(self, key: TopicKey, content: Any, how: Publishing) -> None:
-        """Publish a message. Raises RequestRefusedError; TypeError for what JSON cannot say."""
+        """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
         parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
         await self.call("irn_publish", {**parameters, "prompt": how.prompt})
 
     async def call(self, method: str, parameters: dict[str, Any]) -> Any:
-        """Call the relay until it answers; returns the result. Raises RequestRefusedError."""
+        """Call the relay, on every connection until it answers; returns the result.
+
+        Raises RequestRefusedError.
+        """
         call_id = _call_id()
         call = self._calls[call_id] = _Call(_frame(call_id, method=method, params=parameters))
         self._line.post(call.frame)
@@ -111,7 +114,7 @@ class Relay:
             self._answered(content)
 
     def ponged(self, data: bytes) -> None:
-        """A pong says nothing that an answer does not say."""
+        """Pongs are ignored: every call has an answer."""
 
     def lost(self, code: int | None) -> None:
         if self._resubscribing is not None:
@@ -127,7 +130,7 @@ class Relay:
             _fail(call, error)
 
     async def _resubscribe(self) -> None:
-        """Subscribe to every topic again; a relay that refuses may have room later."""
+        """Subscribe to every topic again. A refusal is retried: a limit may be reached only for a while."""
         failures = 0
         while self._topics:
             try:
@@ -151,7 +154,7 @@ class Relay:
             call.answer.set_result(content.get("result"))
 
     def _delivered(self, content: dict[str, Any]) -> None:
-        """Take a message and acknowledge it; a message that cannot be read is logged and acknowledged."""
+        """Handle a message and acknowledge it, also if it cannot be read."""
         try:
             data = content["params"]["data"]
             topic, message = data["topic"], data["message"]
@@ -164,7 +167,7 @@ class Relay:
         self._line.post(_frame(content.get("id"), result=True))
 
     def _is_new(self, topic: str, message: str) -> bool:
-        """Whether the message has not come before: a relay sends it again if it saw no acknowledgement."""
+        """Whether the message is new: a relay sends a message again until it is acknowledged."""
         digest = sha256(f"{topic} {message}".encode()).digest()
         if digest in self._seen:
             return False
@@ -185,7 +188,7 @@ def _hear(key: TopicKey, heard: Callable[[dict[str, Any]], None], message: objec
 
 
 def _call_id() -> int:
-    """Milliseconds since the epoch times 10^6, plus chance: the relay takes an id of a client's once."""
+    """A new id: milliseconds since the epoch times 10^6, plus a random number."""
     return time.time_ns() // 1_000_000 * 1_000_000 + randbelow(1_000_000)
 
 

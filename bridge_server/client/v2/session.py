@@ -1,4 +1,4 @@
-"""A session of generation 2.x, as both of its sides have it: requests, responses, and what ends it."""
+"""The parts of a session of generation 2.x that dapp and wallet share."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class RelaySession:
-    """The session topic, once there is one; `requested` takes the requests that one side alone has."""
+    """JSON-RPC on the session's topic; `requested` handles the requests that only one side makes."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class RelaySession:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def close(self) -> None:
-        """Give what is under way in the background a moment if there is a connection, and let go of it."""
+        """Wait a moment for publications in the background, and close the connection."""
         if self._tasks and self.line.is_open:
             await asyncio.wait(self._tasks, timeout=1.0)
         for task in self._tasks:
@@ -58,21 +58,19 @@ class RelaySession:
         """Publish a request on the session's topic; returns its id. Raises TypeError, SessionEndedError."""
         request_id = self.ids.next()
         self.conversation.ask(str(request_id))
-        await self.relay.publish(
-            self._open_key(), write_request(request_id, method, params), REQUESTS[method]
-        )
+        await self.relay.publish(self.open_key(), write_request(request_id, method, params), REQUESTS[method])
         return str(request_id)
 
     async def respond(self, request_id: Any, result: Any, method: str = "wc_sessionRequest") -> None:
         """Publish the result of a request."""
         content = {"id": request_id, "jsonrpc": "2.0", "result": result}
-        await self.relay.publish(self._open_key(), content, RESPONSES[method])
+        await self.relay.publish(self.open_key(), content, RESPONSES[method])
 
     async def respond_error(
         self, request_id: Any, code: int, message: str, method: str = "wc_sessionRequest"
     ) -> None:
-        """Publish the error that a request came to."""
-        await self.relay.publish(self._open_key(), failed(request_id, code, message), RESPONSES[method])
+        """Publish the error of a request."""
+        await self.relay.publish(self.open_key(), failed(request_id, code, message), RESPONSES[method])
 
     async def ping(self, timeout: float | None) -> None:
         """Wait for the other side's answer to a ping."""
@@ -80,19 +78,19 @@ class RelaySession:
             await self.conversation.result_of(await self.request("wc_sessionPing", {}))
 
     async def end(self) -> None:
-        """Tell the other side that the session is over, if there is one, and leave its topic."""
+        """End the session, tell the other side, and unsubscribe from the topic."""
         if self.conversation.failure is None and self.key is not None:
             await self.request("wc_sessionDelete", _USER_DISCONNECTED)
             await self.relay.unsubscribe(self.key)
         self.conversation.fail(SessionEndedError("This side ended the session."))
 
     def extend(self) -> int:
-        """Count the session's lifetime from now; returns its end in seconds since the epoch."""
+        """Renew the session's lifetime; returns its expiry in seconds since the epoch."""
         self.expires_s = int(time.time()) + SESSION_SECONDS
         return self.expires_s
 
     def heard(self, content: dict[str, Any]) -> None:
-        """Take a message of the session's topic. Raises BadPayloadError."""
+        """Handle a message of the session's topic. Raises BadPayloadError."""
         request_id = content.get("id")
         match content.get("method"):
             case None:
@@ -108,11 +106,11 @@ class RelaySession:
                 self._requested(content)
 
     def confirm(self, request_id: Any, method: str) -> None:
-        """Answer a request of the protocol's own with true, in the background."""
+        """Answer a request with `true`, in the background."""
         self.in_background(self.respond(request_id, True, method))
 
     def in_background(self, work: Coroutine[Any, Any, object]) -> None:
-        """Run a publication that nobody waits for."""
+        """Run a publication as a task. An error is logged."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)
@@ -123,8 +121,8 @@ class RelaySession:
         if error is not None:
             _log.warning("a message could not be published: %s", error)
 
-    def _open_key(self) -> TopicKey:
-        """The key of the session. Raises what ended it."""
+    def open_key(self) -> TopicKey:
+        """The key of the open session. Raises the error that ended it."""
         self.conversation.require_open()
         if self.key is None:
             raise SessionEndedError("There is no session yet: the wallet has approved none.")
@@ -152,5 +150,5 @@ def parameters(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def introduction(name: str, url: str) -> dict[str, Any]:
-    """The metadata by which a side introduces itself."""
+    """The metadata of one side."""
     return {"name": name, "description": "", "url": url, "icons": []}

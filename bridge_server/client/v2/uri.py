@@ -21,7 +21,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}")
 
 @dataclass(frozen=True, slots=True)
 class RelayPairing:
-    """The first thing that a dapp and a wallet share: a symmetric key, and the time until which it pairs.
+    """The pairing of generation 2.x: a symmetric key, and its expiry in seconds since the epoch.
 
     `methods` are the methods that the dapp will ask on the pairing, such as `wc_sessionPropose`; empty when
     the URI names none. Raises BadPairingError.
@@ -42,7 +42,7 @@ class RelayPairing:
 
     @property
     def uri(self) -> str:
-        """The spelling that a wallet scans. Whoever sees it can be the wallet."""
+        """The pairing URI, which is a secret: its reader can act as the wallet."""
         parameters = {"relay-protocol": _RELAY_PROTOCOL, "symKey": self.key.hex()}
         if self.expires_s is not None:
             parameters["expiryTimestamp"] = str(self.expires_s)
@@ -52,12 +52,12 @@ class RelayPairing:
 
 
 def is_relay_pairing(uri: str) -> bool:
-    """Whether the URI says that it is one of generation 2.x."""
+    """Whether the URI has the version of generation 2.x."""
     return uri.strip().startswith("wc:") and uri.partition("?")[0].strip().endswith("@2")
 
 
 def parse_relay_pairing(uri: str) -> RelayPairing:
-    """Read the URI; parameters that it does not know are left aside. Raises BadPairingError."""
+    """Read a pairing URI; unknown parameters are ignored. Raises BadPairingError."""
     path, _, query = uri.strip().partition("?")
     if not is_relay_pairing(uri):
         raise BadPairingError("A pairing URI of generation 2.x begins with wc:, a topic and @2.")

@@ -53,8 +53,13 @@ class RelayWallet:
 
     @property
     def pairing(self) -> Pairing:
-        """Generation 2.x has another pairing. Raises UnsupportedError."""
+        """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
         raise UnsupportedError("A pairing of generation 2.x names no bridge and no session.")
+
+    @property
+    def topic(self) -> str:
+        """The topic of the session. Raises SessionEndedError before the approval."""
+        return self._session.open_key().topic
 
     async def open(self) -> None:
         """Listen for the proposal, in the background."""
@@ -62,7 +67,7 @@ class RelayWallet:
         self._session.line.open(self._session.relay)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._session.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
@@ -86,7 +91,7 @@ class RelayWallet:
         return None if expires_s is None else expires_s * 1_000
 
     async def reject(self) -> None:
-        """Answer the proposal with an error, and leave."""
+        """Answer the proposal with an error, and end the session."""
         await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The relay did not take the wallet's word"):
             content = failed(self._proposal_id, _USER_REJECTED, "User rejected.")
@@ -94,11 +99,11 @@ class RelayWallet:
         self._session.conversation.fail(SessionEndedError("This side rejected the session."))
 
     def calls(self) -> AsyncGenerator[Call, None]:
-        """The calls as they come, until the session ends."""
+        """Yield the calls as they arrive, until the session ends."""
         return self._session.conversation.next_calls()
 
     async def call(self, call_id: str) -> Call:
-        """A call that has come."""
+        """A received call."""
         return self._session.conversation.call(call_id)
 
     async def answer(self, call: Call, result: Any) -> None:
@@ -112,7 +117,7 @@ class RelayWallet:
             await self._session.respond_error(call.request_id, code, message)
 
     async def end(self) -> None:
-        """Tell the dapp that the session is over."""
+        """End the session and tell the dapp."""
         async with self._session.line.patiently("The relay did not end the session"):
             await self._session.end()
 
@@ -123,7 +128,7 @@ class RelayWallet:
             await self._session.request("wc_sessionEvent", event)
 
     async def extend(self) -> int:
-        """Let the session live for its full lifetime from now; returns its end in epoch milliseconds."""
+        """Extend the session to its full lifetime from now; returns its expiry in epoch milliseconds."""
         async with self._session.line.patiently("The relay did not take the extension"):
             await self._session.request("wc_sessionExtend", {})
         return self._session.extend() * 1_000
@@ -160,7 +165,7 @@ class RelayWallet:
         }
 
     def _paired(self, content: dict[str, Any]) -> None:
-        """Take the proposal. Raises BadPayloadError."""
+        """Handle the proposal. Raises BadPayloadError."""
         if content.get("method") != "wc_sessionPropose" or self._session.conversation.proposal is not None:
             return
         asked = parameters(content)
@@ -175,14 +180,14 @@ class RelayWallet:
         self._session.conversation.proposed(Proposal(name, url, asked))
 
     def _heard(self, content: dict[str, Any]) -> None:
-        """Take a message of the session's topic; the dapp may refuse the settlement."""
+        """Handle a message of the session's topic. An error for the settlement ends the session."""
         if str(content.get("id")) == self._settlement_id and isinstance(content.get("error"), dict):
             self._session.conversation.fail(SessionEndedError("The dapp refused the session."))
         else:
             self._session.heard(content)
 
     def _requested(self, content: dict[str, Any]) -> None:
-        """Take a request that only a dapp makes. Raises BadPayloadError."""
+        """Handle a call of the dapp. Raises BadPayloadError."""
         if content["method"] != "wc_sessionRequest":
             return
         asked, request_id = parameters(content), content.get("id")
