@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-FIXTURES = ("bridge", "bridge_process", "bridge_session")
+SERVERS = ("bridge", "bridge_process", "bridge_session")
 """The fixtures that are a server, in the order in which a test's project looks for its own."""
 
+_EXAMPLES = {"bridge": "bridge(session_ttl=60)", "bridge_wallet": "bridge_wallet(chain_id=1)"}
 _SCOPES = ("function", "session")
 _RUN: pytest.StashKey[Any] = pytest.StashKey()
 _BRIDGES: pytest.StashKey[list[Any]] = pytest.StashKey()
@@ -35,6 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker. Raises UsageError for a scope that there is not."""
     config.addinivalue_line("markers", "bridge(setting=value, ...): settings of the bridge of this test")
+    config.addinivalue_line(
+        "markers", "bridge_wallet(option=value, ...): options of the wallet of this test, as HeadlessWallet's"
+    )
     scope = config.getini("bridge_scope")
     if scope not in _SCOPES:
         raise pytest.UsageError(f"bridge_scope is {' or '.join(_SCOPES)}, not {scope!r}")
@@ -91,10 +95,25 @@ def bridge_process(request: pytest.FixtureRequest) -> Iterator[Any]:
 @pytest.fixture
 def bridge_project(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A new project of the test's bridge (`bridge_server.fixtures.Project`)."""
-    named = [name for name in FIXTURES if name in request.fixturenames]
-    server = request.getfixturevalue((named or FIXTURES)[0])
+    server = _server_of(request) or request.getfixturevalue("bridge")
     with import_module("bridge_server.fixtures.project").created(server, "Example") as project:
         yield project
+
+
+@pytest.fixture
+def bridge_wallet(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A wallet that pairs by URI and answers by rules (`bridge_server.fixtures.Wallet`).
+
+    It uses the test's node, and the test's bridge as the relay of generation 2.x.
+    """
+    options: dict[str, Any] = {}
+    server, node = _server_of(request), _node_of(request)
+    if server is not None:
+        options["relay_url"] = server.url
+    if node is not None:
+        options["node_url"] = node.url
+    with _run_of(request).wallet(options | _marked(request, "bridge_wallet")) as wallet:
+        yield wallet
 
 
 @pytest.fixture
@@ -121,16 +140,31 @@ def _noted(request: pytest.FixtureRequest, bridge: Any) -> Any:
     return bridge
 
 
+def _server_of(request: pytest.FixtureRequest) -> Any:
+    """The server that the test names, or None."""
+    named = [name for name in SERVERS if name in request.fixturenames]
+    return request.getfixturevalue(named[0]) if named else None
+
+
+def _node_of(request: pytest.FixtureRequest) -> Any:
+    """The node that the test names, or None."""
+    return request.getfixturevalue("bridge_node") if "bridge_node" in request.fixturenames else None
+
+
 def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The settings of the test's markers, the nearest first, and its node."""
-    settings: dict[str, Any] = {}
-    if "bridge_node" in request.fixturenames:
-        settings["node_url"] = request.getfixturevalue("bridge_node").url
-    for marker in reversed(list(request.node.iter_markers("bridge"))):
+    """The settings of the test's bridge."""
+    node = _node_of(request)
+    return ({} if node is None else {"node_url": node.url}) | _marked(request, "bridge")
+
+
+def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
+    """What the markers with this name say; the nearest one wins."""
+    chosen: dict[str, Any] = {}
+    for marker in reversed(list(request.node.iter_markers(name))):
         if marker.args:
-            raise pytest.UsageError("@pytest.mark.bridge takes settings by name: bridge(session_ttl=5)")
-        settings.update(marker.kwargs)
-    return settings
+            raise pytest.UsageError(f"@pytest.mark.{name} takes values by name: {_EXAMPLES[name]}")
+        chosen.update(marker.kwargs)
+    return chosen
 
 
 def _skip_with_settings(request: pytest.FixtureRequest) -> None:

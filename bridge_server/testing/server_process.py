@@ -17,7 +17,7 @@ _LAST_BYTES = 64 * 1024
 
 
 class ServerStartError(Exception):
-    """The server ended before it answered, or did not answer in time. The text has its last words."""
+    """The server ended before it answered, or did not answer in time. The text has the end of its log."""
 
 
 class ServerProcess:
@@ -56,9 +56,7 @@ class ServerProcess:
 
     def log(self) -> str:
         """The last of what every start has written to standard error."""
-        with self._log_file.open("rb") as stream:
-            stream.seek(max(0, self._log_file.stat().st_size - _LAST_BYTES))
-            return stream.read().decode(errors="replace")
+        return _end_of(self._log_file)
 
     def start(self) -> None:
         """Start it, and return once it answers. Raises ServerStartError."""
@@ -74,7 +72,7 @@ class ServerProcess:
                 stderr=log,
             )
         try:
-            self.facts = self._facts_once_ready()
+            self.facts = facts_once_ready(self._process, self._ready_file, self._log_file)
         except BaseException:
             self.kill()
             raise
@@ -101,20 +99,24 @@ class ServerProcess:
         if self.is_running:
             self.kill()
 
-    def _facts_once_ready(self) -> dict[str, Any]:
-        deadline = monotonic() + _START_SECONDS
-        while not self._ready_file.exists():
-            if not self.is_running:
-                raise ServerStartError(
-                    f"The server ended with exit code {self.process.returncode}: {self.log()}"
-                )
-            if monotonic() > deadline:
-                raise ServerStartError(
-                    f"The server did not become ready within {_START_SECONDS} s: {self.log()}"
-                )
-            sleep(_LOOK_EVERY_SECONDS)
-        facts: dict[str, Any] = json.loads(self._ready_file.read_bytes())
-        return facts
+
+def facts_once_ready(process: subprocess.Popen[bytes], ready_file: Path, log_file: Path) -> dict[str, Any]:
+    """The content of the ready file, once the server has written it. Raises ServerStartError."""
+    deadline = monotonic() + _START_SECONDS
+    while not ready_file.exists():
+        if process.poll() is not None:
+            raise ServerStartError(f"it ended with exit code {process.returncode}: {_end_of(log_file)}")
+        if monotonic() > deadline:
+            raise ServerStartError(f"it was not ready within {_START_SECONDS:.0f} s: {_end_of(log_file)}")
+        sleep(_LOOK_EVERY_SECONDS)
+    facts: dict[str, Any] = json.loads(ready_file.read_bytes())
+    return facts
+
+
+def _end_of(log_file: Path) -> str:
+    with log_file.open("rb") as stream:
+        stream.seek(max(0, log_file.stat().st_size - _LAST_BYTES))
+        return stream.read().decode(errors="replace")
 
 
 def environment_without_settings() -> dict[str, str]:

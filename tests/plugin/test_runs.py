@@ -15,7 +15,11 @@ def test_it(bridge):
 """
 
 
-def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(project_folder: pytest.Pytester) -> None:
+def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
+    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")
+    project_folder.makeini("[pytest]")
     project_folder.makepyfile(
         """
         import sys
@@ -27,7 +31,9 @@ def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(project_folder
         """
     )
 
-    project_folder.runpytest_subprocess("-p", "no:trio").assert_outcomes(passed=1)
+    result = project_folder.runpytest_subprocess("-p", "bridge_server.pytest_plugin")
+
+    result.assert_outcomes(passed=1)
 
 
 def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pytest.Pytester) -> None:
@@ -90,7 +96,7 @@ def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: py
     [
         ("sesion_ttl=5", "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*"),
         ("session_ttl='soon'", "*bridge: session_ttl: Input should be a valid integer*"),
-        ("'queue'", "*bridge takes settings by name: bridge(session_ttl=5)*"),
+        ("'queue'", "*bridge takes values by name: bridge(session_ttl=60)*"),
     ],
 )
 def test_a_wrong_setting_is_an_error_with_the_cure(
