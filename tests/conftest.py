@@ -1,25 +1,36 @@
 """Fixtures that every room's tests use."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+import gc
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, settings
+from pytest_aiohttp.plugin import AiohttpServer
 
-from bridge_server.outbox import dispatcher
-from bridge_server.wallet.transactions import worker
 from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver
+
+# No test depends on how fast the machine is.
+settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-speed")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def short_ticks() -> Iterator[None]:
-    """The outbox and the wallet look at the clock often: tests move it and wait for what comes of that."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatcher, "_TICK_SECONDS", 0.02)
-        patch.setattr(worker, "_TICK_SECONDS", 0.02)
-        yield
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep thousands of test items, which live to the end, out of the garbage collector's sight.
+
+    It would walk through them hundreds of times, a quarter of the run.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -40,6 +51,17 @@ def loggers_that_can_be_captured() -> Iterator[None]:
 
 def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
     configure(**{**options, "cache_logger_on_first_use": False})
+
+
+@pytest.fixture
+async def receiver(aiohttp_server: AiohttpServer) -> AsyncIterator[WebhookReceiver]:
+    """A receiver of webhooks on this machine."""
+    receiver = WebhookReceiver()
+    server = await aiohttp_server(receiver.application(), shutdown_timeout=1)
+    assert server.port is not None
+    receiver.port = server.port
+    yield receiver
+    receiver.released.set()
 
 
 @pytest.fixture

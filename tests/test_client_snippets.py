@@ -27,7 +27,7 @@ def snippet(page: str, generation: str) -> str:
 
 @needs_node
 @pytest.mark.parametrize(("page", "generation"), _EXAMPLES)
-async def test_it_makes_a_pairing_uri(server: RunningServer, page: str, generation: str) -> None:
+async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, generation: str) -> None:
     example = snippet(page, generation).replace(_PRINTED_URL, server.url)
     program = f"{example}{_OPENING[generation]}.then(() => {{ {_SHOW} }})"
 

@@ -44,12 +44,12 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("tomllib", "a configuration file"),
     ],
 )
-def test_what_is_off_is_not_loaded(loaded: set[str], name: str, needed_by: str) -> None:
+def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: str, needed_by: str) -> None:
     assert "bridge_server.push.service" in loaded
     assert name not in loaded, f"only {needed_by} needs it"
 
 
-def test_what_is_imported_by_name_is_there() -> None:
+def test_module_imported_by_name_exists() -> None:
     names = [
         call.args[0].value
         for text in TEXTS

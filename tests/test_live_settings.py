@@ -46,7 +46,7 @@ def test_the_page_names_the_others_that_can_be() -> None:
     assert "`log_level`" in section
 
 
-def test_what_is_held_is_rewritten_with_what_is_in_it() -> None:
+def test_held_value_is_updated_in_place() -> None:
     live = LiveSettings(settings())
     held = live.held(lambda now: Outer(Inner(now.requests_burst), now.max_wait))
     inner = held.inner
@@ -58,7 +58,7 @@ def test_what_is_held_is_rewritten_with_what_is_in_it() -> None:
     assert live.current.port == settings().port
 
 
-def test_what_needs_a_restart_is_named_until_there_is_one() -> None:
+def test_setting_that_needs_a_restart_is_named_until_there_is_one() -> None:
     live = LiveSettings(settings())
     live.held(lambda now: Inner(now.max_wait))
 

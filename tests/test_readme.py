@@ -12,6 +12,7 @@ import pytest
 from bridge_server.settings.settings import Settings
 from tests.support.node_packages import needs_anvil
 from tests.support.server import server_process
+from tests.support.slow import slow
 
 _ROOT = Path(__file__).parent.parent
 _PAGES = [_ROOT / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
@@ -35,6 +36,7 @@ async def test_the_tour_prints_what_the_readme_shows() -> None:
     assert f"```\n{printed.strip()}\n```" in _README
 
 
+@slow
 async def test_the_tour_without_a_node_prints_the_same_until_a_transaction_would_be_sent() -> None:
     printed = await _output_of(sys.executable, "scripts/tour.py", "--without-node")
 
@@ -43,6 +45,7 @@ async def test_the_tour_without_a_node_prints_the_same_until_a_transaction_would
     assert end.startswith("# It has no node")
 
 
+@slow
 async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
     token = "of-the-operator"
     environment = {"BRIDGE_ADMIN_TOKEN": token}
@@ -58,6 +61,7 @@ async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
     assert "/rpc" not in printed + without_token
 
 
+@slow
 async def test_the_tour_asks_the_wallet_of_a_running_server_that_has_accounts(tmp_path: Path) -> None:
     with server_process(tmp_path / "data", "--allow-private-webhooks", "--dev-accounts") as server:
         printed = await _output_of(sys.executable, "scripts/tour.py", "--url", server.url)
@@ -67,6 +71,7 @@ async def test_the_tour_asks_the_wallet_of_a_running_server_that_has_accounts(tm
     assert "# It has no node" in printed
 
 
+@slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the README's examples need curl")
 async def test_the_examples_answer_what_the_readme_shows(tmp_path: Path) -> None:
     blocks = re.findall(r"```console\n(.*?)```", _README, re.DOTALL)

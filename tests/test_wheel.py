@@ -100,7 +100,7 @@ def installed(environment: Environment, wheel: Path) -> Environment:
     return environment
 
 
-def test_it_is_installed_beside_web3_and_eth_account_and_both_work(installed: Environment) -> None:
+def test_wheel_works_beside_web3_and_eth_account(installed: Environment) -> None:
     assert installed.run("-m", "pip", "check").strip() == "No broken requirements found."
     assert installed.run("-c", _WORK).strip() == "it works"
 

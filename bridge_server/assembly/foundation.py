@@ -64,10 +64,10 @@ class Foundation:
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, clock, events, signals = LiveSettings(settings), clock or SystemClock(), Events(), Signals()
+    live, events, signals = LiveSettings(settings), Events(), Signals()
+    clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
-    if instruments is not None:
-        clock = instruments.clock
+    clock = clock if instruments is None else instruments.clock
     webhooks = _webhooks(live)
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 
 from bridge_server.kernel.clock import Clock, MovableClock
 from bridge_server.kernel.secrets import new_secret
@@ -19,6 +20,7 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import Sent, Where
 from bridge_server.testmode.senders import ObservedWebhooks
 from bridge_server.testmode.sent import SentMessages
+from bridge_server.wallet.node.ordered_failures import NodeFailure
 from bridge_server.web.middleware.faults import RequestFault
 from bridge_server.web.traffic import Traffic
 
@@ -61,6 +63,12 @@ def request_fault(instruments: Instruments, route: str) -> RequestFault | None:
     if fault is None:
         return None
     return RequestFault(fault.delay_ms, fault.drop, fault.status, fault.retry_after_seconds)
+
+
+def node_failure(instruments: Instruments, methods: Sequence[str]) -> NodeFailure | None:
+    """The failure that strikes a request to the node, which calls these methods."""
+    fault = instruments.faults.strike(Where.NODE, *methods)
+    return None if fault is None else NodeFailure(fault.delay_ms, fault.drop, fault.status, fault.answer)
 
 
 def break_disk(database: SqliteDatabase, instruments: Instruments) -> None:

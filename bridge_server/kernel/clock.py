@@ -10,6 +10,9 @@ _ELAPSING: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Clock(Protocol):
     """Wall-clock time, and time that elapses."""
 
+    tick_seconds: float
+    """How long a loop that acts by this clock may sleep before it looks at it again."""
+
     def now_us(self) -> int:
         """Microseconds since the Unix epoch. An operator may set it, forward or back."""
         ...
@@ -29,6 +32,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clock."""
 
+    tick_seconds = 1.0
+
     def now_us(self) -> int:
         return time.time_ns() // 1_000
 
@@ -44,6 +49,7 @@ class MovableClock:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self.tick_seconds = self._clock.tick_seconds
         self._ahead_us = 0
         self._elapsed_ahead_us = 0
         self._stopped_at: tuple[int, int] | None = None

@@ -26,7 +26,6 @@ from bridge_server.outbox.troubled import Troubled
 _LANES_ROUSED_AT_ONCE = 1_000
 _BACKLOG_PAGE = 1_000
 _FIRST = Queue("", "")
-_TICK_SECONDS = 1.0
 _MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
@@ -233,7 +232,7 @@ class Dispatcher:
     async def _tick_forever(self) -> None:
         ticks = 0
         while True:
-            await asyncio.sleep(_TICK_SECONDS)
+            await asyncio.sleep(self._clock.tick_seconds)
             ticks += 1
             try:
                 if ticks % _TICKS_BETWEEN_RECOUNTS == 0 or self._has_to_look_again(ticks):

@@ -22,10 +22,13 @@ class Faults:
         """Forget the rules there are, and go by these."""
         self._rules = [CountedFault(rule) for rule in rules]
 
-    def strike(self, where: Where, route: str | None = None) -> Fault | None:
-        """Count an attempt at this place; return the rule that makes it fail, or None when it may pass."""
+    def strike(self, where: Where, *routes: str) -> Fault | None:
+        """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
+
+        An attempt is on these routes: a request on one, and one at the node on each method that it calls.
+        """
         for counted in self._rules:
-            if counted.rule.where is where and counted.rule.route in (None, route) and _hits(counted):
+            if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
                 return counted.rule
         return None
 

@@ -23,9 +23,9 @@ class Fault:
     """A rule: which attempts fail, and how.
 
     The first `after` attempts pass, the following `times` fail (None: all of them). `route` is the name of a
-    route, for requests; None stands for every route. `status` and `retry_after_seconds` are the answer's;
-    `answer` is the failure in a provider's own words, or `full` or `locked` for the disk. With `drop` the
-    connection is closed without an answer.
+    route, or of a JSON-RPC method at the node; None stands for every one. `status` and `retry_after_seconds`
+    are the answer's; `answer` is the failure in a provider's own words, or `full` or `locked` for the disk.
+    With `drop` the connection is closed without an answer.
     """
 
     where: Where

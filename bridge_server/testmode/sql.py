@@ -1,9 +1,7 @@
 """The statements of test mode."""
 
-from bridge_server.storage.database import Statement
-
 # Rows that refer to others go before them: nothing then cascades.
-_TABLES = (
+TABLES = (
     "call_statuses", "calls", "sessions",
     "topic_webhooks", "topic_messages", "outbox", "outbox_hosts", "buckets",
     "deliveries", "sendings", "covered_accounts", "notifications",
@@ -13,8 +11,8 @@ _TABLES = (
     "push_registrations", "wallet_approvals", "wallet_transactions",
 )  # fmt: skip
 
-EMPTY = tuple(Statement(f"DELETE FROM {table}") for table in _TABLES)  # noqa: S608 - the names are above
+EMPTY = tuple(f"DELETE FROM {table}" for table in TABLES)  # noqa: S608 - the names are above
 """Delete every row of every table."""
 
-COUNT = f"SELECT {' + '.join(f'(SELECT COUNT(*) FROM {table})' for table in _TABLES)}"  # noqa: S608 - as above
+COUNT = f"SELECT {' + '.join(f'(SELECT COUNT(*) FROM {table})' for table in TABLES)}"  # noqa: S608 - as above
 """How many rows all tables have together."""

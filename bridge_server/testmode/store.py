@@ -1,6 +1,6 @@
 """The database as test mode sees it: something to empty."""
 
-from bridge_server.storage.database import Database, Transaction, scalar, transaction
+from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
 from bridge_server.testmode import sql
 
 
@@ -13,8 +13,8 @@ class EveryTable:
     @transaction
     def empty(self) -> Transaction[None]:
         """Delete every row. Raises UnavailableError."""
-        for statement in sql.EMPTY:
-            yield statement
+        for delete_all in sql.EMPTY:
+            yield Statement(delete_all)
 
     async def rows(self) -> int:
         """How many there are. Raises UnavailableError."""

@@ -25,6 +25,8 @@ Words: TypeAlias = Mapping[Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
 
 _MOST_SECONDS = 10 * 366 * 86_400
+_WITH_ROUTES = ("request", "node")
+_FIRST_FAILURE = 400
 _LONGEST_WAIT_SECONDS = 300.0
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -49,10 +51,12 @@ class FaultShape(BaseModel):
     def _does_something(self) -> "FaultShape":
         if self.where == "disk" and self.answer is None:
             raise ValueError('a fault of the disk has an answer, "full" or "locked"')
+        if self.where == "request" and self.status is not None and self.status < _FIRST_FAILURE:
+            raise ValueError("a request fails with a status from 400 to 599")
         if self.status is None and self.answer is None and not self.drop and not self.delay_ms:
             raise ValueError("a fault needs a status, an answer, a drop or a delay_ms")
-        if self.route is not None and self.where != "request":
-            raise ValueError('only a fault of a "request" has a route')
+        if self.route is not None and self.where not in _WITH_ROUTES:
+            raise ValueError('only a fault of a "request" or of the "node" has a route')
         return self
 
 
@@ -79,7 +83,7 @@ def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence
 
 
 def _wrong_names(place: int, rule: Fault, routes: frozenset[str], words: Words) -> Iterator[InputFault]:
-    if rule.route is not None and rule.route not in routes:
+    if rule.where is Where.REQUEST and rule.route is not None and rule.route not in routes:
         yield InputFault(f"#/{place}/route", _not_among(rule.route, routes))
     known = words.get(rule.where, frozenset())
     if rule.answer is not None and known is not None and rule.answer not in known:

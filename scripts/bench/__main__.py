@@ -8,59 +8,52 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
-from envelope_cost import ENVELOPED, measure_envelope
-from growth import measure_growth
 from listing import measure_listing
-from load import choose_generator
-from lookup_cost import measure_lookup
-from machine import header, machine
-from notify_cost import NOTIFY_CASES, measure_notify
-from other_projects import OTHER_PROJECTS
+from machine import METHOD, describe
+from notify import NOTIFY_CASES, measure_lookup, measure_notify
 from plan import Plan
 from processes import MeasurementError
-from push_cost import CHANNELS, measure_pushes
-from push_wake_ups import measure_sealing, measure_wake_ups_beside_pushes
-from report import Result, markdown, merged, table
-from request_cost import measure_scenario
-from scenarios import SCENARIOS
-from signing_batches import measure_batches
-from signing_cost import TIMES_AS_FAST, measure_signing
-from signing_flood import measure_signing_flood
+from pushes import measure_pushes, measure_sealing
+from report import Row, merged, table
+from requests_cost import (
+    ENVELOPED,
+    SCENARIOS,
+    measure_batches,
+    measure_envelope,
+    measure_growth,
+    measure_scenario,
+)
+from signing import TASKS, measure_signing
 from sockets import measure_idle_sockets, measure_messages
-from starting import measure_start
-from stream_cost import measure_streams
-from sweeping import measure_sweeping
-from waiter_memory import measure_waiter_memory
-from wake_ups import measure_burst, measure_wake_ups
+from streams import measure_streams
+from upkeep import measure_start, measure_sweeping
+from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
+from wake_ups_beside import measure_beside_pushes, measure_beside_signing
 
-Measure = Callable[[Plan], Iterable[Result]]
+Measure = Callable[[Plan], Iterable[Row]]
 
 SECTIONS: dict[str, dict[str, Measure]] = {
     "CPU time per request at 64 connections": {
-        scenario.name: partial(measure_scenario, scenario) for scenario in SCENARIOS
+        each.name: partial(measure_scenario, each) for each in SCENARIOS
     },
     "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
-        case.name: partial(measure_notify, case) for case in NOTIFY_CASES
+        each.name: partial(measure_notify, each) for each in NOTIFY_CASES
     },
     "Looking up 100 accounts among a million": {"lookup-100": measure_lookup},
     "All subscribers of a project that has a million": {"listing-million": measure_listing},
     "Five thousand open inboxes": {"streams": measure_streams},
-    "A project beside many others": {**OTHER_PROJECTS},
-    "10,000 queued pushes, by a bare client's posts": {
-        channel.name: partial(measure_pushes, channel) for channel in CHANNELS
-    },
+    "10,000 queued pushes, by a bare client's posts": {"pushes-fcm": measure_pushes},
     "Sealing for Web Push": {"webpush-encryption": measure_sealing},
-    "Wake-ups while Web Push messages go out": {"wake-ups-beside-pushes": measure_wake_ups_beside_pushes},
-    "Hashing and signing, by eth-account": {task: partial(measure_signing, task) for task in TIMES_AS_FAST},
-    "Signatures a second, in batches and singly": {"rpc-batch": measure_batches},
-    "Wake-ups while the wallet signs": {"wake-ups-beside-signing": measure_signing_flood},
+    "Wake-ups while Web Push messages go out": {"wake-ups-beside-pushes": measure_beside_pushes},
+    "Hashing and signing, by eth-account": {task: partial(measure_signing, task) for task in TASKS},
+    "Signatures, singly and in batches": {"rpc-batch": measure_batches},
+    "Wake-ups while the wallet signs": {"wake-ups-beside-signing": measure_beside_signing},
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},
     "Reads in the envelope of generation 0.7, by the plain ones": {
-        f"envelope-{scenario.name}": partial(measure_envelope, scenario) for scenario in ENVELOPED
+        f"envelope-{each.name}": partial(measure_envelope, each) for each in ENVELOPED
     },
     "Published over WebSockets, by a bare echo": {"socket-messages": measure_messages},
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
@@ -71,7 +64,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
 
 
 def parse_options() -> argparse.Namespace:
-    """What the command was given."""
+    """The options of the command line."""
     names = [name for measures in SECTIONS.values() for name in measures]
     parser = argparse.ArgumentParser(prog="scripts/bench.py", description="Measures the server.")
     parser.add_argument("--quick", action="store_true", help="fewer, shorter, smaller: a first impression")
@@ -81,71 +74,46 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--directory", type=Path, help="where the databases are made (default: temporary)")
-    parser.add_argument("--built-in-client", action="store_true", help="do without wrk")
     return parser.parse_args()
 
 
-def make_plan(options: argparse.Namespace, directory: Path) -> Plan:
-    """The plan that the options ask for."""
-    quick = options.quick
-    return Plan(
-        generator=choose_generator(options.built_in_client),
-        directory=directory,
-        rounds=max(1, options.rounds or (3 if quick else 5)),
-        seconds=1 if quick else 2,
-        large_sessions=10_000 if quick else 100_000,
-        expired_sessions=5_000 if quick else 20_000,
-        living_sessions=100_000 if quick else 1_000_000,
-        crowds=(1, 1_000, 5_000, 10_000),
-        probes=40 if quick else 100,
-        other_projects=200 if quick else 2_000,
-    )
-
-
-def measure_section(measures: Iterable[tuple[str, Measure]], plan: Plan) -> Iterator[Result]:
+def measure_section(measures: Iterable[tuple[str, Measure]], plan: Plan) -> Iterator[Row]:
     """The rows of a section; a measurement that fails is a row that says so."""
     for name, measure in measures:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         try:
             yield from measure(plan)
         except (MeasurementError, OSError, TimeoutError) as error:
-            yield Result(name, failure=str(error) or type(error).__name__)
+            yield Row(name, failure=str(error) or type(error).__name__)
 
 
-def run(plan: Plan, only: Sequence[str] | None, runs: int) -> Iterator[tuple[str, list[Result]]]:
+def run(plan: Plan, only: Sequence[str] | None, runs: int) -> Iterator[tuple[str, list[Row]]]:
     """Measure so many times, and print every section's table as soon as there is one."""
     for title, measures in SECTIONS.items():
         chosen = [(name, measure) for name, measure in measures.items() if not only or name in only]
         if chosen:
-            results = merged([result for _ in range(runs) for result in measure_section(chosen, plan)])
-            print(f"\n{title}\n{table(results)}", flush=True)
-            yield title, results
-
-
-def end_with_grace(_number: int, _frame: FrameType | None) -> None:
-    """Unwind, so that every process is ended and every directory removed."""
-    raise SystemExit("ended by a signal")
+            rows = merged(row for _ in range(runs) for row in measure_section(chosen, plan))
+            print(f"\n{table(title, rows)}", flush=True)
+            yield title, rows
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, end_with_grace)
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit("ended by a signal")
+    )  # unwinds: all processes are ended
     options = parse_options()
     with tempfile.TemporaryDirectory(prefix="bridge-bench-", dir=options.directory) as directory:
-        plan = make_plan(options, Path(directory))
-        print(header(plan.directory, plan.generator.name), flush=True)
-        measured_on = machine(plan.directory, plan.generator.name)
+        plan = Plan(Path(directory), max(1, options.rounds or (3 if options.quick else 5)), options.quick)
+        measured_on = describe(plan.directory)
+        print(f"{measured_on}\n\n{METHOD}", flush=True)
         sections = list(run(plan, options.only, max(1, options.runs)))
-    rows = [(title, result) for title, results in sections for result in results]
+    rows = [(title, row) for title, rows in sections for row in rows]
     if options.json:
-        options.json.write_text(
-            json.dumps([result.as_json(title) for title, result in rows], indent=1) + "\n"
-        )
+        options.json.write_text(json.dumps([row.as_json(title) for title, row in rows], indent=1) + "\n")
     if options.markdown:
-        tables = [markdown(title, results) for title, results in sections]
+        tables = [table(title, rows, for_documentation=True) for title, rows in sections]
         options.markdown.write_text("\n\n".join([measured_on, *tables]) + "\n")
-    missed = [result.name for _, result in rows if result.verdict in ("missed", "failed")]
-    print(f"\nNot reached: {', '.join(missed)}" if missed else "\nEvery target was reached.")
-    if any(result.failure for _, result in rows):
+    if any(row.failure for _, row in rows):
         sys.exit(1)
 
 

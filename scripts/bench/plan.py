@@ -1,4 +1,4 @@
-"""How much to measure, with what, and where."""
+"""How much to measure, and where."""
 
 import tempfile
 from collections.abc import Iterator
@@ -6,23 +6,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from load import Generator
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The bounds of one run. Every directory made under `directory` is gone when its measurement ends."""
 
-    generator: Generator
     directory: Path
     rounds: int
-    seconds: int
-    large_sessions: int
-    expired_sessions: int
-    living_sessions: int
-    crowds: tuple[int, ...]
-    probes: int
-    other_projects: int
+    is_quick: bool
+
+    @property
+    def seconds(self) -> int:
+        """How long a round of requests lasts."""
+        return 1 if self.is_quick else 2
+
+    @property
+    def few_rounds(self) -> int:
+        """Rounds of a measurement that starts processes anew each time."""
+        return min(self.rounds, 3)
+
+    def sized(self, quick: int, full: int) -> int:
+        """How large something is made."""
+        return quick if self.is_quick else full
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

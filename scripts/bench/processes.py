@@ -77,9 +77,10 @@ def started_server(
     return started(command, folder, environment)
 
 
-def started_ceiling(folder: Path, *options: str) -> AbstractContextManager[Running]:
-    """The bare aiohttp application (see ceiling.py for its options)."""
-    return started([sys.executable, str(Path(__file__).with_name("ceiling.py")), *options], folder)
+def started_ceiling(folder: Path, kind: str, **options: object) -> AbstractContextManager[Running]:
+    """A bare aiohttp application: a function of bare.py by name, and its arguments."""
+    script = str(Path(__file__).with_name("bare.py"))
+    return started([sys.executable, script, kind, json.dumps(options)], folder)
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def started(
             stdout=output,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
-            env=child_environment(environment or {}),
+            env=_child_environment(environment or {}),
             cwd=folder,
         )
     try:
@@ -104,8 +105,8 @@ def started(
         _end(process)
 
 
-def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The caller's environment without settings of the server: what is measured is its defaults.
+def _child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """The caller's environment without settings of the server: its defaults are measured.
 
     Bytecode is kept, as in an installation: else each start would compile the package.
     """
@@ -114,7 +115,7 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("BRIDGE_") and name != "PYTHONDONTWRITEBYTECODE"
     }
-    return {**inherited, "PYTHONPATH": str(_REPOSITORY), **(extra or {})}
+    return {**inherited, "PYTHONPATH": str(_REPOSITORY), **extra}
 
 
 def _when_ready(process: "subprocess.Popen[bytes]", ready: Path, log: Path) -> Running:

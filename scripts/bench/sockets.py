@@ -6,25 +6,20 @@ acknowledgement, and one out, to another socket. Both carry 1 KiB.
 """
 
 import asyncio
-import gc
+import json
+import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from statistics import median
 
-from cores import keep_on_first_core, on_last_core_meanwhile
+from clients import address, close_clients, open_clients, run
+from load import in_turns
+from machine import keep_on_first_core, on_core
 from plan import Plan
 from processes import MeasurementError, Running, started_ceiling, started_server
-from report import Result, Target, percentile, spread
+from report import Figures, Row, percentile, row
 from seed import PAYLOAD_BYTES
-from socket_clients import (
-    Echoed,
-    Listening,
-    Publisher,
-    SocketClient,
-    message_frame,
-    open_sockets,
-)
-from waiters import close_clients, run
 
 _SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
 _SETTLING_SECONDS = 0.2
@@ -34,161 +29,182 @@ _WARM_UP = 200
 _PROBES = 200
 _PATIENCE_SECONDS = 5.0
 _PAYLOAD = "5a" * (PAYLOAD_BYTES // 2)
-_ECHO_OPTIONS = ("--route", "/", "--echo")
+_TEXT, _PING, _PONG = 0x81, 0x89, 0x8A
+_HANDSHAKE = (
+    "GET /?protocol=wc&version=1 HTTP/1.1\r\nHost: {}:{}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
 
 
-def measure_messages(plan: Plan) -> list[Result]:
-    """Messages a second, and the CPU time of each, in turns."""
-    return [_measure_shape(plan, pairs, window) for pairs, window in _SHAPES]
+def _client_frame(payload: bytes, first_byte: int = _TEXT) -> bytes:
+    """A frame as clients must send it, under a mask that changes nothing."""
+    length = len(payload)
+    head = struct.pack("!BB", first_byte, 0x80 | min(length, 126))
+    return head + (struct.pack("!H", length) if length > 125 else b"") + bytes(4) + payload
 
 
-def _measure_shape(plan: Plan, pairs: int, window: int) -> Result:
-    bare, served = [], []
-    with (
-        plan.folder() as bare_folder,
-        plan.folder() as folder,
-        started_ceiling(bare_folder, *_ECHO_OPTIONS) as ceiling,
-        started_server(folder) as server,
-    ):
-        keep_on_first_core(ceiling.pid)
-        keep_on_first_core(server.pid)
-        for _ in range(2 * plan.rounds):
-            with on_last_core_meanwhile():
-                bare.append(run(_echo(ceiling, pairs, window)))
-                served.append(run(_deliver(server, pairs, window)))
-    rates = [message.per_second / echo.per_second for echo, message in zip(bare, served, strict=True)]
-    figures = {
-        "echo_per_second": median(echo.per_second for echo in bare),
-        "messages_per_second": median(message.per_second for message in served),
-        "echo_us": median(echo.cpu_us for echo in bare),
-        "message_us": median(message.cpu_us for message in served),
-        "by_cpu_time": median(echo.cpu_us for echo in bare) / median(message.cpu_us for message in served),
-    }
-    name = f"{pairs} to {pairs}, {window} on their way"
-    return Result(name, {**figures, **spread(rates)}, Target("ratio", 0.6, at_least=True))
+def _message(topic: str, kind: str, payload: str = "") -> bytes:
+    """One message of generation 1.x."""
+    content = {"topic": topic, "type": kind, "payload": payload, "silent": True}
+    return _client_frame(json.dumps(content, separators=(",", ":")).encode())
 
 
-def measure_idle_sockets(plan: Plan) -> list[Result]:
+class _Socket(asyncio.Protocol):
+    """A WebSocket that does as little as possible.
+
+    When a text frame comes, it is counted, and `acknowledgement` is sent back; then `next_frame` is sent over
+    the socket `publisher`, which may be this one. Pings are answered.
+    """
+
+    transport: asyncio.Transport
+
+    def __init__(self, url: str, acknowledgement: bytes = b"", next_frame: bytes = b"") -> None:
+        self._handshake = _HANDSHAKE.format(*address(url)).encode("ascii")
+        self._acknowledgement, self.next_frame = acknowledgement, next_frame
+        self._data = b""
+        self.publisher = self
+        self.count = 0
+        self.is_open: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.came: asyncio.Future[float] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]  # uvloop's is one in all but name
+        self.transport.write(self._handshake)
+
+    def data_received(self, data: bytes) -> None:
+        data, position = self._data + data, 0
+        if not self.is_open.done() and (position := data.find(b"\r\n\r\n") + 4) >= 4:
+            self.is_open.set_result(data.startswith(b"HTTP/1.1 101"))
+        while self.is_open.done() and (end := _end_of_frame(data, position)) is not None:
+            if data[position] == _TEXT:
+                self._received()
+            elif data[position] == _PING:
+                self.transport.write(_client_frame(data[position + 2 : end], _PONG))
+            position = end
+        self._data = data[max(0, position) :] if self.is_open.done() else data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.is_open.done():
+            self.is_open.set_result(False)
+
+    def _received(self) -> None:
+        self.count += 1
+        if self.came is not None and not self.came.done():
+            self.came.set_result(time.perf_counter())
+        if self._acknowledgement:
+            self.transport.write(self._acknowledgement)
+        if self.next_frame:
+            self.publisher.transport.write(self.next_frame)
+
+
+def _end_of_frame(data: bytes, position: int) -> int | None:
+    available = len(data) - position
+    if available < 4:
+        return position + 2 if available >= 2 and not data[position + 1] else None
+    length, head = data[position + 1], 2
+    if length == 126:
+        length, head = data[position + 2] << 8 | data[position + 3], 4
+    return position + head + length if available >= head + length else None
+
+
+async def _open(url: str, sockets: Sequence[_Socket]) -> None:
+    await open_clients(url, sockets)
+    if not all(await asyncio.gather(*(each.is_open for each in sockets))):
+        raise MeasurementError("a WebSocket was refused")
+
+
+def measure_messages(plan: Plan) -> Iterator[Row]:
+    """The CPU time of each message, and how many there are in a second."""
+    for pairs, window in _SHAPES:
+        with (
+            plan.folder() as bare_folder,
+            plan.folder() as folder,
+            started_ceiling(bare_folder, "echo", route="/") as ceiling,
+            started_server(folder) as server,
+        ):
+            keep_on_first_core(ceiling.pid)
+            keep_on_first_core(server.pid)
+            figures = in_turns(
+                2 * plan.rounds,
+                echo=partial(_counted, ceiling, pairs, window, is_echo=True),
+                message=partial(_counted, server, pairs, window, is_echo=False),
+            )
+        yield row(f"{pairs} to {pairs}, {window} on their way", figures)
+
+
+def _counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
+    with on_core(-1):
+        return run(_count(process, pairs, window, is_echo))
+
+
+async def _count(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
+    """Let it run up, then count for a while."""
+    topics = [f"{number:036}" for number in range(pairs)]
+    receivers = [
+        _Socket(process.url, b"" if is_echo else _message(topic, "ack"), _message(topic, "pub", _PAYLOAD))
+        for topic in topics
+    ]
+    publishers = [] if is_echo else [_Socket(process.url) for _ in topics]
+    await _open(process.url, [*receivers, *publishers])
+    for topic, receiver, publisher in zip(topics, receivers, publishers, strict=False):
+        receiver.publisher = publisher
+        receiver.transport.write(_message(topic, "sub"))
+    await asyncio.sleep(_SETTLING_SECONDS)
+    for receiver in receivers:
+        receiver.publisher.transport.write(receiver.next_frame * window)
+    await asyncio.sleep(_SETTLING_SECONDS)
+    before, started, cpu_ns = sum(each.count for each in receivers), time.perf_counter(), process.cpu_ns()
+    await asyncio.sleep(_COUNTED_SECONDS)
+    messages = sum(each.count for each in receivers) - before
+    seconds, cpu_us = time.perf_counter() - started, (process.cpu_ns() - cpu_ns) / 1e3
+    close_clients([*receivers, *publishers])
+    await asyncio.to_thread(process.wait_until_idle)
+    if not messages:
+        raise MeasurementError("no message came")
+    return {"us": cpu_us / messages, "rate": messages / seconds}
+
+
+def measure_idle_sockets(plan: Plan) -> Iterator[Row]:
     """Memory of each of 10,000 sockets; the time from publishing to receiving, alone and beside them."""
     with plan.folder() as folder, started_server(folder) as server:
-        kib, alone_ms, beside_ms = run(_idle(server))
-    latencies = {"alone_ms": median(alone_ms), "beside_ms": median(beside_ms)}
-    latencies |= {"alone_p99_ms": percentile(alone_ms, 99), "beside_p99_ms": percentile(beside_ms, 99)}
-    ratio = latencies["beside_ms"] / latencies["alone_ms"]
-    return [
-        Result(f"a socket among {_IDLE:,}", {"kib": kib}, Target("kib", 40)),
-        Result(f"a message beside {_IDLE:,} idle sockets", {**latencies, "ratio": ratio}, Target("ratio", 3)),
-    ]
+        yield row(f"beside {_IDLE:,} idle sockets", run(_beside_idle(server)))
 
 
-class _Load:
-    """What came of one load."""
-
-    def __init__(self, messages: int, seconds: float, cpu_ns: int) -> None:
-        if not messages:
-            raise MeasurementError("no message came")
-        self.per_second = messages / seconds
-        self.cpu_us = cpu_ns / messages / 1e3
-
-
-async def _echo(ceiling: Running, connections: int, window: int) -> _Load:
-    frame = message_frame("0" * 36, "pub", _PAYLOAD)
-    clients = [Echoed(ceiling.url, frame, window) for _ in range(connections)]
-    await open_sockets(ceiling.url, clients)
-    return await _count(ceiling, clients, clients)
-
-
-async def _deliver(server: Running, pairs: int, window: int) -> _Load:
-    publishers = [Publisher(server.url) for _ in range(pairs)]
-    clients = [
-        Listening(server.url, f"{number:036}", publisher, _PAYLOAD, window)
-        for number, publisher in enumerate(publishers)
-    ]
-    await open_sockets(server.url, [*clients, *publishers])
-    for client in clients:
-        client.subscribe()
+async def _beside_idle(server: Running) -> Figures:
+    publisher, subscriber = _Socket(server.url), _Socket(server.url, _message("probe", "ack"))
+    await _open(server.url, [publisher, subscriber])
+    subscriber.transport.write(_message("probe", "sub"))
     await asyncio.sleep(_SETTLING_SECONDS)
-    return await _count(server, clients, [*clients, *publishers])
-
-
-async def _count(
-    process: Running, clients: Sequence[Echoed | Listening], everybody: Sequence[SocketClient]
-) -> _Load:
-    """Let it run up, then count for a while."""
-    for client in clients:
-        client.begin()
-    await asyncio.sleep(_SETTLING_SECONDS)
-    counted, started, cpu_ns = sum(client.count for client in clients), time.perf_counter(), process.cpu_ns()
-    await asyncio.sleep(_COUNTED_SECONDS)
-    load = _Load(
-        sum(client.count for client in clients) - counted,
-        time.perf_counter() - started,
-        process.cpu_ns() - cpu_ns,
-    )
-    close_clients(everybody)
-    await asyncio.to_thread(process.wait_until_idle)
-    return load
-
-
-async def _idle(server: Running) -> tuple[float, list[float], list[float]]:
-    probe = await _Probe.opened(server)
-    alone_ms = await probe.latencies()
+    alone_ms = await _latencies_ms(publisher, subscriber)
     close_clients(await _subscribed(server, _WARM_UP))
     await asyncio.to_thread(server.wait_until_idle)
     before = server.resident_bytes()
     crowd = await _subscribed(server, _IDLE)
     await asyncio.to_thread(server.wait_until_idle)
     kib = (server.resident_bytes() - before) / _IDLE / 1024
-    gc.freeze()
-    beside_ms = await probe.latencies()
-    lost = sum(client.transport.is_closing() for client in crowd)
-    close_clients([*crowd, *probe.clients])
-    if lost:
+    beside_ms = await _latencies_ms(publisher, subscriber)
+    if lost := sum(each.transport.is_closing() for each in crowd):
         raise MeasurementError(f"{lost} idle sockets were closed")
-    return kib, alone_ms, beside_ms
+    close_clients([*crowd, publisher, subscriber])
+    figures = {"kib": kib, "alone_ms": median(alone_ms), "beside_ms": median(beside_ms)}
+    figures |= {"beside_p99_ms": percentile(beside_ms, 99)}
+    return {**figures, "ratio": figures["beside_ms"] / figures["alone_ms"]}
 
 
-async def _subscribed(server: Running, number: int) -> list[SocketClient]:
-    clients = [SocketClient(server.url) for _ in range(number)]
-    await open_sockets(server.url, clients)
-    for topic, client in enumerate(clients):
-        client.transport.write(message_frame(f"idle-{topic:031}", "sub"))
-    return clients
+async def _subscribed(server: Running, number: int) -> list[_Socket]:
+    sockets = [_Socket(server.url) for _ in range(number)]
+    await _open(server.url, sockets)
+    for topic, each in enumerate(sockets):
+        each.transport.write(_message(f"idle-{topic:031}", "sub"))
+    return sockets
 
 
-class _Probe:
-    """One publisher and one subscriber, which say how long a message takes."""
-
-    def __init__(self, publisher: Publisher, subscriber: "_Timed") -> None:
-        self.clients = [publisher, subscriber]
-        self._publisher = publisher
-        self._subscriber = subscriber
-
-    @classmethod
-    async def opened(cls, server: Running) -> "_Probe":
-        publisher, subscriber = Publisher(server.url), _Timed(server.url)
-        await open_sockets(server.url, [publisher, subscriber])
-        subscriber.transport.write(message_frame("probe", "sub"))
-        await asyncio.sleep(_SETTLING_SECONDS)
-        return cls(publisher, subscriber)
-
-    async def latencies(self) -> list[float]:
-        """Milliseconds from publishing to receiving, one message after the other."""
-        frame, found = message_frame("probe", "pub", _PAYLOAD), []
-        for _ in range(_PROBES):
-            self._subscriber.came = asyncio.get_running_loop().create_future()
-            started = time.perf_counter()
-            self._publisher.transport.write(frame)
-            came_at = await asyncio.wait_for(self._subscriber.came, _PATIENCE_SECONDS)
-            found.append((came_at - started) * 1e3)
-        return found
-
-
-class _Timed(SocketClient):
-    """Remembers when its message came, and acknowledges it."""
-
-    came: "asyncio.Future[float]"
-
-    def received(self) -> None:
-        self.came.set_result(time.perf_counter())
-        self.transport.write(message_frame("probe", "ack"))
+async def _latencies_ms(publisher: _Socket, subscriber: _Socket) -> list[float]:
+    """From publishing to receiving, one message after the other."""
+    frame, found = _message("probe", "pub", _PAYLOAD), []
+    for _ in range(_PROBES):
+        subscriber.came = asyncio.get_running_loop().create_future()
+        started = time.perf_counter()
+        publisher.transport.write(frame)
+        found.append((await asyncio.wait_for(subscriber.came, _PATIENCE_SECONDS) - started) * 1e3)
+    return found

@@ -1,4 +1,4 @@
-"""What the admin API's tests start from."""
+"""Fixtures of the admin API's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
@@ -17,9 +16,3 @@ async def admin(tmp_path: Path) -> AsyncIterator[AdminClient]:
         tmp_path / "data", admin_token=ADMIN_TOKEN, allow_private_webhooks=True, sweep_interval=0.02
     ) as server:
         yield AdminClient(server)
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver

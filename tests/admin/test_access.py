@@ -22,7 +22,7 @@ async def attempt(
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
-async def test_without_the_token_everybody_is_told_the_same(
+async def test_every_request_without_the_token_gets_an_identical_401(
     admin: AdminClient, method: str, path: str
 ) -> None:
     secret = await admin.create("app", "news")

@@ -84,7 +84,7 @@ async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret:
     ]
 
 
-async def test_what_was_marked_in_bulk_is_left_out_of_the_rate(admin: AdminClient, secret: str) -> None:
+async def test_read_rate_leaves_out_notifications_marked_in_bulk(admin: AdminClient, secret: str) -> None:
     await send(admin, secret, "news", 4)
     headers = {"Authorization": f"Bearer {secret}"}
 

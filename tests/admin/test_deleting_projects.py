@@ -33,7 +33,7 @@ async def fill(admin: AdminClient, project_id: str) -> str:
     return secret
 
 
-async def test_it_is_out_of_sight_at_once(admin: AdminClient) -> None:
+async def test_deleted_project_is_gone_at_once(admin: AdminClient) -> None:
     secret = await fill(admin, "app")
 
     assert (await admin.delete(PROJECT)).json == {"success": True}
@@ -64,7 +64,7 @@ async def test_soon_no_row_of_it_is_left_and_others_keep_theirs(admin: AdminClie
     await eventually(swept)
 
 
-async def test_one_that_is_made_again_under_the_same_id_is_empty(admin: AdminClient) -> None:
+async def test_project_created_again_under_a_deleted_id_is_empty(admin: AdminClient) -> None:
     old_secret = await fill(admin, "app")
     await admin.delete(PROJECT)
 

@@ -94,7 +94,7 @@ async def test_every_fault_is_named_and_nothing_is_made(
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b'{"name":"\\ud800"}', b'{"name":"a","name":"b"}', b'{"name":NaN}']
 )
-async def test_a_body_that_is_no_plain_json_object_is_refused(admin: AdminClient, body: bytes) -> None:
+async def test_body_other_than_a_plain_json_object_is_refused(admin: AdminClient, body: bytes) -> None:
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
 
     (await ask(admin.server, "POST", "/admin/projects", body, headers)).problem(400)

@@ -29,7 +29,7 @@ async def test_a_third_secret_is_refused_until_one_is_revoked(admin: AdminClient
     assert (await admin.post(SECRETS)).json["number"] == 3
 
 
-async def test_of_many_rotations_at_once_one_succeeds(admin: AdminClient) -> None:
+async def test_one_of_many_simultaneous_rotations_succeeds(admin: AdminClient) -> None:
     await admin.create("app")
 
     answers = await asyncio.gather(*(admin.post(SECRETS) for _ in range(10)))

@@ -24,7 +24,7 @@ async def test_an_account_is_subscribed_to_every_type_when_none_is_named(
     assert (await admin.get(SUBSCRIBERS)).json == {"subscribers": [answer.json], "next": None}
 
 
-async def test_types_are_told_once_each_in_the_projects_order(admin: AdminClient) -> None:
+async def test_types_are_listed_once_each_in_the_projects_order(admin: AdminClient) -> None:
     await admin.create("app", "news", "deals", "alerts")
 
     answer = await admin.subscribe("app", ETHEREUM, ["alerts", "news", "alerts"])
@@ -89,7 +89,7 @@ async def test_an_address_of_another_namespace_is_taken_to_the_letter(
         "%ed%a0%80",
     ],
 )
-async def test_what_is_no_account_is_refused(admin: AdminClient, account: str) -> None:
+async def test_malformed_account_is_refused(admin: AdminClient, account: str) -> None:
     await admin.create("app", "news")
 
     (await admin.subscribe("app", account)).problem(400)

@@ -24,7 +24,7 @@ async def test_a_webhook_is_answered_with_the_secret_that_signs(admin: AdminClie
     assert (await admin.get("/admin/projects/app")).json["webhook"] == "https://app.example/hook?a=b"
 
 
-async def test_it_hears_of_subscriptions_signed_with_that_secret(
+async def test_webhook_gets_subscriptions_signed_with_its_secret(
     admin: AdminClient, receiver: WebhookReceiver
 ) -> None:
     await admin.create("app", "news")
@@ -77,7 +77,7 @@ async def test_a_removed_webhook_hears_no_more(admin: AdminClient, receiver: Web
         {"url": "https://app.example/" + "x" * 2048},
     ],
 )
-async def test_what_is_no_web_address_is_refused(admin: AdminClient, fields: dict[str, Any]) -> None:
+async def test_webhook_url_other_than_http_is_refused(admin: AdminClient, fields: dict[str, Any]) -> None:
     await admin.create("app")
 
     problem = (await admin.put(WEBHOOK, fields)).problem(400)

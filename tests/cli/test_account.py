@@ -109,7 +109,7 @@ def test_a_new_account_is_a_key_file_under_the_passphrase(account: AccountComman
     assert not (account.data_dir / "bridge.sqlite3").exists()
 
 
-def test_a_new_account_is_told_in_lines_that_scripts_can_take_the_address_from(
+def test_new_account_prints_its_address_and_its_key_file(
     account: AccountCommands,
 ) -> None:
     address, line = account.text("new").splitlines()
@@ -131,14 +131,14 @@ def test_a_passphrase_is_taken_as_the_bytes_that_it_is(account: AccountCommands,
     assert opened(made["file"], passphrase) == made["address"]
 
 
-def test_no_passphrase_at_all_is_told(account: AccountCommands) -> None:
+def test_missing_passphrase_is_reported(account: AccountCommands) -> None:
     refusal = account.refusal("new", stdin="")
 
     assert refusal == "there is no passphrase: write it to standard input, or name a --passphrase-file"
     assert not account.keystore.exists()
 
 
-def test_a_passphrase_file_that_is_not_there_is_told(account: AccountCommands, tmp_path: Path) -> None:
+def test_missing_passphrase_file_is_reported(account: AccountCommands, tmp_path: Path) -> None:
     refusal = account.refusal("new", "--passphrase-file", tmp_path / "nothing")
 
     assert refusal == f"{tmp_path / 'nothing'} cannot be read: No such file or directory"
@@ -191,7 +191,7 @@ def test_accounts_are_listed_with_where_their_keys_are(
     ]
 
 
-def test_that_there_are_no_accounts_is_told(account: AccountCommands) -> None:
+def test_empty_list_of_accounts_is_reported(account: AccountCommands) -> None:
     assert account.text("list").startswith("there are no accounts in these settings, and no server runs on")
     assert account.json("list") == {"accounts": []}
     assert not account.data_dir.exists()
@@ -295,7 +295,7 @@ def test_a_key_file_is_not_imported_with_a_wrong_passphrase(account: AccountComm
 
 
 @pytest.mark.parametrize("content", ["", "0x12", f"0x{0:064x}", "ff" * 32, "secret \N{KEY}"])
-def test_what_is_no_key_is_refused_and_not_repeated(
+def test_malformed_key_is_refused_and_not_repeated(
     account: AccountCommands, tmp_path: Path, content: str
 ) -> None:
     (tmp_path / "key").write_text(content)
@@ -359,7 +359,7 @@ def test_an_account_without_a_key_file_is_not_exported(account: AccountCommands)
 
 
 @pytest.mark.parametrize("address", ["0x12", "bob", ADDRESS.replace("E", "e", 1)])
-def test_an_address_that_is_none_is_refused(account: AccountCommands, address: str) -> None:
+def test_malformed_address_is_refused(account: AccountCommands, address: str) -> None:
     for command in ("export", "unlock"):
         assert account.refusal(command, address).startswith(f"{address} ")
 
@@ -503,7 +503,7 @@ WANTS_TOKEN = (
         (200, {"id": 1, "error": "?"}, "the server at {url} is not a bridge server (status 200)"),
     ],
 )  # fmt: skip
-async def test_what_the_server_refuses_is_told(
+async def test_refusal_of_the_server_is_printed(
     account: AccountCommands, rpc: Rpc, status: int, answer: Any, message: str
 ) -> None:
     rpc.status, rpc.answer = status, answer
@@ -513,7 +513,7 @@ async def test_what_the_server_refuses_is_told(
     assert refusal == message.format(url=rpc.url)
 
 
-def test_that_no_server_answers_is_told(account: AccountCommands) -> None:
+def test_unreachable_server_is_reported(account: AccountCommands) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -524,7 +524,7 @@ def test_that_no_server_answers_is_told(account: AccountCommands) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "localhost", "ftp://x", "http://", "http://[", "http://x:99999"])
-def test_a_url_that_is_none_is_told(account: AccountCommands, url: str) -> None:
+def test_malformed_url_is_reported(account: AccountCommands, url: str) -> None:
     refusal = account.refusal("unlock", ADDRESS, "--url", url)
 
     assert refusal.startswith(("--url must be ", "--url is not a URL"))
@@ -540,7 +540,7 @@ def test_a_server_on_any_free_port_must_be_named(
     )
 
 
-def test_a_passphrase_that_is_no_text_is_not_sent(account: AccountCommands) -> None:
+def test_passphrase_that_is_not_utf8_is_not_sent(account: AccountCommands) -> None:
     refusal = account.refusal("unlock", ADDRESS, stdin=b"\xff\n")
 
     assert refusal == "the passphrase is not text in UTF-8: it cannot be sent to the server"
@@ -562,7 +562,7 @@ def test_a_passphrase_that_is_no_text_is_not_sent(account: AccountCommands) -> N
         ("BRIDGE_DEV_MNEMONIC", "test " * 11 + "junky", "dev_mnemonic: word 12, 'junky', is not in the list"),
     ],
 )
-def test_keys_in_the_settings_that_are_none_are_told(
+def test_malformed_keys_in_the_settings_are_reported(
     account: AccountCommands, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, complaint: str
 ) -> None:
     monkeypatch.setenv(variable, value)

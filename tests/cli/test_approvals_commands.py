@@ -109,7 +109,7 @@ def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
     return asyncio.run(read())
 
 
-def test_what_waits_is_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
+def test_pending_approvals_are_listed_oldest_first(approvals: Operating, asked: Ask) -> None:
     asked(SECOND, "eth_sendTransaction", TRANSACTION)
     asked(FIRST)
 
@@ -125,7 +125,7 @@ def test_what_waits_is_listed_oldest_first(approvals: Operating, asked: Ask) -> 
     assert listed[0]["subject"] == TRANSACTION
 
 
-def test_that_nothing_waits_is_said(approvals: Operating, asked: Ask) -> None:
+def test_empty_list_of_approvals_is_reported(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, expires_in_ms=-1)
     asked(SECOND, state=ApprovalState.REJECTED)
 
@@ -141,7 +141,7 @@ def test_that_nothing_waits_is_said(approvals: Operating, asked: Ask) -> None:
         ("eth_signTypedData_v4", mail(), "sign Mail"),
     ],
 )
-def test_what_would_be_signed_is_shown_in_words(
+def test_approval_describes_in_words_what_will_be_signed(
     approvals: Operating, asked: Ask, method: str, subject: Any, words: str
 ) -> None:
     asked(FIRST, method, subject)
@@ -188,7 +188,7 @@ def test_the_whole_of_it_is_there_as_json(approvals: Operating, asked: Ask) -> N
 
 
 @pytest.mark.parametrize(("command", "state"), [("approve", "approved"), ("reject", "rejected")])
-def test_a_decision_is_told_and_counts_once(
+def test_decision_is_printed_and_counts_once(
     approvals: Operating, asked: Ask, data_dir: Path, command: str, state: str
 ) -> None:
     asked(FIRST)
@@ -203,7 +203,7 @@ def test_a_decision_is_told_and_counts_once(
     assert state_of(data_dir, FIRST) == state
 
 
-def test_a_decision_is_told_as_json(approvals: Operating, asked: Ask) -> None:
+def test_decision_is_printed_as_json(approvals: Operating, asked: Ask) -> None:
     asked(FIRST)
 
     decided = approvals.json("approvals", "reject", FIRST)
@@ -211,7 +211,7 @@ def test_a_decision_is_told_as_json(approvals: Operating, asked: Ask) -> None:
     assert (decided["id"], decided["state"]) == (FIRST, "rejected")
 
 
-def test_nobody_decides_when_the_time_is_over(approvals: Operating, asked: Ask) -> None:
+def test_expired_approval_cannot_be_decided(approvals: Operating, asked: Ask) -> None:
     asked(FIRST, expires_in_ms=-1)
 
     refusal = approvals.refusal("approvals", "approve", FIRST)

@@ -29,7 +29,7 @@ def line(text: str, name: str) -> str:
     return found.removeprefix(f"  {name}").strip()
 
 
-def test_it_says_who_where_and_what_to_try(tmp_path: Path) -> None:
+def test_banner_names_version_address_and_a_command_to_try(tmp_path: Path) -> None:
     text = shown(tmp_path, public_url="https://bridge.example.org")
 
     assert f"Bridge Server {VERSION}" in text
@@ -69,9 +69,7 @@ def test_keys_that_only_their_owner_knows_are_not_shown(tmp_path: Path) -> None:
         ({}, ""),
     ],
 )
-def test_the_chain_is_told_as_far_as_it_is_known(
-    tmp_path: Path, settings: dict[str, Any], chain: str
-) -> None:
+def test_banner_names_the_chain_if_it_is_known(tmp_path: Path, settings: dict[str, Any], chain: str) -> None:
     assert line(shown(tmp_path, **settings), "wallet") == f"{URL}/rpc {chain}".strip()
 
 

@@ -78,7 +78,7 @@ def test_secrets_are_said_to_be_set_and_nothing_more(
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
-def test_a_variable_that_is_no_setting_is_mentioned(
+def test_unknown_environment_variable_is_mentioned(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("BRIDGE_PROT", "1")

@@ -63,7 +63,7 @@ def test_every_device_has_a_line_and_none_an_address(operate: Operating) -> None
     assert "secret-token" not in text
 
 
-def test_what_the_running_server_is_in_trouble_with_is_told(operate: Operating) -> None:
+def test_failing_provider_of_the_running_server_is_reported(operate: Operating) -> None:
     with server_process(operate.data_dir):
         quiet = operate.text("device", "list", account(1))
     with served("ready\nbut pushes by fcm have stopped: the key is revoked\n") as url, held(operate.data_dir):
@@ -74,7 +74,7 @@ def test_what_the_running_server_is_in_trouble_with_is_told(operate: Operating) 
     assert told == f"{quiet}pushes by fcm have stopped: the key is revoked\n"
 
 
-def test_a_running_server_that_does_not_answer_is_told(operate: Operating) -> None:
+def test_silent_server_is_reported(operate: Operating) -> None:
     with held(operate.data_dir):
         (operate.data_dir / "server.json").write_text('{"url": "http://127.0.0.1:9"}')
 
@@ -130,5 +130,5 @@ def test_an_account_that_is_not_known_has_no_devices(operate: Operating) -> None
     assert operate.text("device", "list", account(1)) == f"{account(1)} has no devices\n"
 
 
-def test_what_is_no_account_is_refused(operate: Operating) -> None:
+def test_malformed_account_is_refused(operate: Operating) -> None:
     assert "nobody" not in operate.refusal("device", "list", "nobody")

@@ -101,7 +101,7 @@ def test_the_log_level_is_read_again(rereading: Rereading) -> None:
     assert rereading.after(START)["changed"] == ["log_level"]
 
 
-def test_what_needs_a_restart_is_named_and_stays(rereading: Rereading) -> None:
+def test_setting_that_needs_a_restart_is_named_and_stays(rereading: Rereading) -> None:
     changed = START.replace('metrics_token = "the first"\n', "").replace("port = 0", "port = 1\nmax_wait = 7")
 
     line = rereading.after(changed + 'webhook_secret = "whsec_' + "A" * 32 + '"\nhost = "::1"\n')

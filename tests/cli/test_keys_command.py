@@ -45,7 +45,7 @@ def test_each_pair_is_another(invoke: Invoke) -> None:
     assert len({pair["private_key"] for pair in pairs}) == 3
 
 
-def test_what_is_pasted_is_taken(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_settings_can_be_pasted(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     pasted = variables(invoke("keys", "vapid").stdout)
     for name, value in pasted.items():
         monkeypatch.setenv(name, value)

@@ -75,7 +75,7 @@ def test_every_line_has_a_time_a_level_and_an_event(told: Told) -> None:
         assert line["event"]
 
 
-def test_a_variable_that_is_no_setting_is_mentioned_at_the_start(told: Told) -> None:
+def test_unknown_environment_variable_is_logged_at_the_start(told: Told) -> None:
     assert [line["variable"] for line in told.events("unknown_setting")] == ["BRIDGE_PROT"]
     assert told.lines[0]["event"] == "unknown_setting"
 
@@ -95,7 +95,7 @@ def test_neither_secrets_nor_ids_that_are_capabilities_nor_payloads_are_logged(t
         assert secret not in told.text
 
 
-def test_what_is_not_http_is_refused_without_a_traceback(told: Told) -> None:
+def test_request_that_is_not_http_is_refused_without_a_traceback(told: Told) -> None:
     statuses = [answer.split(b" ")[1] for answer in told.answers]
     assert statuses == [b"400"] * (len(NOT_HTTP) - 1) + [b"414"]
     assert "Traceback" not in told.text
@@ -103,7 +103,7 @@ def test_what_is_not_http_is_refused_without_a_traceback(told: Told) -> None:
     assert told.exit_code == 0
 
 
-def test_what_is_not_http_is_not_logged_as_an_error(told: Told) -> None:
+def test_request_that_is_not_http_is_not_logged_as_an_error(told: Told) -> None:
     assert [line for line in told.lines if line["level"] == "error"] == []
 
 

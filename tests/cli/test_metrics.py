@@ -38,7 +38,7 @@ def get(url: str, method: str = "GET") -> tuple[int, str, str]:
         return error.code, error.headers["Content-Type"], error.read().decode()
 
 
-def test_the_port_is_told_in_the_log_and_is_another_one(server: WatchedServer, metrics_url: str) -> None:
+def test_metrics_port_is_logged_and_separate(server: WatchedServer, metrics_url: str) -> None:
     assert metrics_url.startswith("http://127.0.0.1:")
     assert not metrics_url.startswith(server.url)
 
@@ -69,14 +69,14 @@ def test_requests_are_counted_by_route_and_status(server: WatchedServer, metrics
         "outbox_failed_total counter",
     ],
 )
-def test_what_an_operator_watches_is_there(metrics_url: str, name: str) -> None:
+def test_metrics_have_every_figure_an_operator_watches(metrics_url: str, name: str) -> None:
     text = get(metrics_url)[2]
 
     assert f"\n# TYPE bridge_{name}\n" in text
     assert f"\nbridge_{name.split(maxsplit=1)[0]} " in text
 
 
-def test_a_route_that_nobody_asked_for_has_no_figures(tmp_path: Path) -> None:
+def test_route_without_requests_has_no_figures(tmp_path: Path) -> None:
     environment = {"BRIDGE_METRICS_PORT": "0", "BRIDGE_METRICS_HOST": "127.0.0.3"}
     with watched_server(tmp_path, environment=environment) as server:
         url = metrics_url_of(server)

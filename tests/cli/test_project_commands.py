@@ -223,7 +223,7 @@ def test_analytics_as_json_has_what_the_api_answers(app: Operating) -> None:
     }
 
 
-def test_delete_with_yes_asks_nobody(app: Operating) -> None:
+def test_delete_with_yes_does_not_ask(app: Operating) -> None:
     assert app.text("project", "delete", "app", "--yes") == "project app is deleted\n"
     assert app.json("project", "list") == {"projects": []}
     app.text("project", "create", "My app", "--id", "app")
@@ -231,7 +231,7 @@ def test_delete_with_yes_asks_nobody(app: Operating) -> None:
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])
-def test_delete_needs_yes_where_nobody_can_be_asked(app: Operating, form: tuple[str, ...]) -> None:
+def test_delete_without_a_terminal_needs_yes(app: Operating, form: tuple[str, ...]) -> None:
     assert "--yes" in app.refusal("project", "delete", "app", *form)
 
     assert app.json("project", "show", "app")["name"] == "My app"
@@ -264,7 +264,7 @@ def test_on_a_terminal_delete_asks_first(app: Operating, answer: str, exit_code:
     assert len(app.json("project", "list")["projects"]) == left
 
 
-def test_as_json_delete_asks_nobody_on_a_terminal_either(app: Operating) -> None:
+def test_delete_as_json_does_not_ask_on_a_terminal(app: Operating) -> None:
     finished = delete_on_a_terminal(app, "y\n", "--json")
 
     assert (finished.exit_code, finished.out) == (2, "")
@@ -301,7 +301,7 @@ REFUSALS: list[tuple[tuple[str, ...], str]] = [
 
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize(("arguments", "said"), REFUSALS, ids=lambda value: repr(value)[:40])
-def test_what_cannot_be_done_is_one_line_and_exit_code_2(
+def test_failure_is_one_line_and_exit_code_2(
     app: Operating, arguments: tuple[str, ...], said: str, form: tuple[str, ...]
 ) -> None:
     assert said in app.refusal("project", *arguments, *form)

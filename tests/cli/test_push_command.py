@@ -103,7 +103,7 @@ async def test_a_provider_that_fails_is_said(push: PushClient, services: PushSer
     assert APNS_TOKEN not in finished.err
 
 
-async def test_a_topic_that_nobody_registered_for_is_said(push: PushClient, services: PushServices) -> None:
+async def test_topic_without_registration_is_reported(push: PushClient, services: PushServices) -> None:
     finished = await push_test(push, services, "--topic", "another")
 
     assert (finished.exit_code, finished.out) == (2, "")

@@ -74,7 +74,9 @@ def complaints(invoke: Invoke) -> list[str]:
         orjson.dumps({**ACCOUNT, "token_uri": "ftp://token"}),
     ],
 )
-def test_a_service_account_that_is_none(invoke: Invoke, set_up: Set, tmp_path: Path, content: bytes) -> None:
+def test_malformed_service_account_is_refused(
+    invoke: Invoke, set_up: Set, tmp_path: Path, content: bytes
+) -> None:
     file = tmp_path / "account.json"
     file.write_bytes(content)
     set_up(fcm_credentials=file)
@@ -200,7 +202,7 @@ def test_a_server_does_not_start_with_credentials_that_cannot_be_used(tmp_path: 
         (SOUND_APNS, ["apns_key_id", "apns_team_id", "apns_topic"]),
     ],
 )
-def test_what_belongs_to_a_key_that_is_not_set(
+def test_settings_of_a_missing_key_are_refused(
     invoke: Invoke, set_up: Set, settings: dict[str, str], named: list[str]
 ) -> None:
     set_up(**settings)

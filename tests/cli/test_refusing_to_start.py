@@ -42,7 +42,7 @@ def only_line(finished: Finished) -> str:
     return line
 
 
-def test_a_second_server_on_the_same_directory_is_told_which_process_has_it(tmp_path: Path) -> None:
+def test_second_server_on_a_directory_names_the_process_that_holds_it(tmp_path: Path) -> None:
     with watched_server(tmp_path) as first:
         line = only_line(serve(tmp_path / "data"))
 

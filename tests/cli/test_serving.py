@@ -31,7 +31,7 @@ def get(url: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def test_it_answers_at_the_url_that_the_ready_file_names(server: WatchedServer) -> None:
+def test_server_answers_at_the_url_of_the_ready_file(server: WatchedServer) -> None:
     assert get(f"{server.url}/hello") == (200, f"Hello World, this is Bridge Server v{VERSION}")
     assert get(f"{server.url}/readyz")[0] == 200
 
@@ -48,7 +48,7 @@ def test_the_ready_file_tells_what_a_test_needs_to_know(server: WatchedServer, d
     assert not list(directory.glob("*.partial"))
 
 
-def test_it_listens_on_loopback_unless_told_otherwise(server: WatchedServer) -> None:
+def test_server_listens_on_loopback_by_default(server: WatchedServer) -> None:
     assert server.url.startswith("http://127.0.0.1:")
 
 

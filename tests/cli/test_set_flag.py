@@ -14,7 +14,7 @@ def rows(out: str) -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in out.splitlines()}
 
 
-def test_it_wins_over_the_environment_and_the_file(
+def test_set_flag_wins_over_environment_and_file(
     invoke: Invoke, config_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BRIDGE_MAX_WAIT", "7")
@@ -30,7 +30,7 @@ def test_it_wins_over_the_environment_and_the_file(
     assert table["max_devices"][0] == "9"
 
 
-def test_of_two_for_one_setting_the_later_wins_and_a_value_may_have_equals_signs(invoke: Invoke) -> None:
+def test_later_set_flag_wins_and_its_value_may_have_equals_signs(invoke: Invoke) -> None:
     url = "https://example.org/?a=b"
 
     result = invoke(
@@ -52,15 +52,22 @@ def test_of_two_for_one_setting_the_later_wins_and_a_value_may_have_equals_signs
         (("--rpc-origins", "nowhere"), "rpc_origins (flag --rpc-origins): "),
     ],
 )
-def test_what_cannot_be_used_is_one_line_and_exit_code_2(
-    tmp_path: Path, arguments: tuple[str, ...], line: str
+def test_unusable_set_flag_is_one_line_and_exit_code_2(
+    invoke: Invoke, tmp_path: Path, arguments: tuple[str, ...], line: str
 ) -> None:
-    finished = run_command("serve", "--data-dir", tmp_path / "data", *arguments)
+    result = invoke("serve", "--data-dir", tmp_path / "data", *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    (printed,) = result.stderr.splitlines()
+    assert printed.startswith(f"bridge-server: {line}")
+    assert not (tmp_path / "data").exists()
+
+
+def test_unusable_set_flag_ends_the_process(tmp_path: Path) -> None:
+    finished = run_command("serve", "--data-dir", tmp_path / "data", "--set", "max_weit=5")
 
     assert (finished.exit_code, finished.out) == (2, "")
-    (told,) = finished.err.splitlines()
-    assert told.startswith(f"bridge-server: {line}")
-    assert not (tmp_path / "data").exists()
+    assert finished.err == "bridge-server: --set: there is no setting max_weit; did you mean max_wait?\n"
 
 
 def test_a_server_takes_them(tmp_path: Path) -> None:

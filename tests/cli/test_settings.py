@@ -126,7 +126,7 @@ def test_a_value_that_cannot_be_used_names_its_setting_and_its_origin(
     assert str(caught.value).startswith(f"{toml.split(maxsplit=1)[0]} (file {file}): ")
 
 
-def test_bad_values_of_every_origin_are_told_at_once(
+def test_bad_values_of_all_origins_are_reported_together(
     config_file: ConfigFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = config_file("max_wait = 0")
@@ -168,7 +168,7 @@ def test_a_call_ttl_that_is_set_is_not_shortened() -> None:
         load_settings({"session_ttl": 60, "call_ttl": 30}, None)
 
 
-def test_a_variable_that_is_no_setting_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_environment_variable_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_PROT", "1")
     monkeypatch.setenv("BRIDGE_CONFIG", "")
     monkeypatch.setenv("BRIDGE_PORT", "1")

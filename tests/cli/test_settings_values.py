@@ -158,7 +158,7 @@ def test_a_setting_that_must_have_a_value_does_not_take_none(name: str) -> None:
             load_settings({}, None, {name: "none"})
 
 
-def test_what_config_check_prints_can_be_read_again(config_file: ConfigFile) -> None:
+def test_output_of_config_check_can_be_read_as_configuration(config_file: ConfigFile) -> None:
     loaded = load_settings({}, None)
     optional = [name for name, value in loaded.settings if value in (None, (), "")]
 
@@ -185,7 +185,7 @@ def test_keys_in_the_file_are_an_array_or_a_string(config_file: ConfigFile, toml
 
 
 @pytest.mark.parametrize("toml", ["[5]", '["open-sesame"]', '[["open-sesame"]]'])
-def test_keys_that_are_none_are_refused_and_not_repeated(config_file: ConfigFile, toml: str) -> None:
+def test_malformed_keys_are_refused_and_not_repeated(config_file: ConfigFile, toml: str) -> None:
     with pytest.raises(SettingsError, match="private_keys") as caught:
         load_settings({}, config_file(f"private_keys = {toml}"))
 

@@ -17,10 +17,10 @@ from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.fake_node import hang, open_fake_node
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
-from tests.support.fake_node import hang, open_fake_node
 from tests.support.idle_clients import UPGRADE, get
 from tests.support.idle_clients import client as client_that_reads_nothing
 from tests.support.inbox_client import sign_in
@@ -168,7 +168,7 @@ async def test_a_body_that_arrives_soon_after_the_signal_is_answered_and_stored(
         assert connection.execute("SELECT length(payload) FROM sessions").fetchone() == (60_002,)
 
 
-async def test_it_stops_in_time_whatever_clients_do(
+async def test_server_stops_in_time_whatever_clients_do(
     server: WatchedServer, client: aiohttp.ClientSession
 ) -> None:
     session_id = (await post(client, "/session/new"))["sessionId"]

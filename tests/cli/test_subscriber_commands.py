@@ -12,6 +12,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
+from tests.support.slow import slow
 
 SLICE = 500
 
@@ -82,7 +83,7 @@ def test_accounts_are_removed_whatever_their_spelling(app: Operating) -> None:
         ),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_changes_nothing(
+def test_failure_is_one_line_and_changes_nothing(
     app: Operating, arguments: tuple[str, ...], said: str
 ) -> None:
     assert said in app.refusal("subscriber", *arguments)
@@ -102,11 +103,11 @@ def test_list_is_aligned_and_as_json_has_one_line_each(app: Operating) -> None:
     assert [list(line) for line in lines] == [["account", "notification_types", "subscribed_at"]] * 2
 
 
-def test_nobody_is_exported_as_nothing(app: Operating) -> None:
+def test_export_without_subscribers_is_empty(app: Operating) -> None:
     assert app.text("subscriber", "export", "app") == ""
 
 
-def test_what_was_exported_is_imported_as_it_was(app: Operating, tmp_path: Path) -> None:
+def test_exported_subscribers_are_imported_unchanged(app: Operating, tmp_path: Path) -> None:
     choices = ('["news"]', '["deals"]', '["news","deals"]', "[]")
     lines = [f'{{"account":"{plain_account(n)}","notification_types":{choices[n % 4]}}}' for n in range(2100)]
     app.text("subscriber", "import", "app", write(tmp_path / "in", *lines))
@@ -126,9 +127,7 @@ def test_what_was_exported_is_imported_as_it_was(app: Operating, tmp_path: Path)
     assert app.text("subscriber", "export", "other").encode() == file.read_bytes()
 
 
-def test_who_is_subscribed_to_later_types_too_still_is_after_an_export_and_an_import(
-    app: Operating, tmp_path: Path
-) -> None:
+def test_subscription_to_later_types_survives_export_and_import(app: Operating, tmp_path: Path) -> None:
     app.text("subscriber", "add", "app", plain_account(1))
     app.text("subscriber", "add", "app", plain_account(2), "--type", "news", "--type", "deals")
     app.text("subscriber", "export", "app", tmp_path / "exported.jsonl")
@@ -278,6 +277,7 @@ def test_a_reader_that_has_seen_enough_ends_a_listing_quietly(app: Operating, tm
     assert process.stderr == b""
 
 
+@slow
 def test_memory_does_not_grow_with_what_is_imported_and_exported(app: Operating, tmp_path: Path) -> None:
     def peak_kib(*arguments: str | Path) -> int:
         script = "import resource, runpy, sys; sys.argv[0] = 'bridge-server'\n"

@@ -123,7 +123,7 @@ def test_a_node_is_named_by_its_http_endpoint(url: str) -> None:
         ("", "must be an http or https URL"),
     ],
 )
-def test_what_is_no_endpoint_is_refused_and_not_repeated(url: str, reason: str) -> None:
+def test_malformed_node_url_is_refused_and_not_repeated(url: str, reason: str) -> None:
     told = complaint(node_url=url)
 
     assert told.startswith("node_url (flag --node-url): ")
@@ -161,7 +161,7 @@ def test_a_chain_has_a_number(chain_id: int) -> None:
 
 
 @pytest.mark.parametrize("chain_id", [0, -1, 2**63, "0x1", "mainnet", "1e3", ""])
-def test_what_is_no_chain_is_refused(chain_id: Any) -> None:
+def test_malformed_chain_id_is_refused(chain_id: Any) -> None:
     assert complaint(chain_id=chain_id).startswith("chain_id (flag --chain-id): ")
 
 
@@ -183,7 +183,7 @@ def test_what_is_no_chain_is_refused(chain_id: Any) -> None:
         ("rpc_origins", "null", "must be an origin and nothing more, such as https://app.example.org"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_told_why(name: str, value: Any, reason: str) -> None:
+def test_unusable_value_is_refused_with_the_reason(name: str, value: Any, reason: str) -> None:
     told = complaint(**{name: value})
 
     assert told.startswith(name)
@@ -274,7 +274,7 @@ def test_a_wallet_behind_a_proxy_and_without_a_token_is_warned_of(
     assert all(line["level"] == "warning" and "set rpc_token" in line["advice"] for line in logged)
 
 
-def test_the_key_in_the_nodes_address_is_told_to_nobody(server: WatchedServer) -> None:
+def test_key_in_the_node_url_is_never_printed(server: WatchedServer) -> None:
     error = rpc(server, "eth_blockNumber")["error"]
 
     assert error["code"] == 4900

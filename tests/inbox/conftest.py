@@ -1,4 +1,4 @@
-"""What the inbox's tests start from."""
+"""Fixtures of the inbox's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

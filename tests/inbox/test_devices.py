@@ -65,19 +65,19 @@ async def test_the_same_device_is_registered_once(inbox: InboxClient) -> None:
         ({"channel": "log", "address": "anything"}, ["#/address"]),
     ],
 )
-async def test_what_is_no_device_is_refused(inbox: InboxClient, fields: Any, places: list[str]) -> None:
+async def test_malformed_device_is_refused(inbox: InboxClient, fields: Any, places: list[str]) -> None:
     problem = (await inbox.ask("POST", "/devices", fields)).problem(400)
 
     assert pointers(problem) == places
 
 
-async def test_an_unknown_channel_is_told_which_there_are(inbox: InboxClient) -> None:
+async def test_unknown_channel_is_refused_with_the_list_of_channels(inbox: InboxClient) -> None:
     problem = (await inbox.add_device("pigeon", URL)).problem(400)
 
     assert all(channel in problem["errors"][0]["detail"] for channel in ("webhook", "log"))
 
 
-async def test_an_account_has_so_many_devices_at_most(tmp_path: Path) -> None:
+async def test_account_has_a_limited_number_of_devices(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_devices=2) as server:
         inbox, other = await sign_in(server), await sign_in(server, 2)
 
@@ -106,7 +106,7 @@ async def test_a_device_that_there_is_not_is_404(inbox: InboxClient, device_id: 
     (await inbox.ask("DELETE", f"/devices/{device_id}")).problem(404)
 
 
-async def test_a_device_is_told_of_what_comes_until_it_is_deleted(app: App, subscriber: InboxClient) -> None:
+async def test_device_gets_notifications_until_it_is_deleted(app: App, subscriber: InboxClient) -> None:
     async with open_receiver() as receiver:
         device = (await subscriber.add_device("webhook", receiver.url())).json
         await app.notify([subscriber.account], title="first")

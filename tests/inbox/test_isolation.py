@@ -23,7 +23,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_nothing_is_told_without_a_token(server: RunningServer, method: str, path: str) -> None:
+async def test_every_request_without_a_token_is_401(server: RunningServer, method: str, path: str) -> None:
     answer = await ask(server, method, path)
 
     answer.problem(401)

@@ -24,7 +24,7 @@ def titles(page: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?wait=20", {}), ("", {"Prefer": "wait=20"})])
-async def test_whoever_waits_is_told_at_once(
+async def test_waiting_client_is_woken_at_once(
     app: App, subscriber: InboxClient, query: str, headers: dict[str, str]
 ) -> None:
     waiting = begin(subscriber, query, **headers)
@@ -39,7 +39,7 @@ async def test_whoever_waits_is_told_at_once(
     await until_waiting(app.server, 0)
 
 
-async def test_what_is_there_already_is_not_waited_for(app: App, subscriber: InboxClient) -> None:
+async def test_stored_notifications_are_answered_without_waiting(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account], title="n1")
 
     assert titles((await begin(subscriber)).json) == ["n1"]
@@ -63,7 +63,7 @@ async def test_nothing_came_in_time(tmp_path: Path) -> None:
         assert asked[1].headers["Preference-Applied"] == "wait=1"
 
 
-async def test_what_was_seen_does_not_end_the_wait(app: App, subscriber: InboxClient) -> None:
+async def test_notifications_before_the_cursor_do_not_end_the_wait(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account], title="n1")
     latest = (await subscriber.page())["latest"]
 
@@ -74,7 +74,9 @@ async def test_what_was_seen_does_not_end_the_wait(app: App, subscriber: InboxCl
     assert titles((await waiting).json) == ["n2"]
 
 
-async def test_what_is_filtered_out_does_not_end_the_wait(app: App, subscriber: InboxClient) -> None:
+async def test_notifications_outside_the_filter_do_not_end_the_wait(
+    app: App, subscriber: InboxClient
+) -> None:
     await app.notify([subscriber.account], title="n1")
     await subscriber.mark(await subscriber.ids())
 
@@ -85,7 +87,7 @@ async def test_what_is_filtered_out_does_not_end_the_wait(app: App, subscriber: 
     assert titles((await waiting).json) == ["n2"]
 
 
-async def test_what_comes_for_others_does_not_end_the_wait(
+async def test_notifications_for_other_accounts_do_not_end_the_wait(
     app: App, subscriber: InboxClient, other_inbox: InboxClient
 ) -> None:
     await other_inbox.subscribe(app.project_id)
@@ -100,7 +102,7 @@ async def test_what_comes_for_others_does_not_end_the_wait(
     assert titles((await waiting).json) == ["n2"]
 
 
-async def test_everybody_who_waits_is_told(
+async def test_all_waiting_clients_are_woken(
     app: App, subscriber: InboxClient, other_inbox: InboxClient
 ) -> None:
     await other_inbox.subscribe(app.project_id)
@@ -136,7 +138,7 @@ async def test_a_wait_that_cannot_be_read_is_refused(subscriber: InboxClient) ->
     (await begin(subscriber, "?wait=soon")).problem(400)
 
 
-async def test_a_server_that_stops_answers_whoever_waits(tmp_path: Path) -> None:
+async def test_stopping_server_answers_waiting_clients(tmp_path: Path) -> None:
     with server_process(tmp_path / "data", environment={"BRIDGE_METRICS_TOKEN": METRICS_TOKEN}) as process:
         async with reached(process) as server:
             waiting = begin(await sign_in(server))
@@ -148,7 +150,7 @@ async def test_a_server_that_stops_answers_whoever_waits(tmp_path: Path) -> None
     assert exit_code == 0
 
 
-async def test_whoever_signs_out_is_told_nothing_more(app: App, subscriber: InboxClient) -> None:
+async def test_signing_out_ends_the_wait_without_content(app: App, subscriber: InboxClient) -> None:
     waiting = begin(subscriber, "?wait=20")
     await until_waiting(app.server, 1)
 
@@ -158,9 +160,7 @@ async def test_whoever_signs_out_is_told_nothing_more(app: App, subscriber: Inbo
     (await waiting).problem(401)
 
 
-async def test_a_token_that_expires_during_the_wait_is_told_nothing_more(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_token_that_expires_during_the_wait_gets_no_content(app: App, subscriber: InboxClient) -> None:
     waiting = begin(subscriber, "?wait=20")
     await until_waiting(app.server, 1)
 

@@ -69,7 +69,7 @@ async def test_a_bulk_mark_that_races_with_readers_adds_up(app: App, subscriber:
     assert figures(app.server) == [(20, read, marked)]
 
 
-async def test_what_was_bulk_marked_is_not_read_by_its_user(app: App, subscriber: InboxClient) -> None:
+async def test_notification_marked_in_bulk_does_not_count_as_read(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1")
     await app.mark_all()
 

@@ -21,7 +21,7 @@ async def follow(reader: InboxClient, cursor: str | None, limit: int) -> list[st
     return titles
 
 
-async def test_a_notification_is_told_as_it_was_sent(app: App, subscriber: InboxClient) -> None:
+async def test_notification_is_listed_as_it_was_sent(app: App, subscriber: InboxClient) -> None:
     await app.notify(
         [subscriber.account],
         type=OFFERS,
@@ -176,7 +176,7 @@ async def test_filters_and_pages_go_together(app: App, subscriber: InboxClient) 
     assert second["next"] is None
 
 
-async def test_who_read_it_and_when_is_told(app: App, subscriber: InboxClient) -> None:
+async def test_reader_and_time_of_reading_are_listed(app: App, subscriber: InboxClient) -> None:
     await send(app, subscriber, "n1", "n2", "n3")
     ids = await subscriber.ids()
     app.server.clock.advance(60)

@@ -151,7 +151,7 @@ async def test_a_nonce_signs_in_once(server: RunningServer) -> None:
     assert second.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_of_logins_that_race_with_one_nonce_one_wins(server: RunningServer) -> None:
+async def test_one_of_many_logins_with_one_nonce_succeeds(server: RunningServer) -> None:
     nonce = await get_nonce(server)
 
     answers = await asyncio.gather(*(log_in(server, Wallet(1 + n % 3), nonce=nonce) for n in range(12)))

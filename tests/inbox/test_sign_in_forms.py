@@ -40,7 +40,7 @@ async def test_a_signature_of_another_text_is_refused(server: RunningServer) -> 
         "0x" + "g" * 130, "0x" + "１" * 130, "0x" + "0" * 130 + "\n", None, 7, [], {},
     ],
 )  # fmt: skip
-async def test_what_is_no_signature_is_refused(server: RunningServer, signature: Any) -> None:
+async def test_malformed_signature_is_refused(server: RunningServer, signature: Any) -> None:
     message = WALLET.message(**sound_fields(server, await get_nonce(server)))
 
     assert pointers((await post_login(server, message, signature)).problem(400)) == ["#/signature"]
@@ -73,7 +73,7 @@ async def test_v_may_be_0_or_1_and_digits_may_be_capitals(server: RunningServer,
     "message",
     ["", "hello", "\x00", "é" * 4_096, "𝔘" * 9, "x" * 8_193, "\n" * 8_192, None, 7, [], {}, True],
 )
-async def test_what_is_no_message_is_refused_together_with_its_signature(
+async def test_malformed_message_and_signature_are_refused_together(
     server: RunningServer, message: Any
 ) -> None:
     problem = (await post_login(server, message, "none")).problem(400)
@@ -106,5 +106,5 @@ async def test_a_message_has_at_most_eight_kibibytes(server: RunningServer, leng
         b'{"message":NaN}', b'{"message":"a","message":"b","signature":""}',
     ],
 )  # fmt: skip
-async def test_what_is_no_json_object_is_refused(server: RunningServer, body: bytes) -> None:
+async def test_body_other_than_a_json_object_is_refused(server: RunningServer, body: bytes) -> None:
     (await ask(server, "POST", "/inbox/login", body)).problem(400)

@@ -185,7 +185,7 @@ async def test_a_token_that_expires_while_the_past_is_read_ends_the_stream() -> 
 
 
 @pytest.mark.parametrize("error", [UnavailableError("The disk is full."), RuntimeError("a bug")])
-async def test_what_cannot_be_read_at_once_is_told_later(error: Exception) -> None:
+async def test_notification_whose_read_fails_is_streamed_later(error: Exception) -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (written, _):
         hub.come()
@@ -197,7 +197,7 @@ async def test_what_cannot_be_read_at_once_is_told_later(error: Exception) -> No
         await until_told(written, 1, 2, 3)
 
 
-async def test_a_past_that_cannot_be_read_at_once_is_told_later() -> None:
+async def test_history_whose_read_fails_is_streamed_later() -> None:
     hub = Hub()
     hub.come(2)
     hub.inbox.failures = [UnavailableError("The disk is full.")]
@@ -215,7 +215,7 @@ async def test_more_than_is_read_at_once_comes_whole() -> None:
         await until_told(written, *range(1, 352))
 
 
-async def test_what_comes_between_the_last_read_and_the_first_push_is_not_lost() -> None:
+async def test_notification_between_the_last_read_and_the_first_push_is_not_lost() -> None:
     hub = Hub()
     hub.come(2)
     async with hub.opened(), hub.flowing(0) as (written, _):
@@ -228,14 +228,14 @@ async def test_what_comes_between_the_last_read_and_the_first_push_is_not_lost()
         await until_told(written, *range(1, 40))
 
 
-async def test_what_comes_while_the_past_is_read_is_not_lost() -> None:
+async def test_notification_during_the_read_of_the_history_is_not_lost() -> None:
     hub = Hub()
     hub.inbox.meanwhile = [hub.come, hub.come]
     async with hub.opened(), hub.flowing() as (written, _):
         await until_told(written, 1, 2)
 
 
-async def test_what_a_stream_has_read_itself_is_not_pushed_to_it_again() -> None:
+async def test_notification_read_by_the_stream_is_not_pushed_to_it_again() -> None:
     hub = Hub()
     async with hub.opened(), hub.flowing() as (one, _):
         hub.come()
@@ -264,7 +264,7 @@ async def test_announcements_that_come_together_are_read_together() -> None:
         assert hub.inbox.reads - before <= 3
 
 
-async def test_a_crowd_is_told_to_the_last() -> None:
+async def test_every_stream_of_a_crowd_gets_the_notification() -> None:
     hub = Hub(most=600)
     async with hub.opened(), AsyncExitStack() as stack:
         crowd = [(await stack.enter_async_context(hub.flowing()))[0] for _ in range(600)]
@@ -275,7 +275,7 @@ async def test_a_crowd_is_told_to_the_last() -> None:
             await until_told(written, 1, 2)
 
 
-async def test_what_comes_for_accounts_without_streams_is_not_read() -> None:
+async def test_notifications_for_accounts_without_streams_are_not_read() -> None:
     hub = Hub()
     async with hub.opened():
         hub.come(3)

@@ -24,7 +24,7 @@ async def until_open(server: RunningServer, streams: int) -> None:
     await eventually(as_many)
 
 
-async def test_what_comes_is_told_as_it_is_listed(app: App, subscriber: InboxClient) -> None:
+async def test_streamed_event_equals_the_listed_notification(app: App, subscriber: InboxClient) -> None:
     async with open_stream(subscriber) as stream:
         await app.notify([subscriber.account], title="Títle 𝔘", body="a\nb", url="https://a.example/")
         event = await stream.next()
@@ -103,7 +103,7 @@ async def test_a_last_event_that_cannot_be_read_is_refused(subscriber: InboxClie
     (await subscriber.ask("GET", f"/stream?last_event_id={text.replace(' ', '%20')}")).problem(400)
 
 
-async def test_every_stream_of_an_account_is_told_everything(app: App, subscriber: InboxClient) -> None:
+async def test_every_stream_of_an_account_gets_every_notification(app: App, subscriber: InboxClient) -> None:
     async with AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(open_stream(subscriber)) for _ in range(10)]
         wanted = await send_numbered(app, subscriber, 1, 20)
@@ -146,7 +146,7 @@ async def test_calls_that_overlap_reach_every_account_in_order(app: App) -> None
     assert {event.data["title"] for event in told[0]} == {f"n{number}" for number in range(20)}
 
 
-async def test_a_deleted_project_is_not_told_of(
+async def test_notifications_of_a_deleted_project_are_not_streamed(
     server: RunningServer, app: App, subscriber: InboxClient
 ) -> None:
     other = await create_app(server, app.operator, "Other", "other")
@@ -159,7 +159,7 @@ async def test_a_deleted_project_is_not_told_of(
         assert await stream.titles(1) == ["n4"]
 
 
-async def test_what_was_read_meanwhile_is_told_as_read(app: App, subscriber: InboxClient) -> None:
+async def test_notification_read_meanwhile_is_streamed_as_read(app: App, subscriber: InboxClient) -> None:
     await send_numbered(app, subscriber, 1, 2)
     await subscriber.mark((await subscriber.ids())[1:])
     await app.mark_all()
@@ -170,5 +170,5 @@ async def test_what_was_read_meanwhile_is_told_as_read(app: App, subscriber: Inb
     assert [event.data["read_by"] for event in events] == ["user", "bulk"]
 
 
-async def test_a_stream_is_not_for_whoever_is_not_signed_in(server: RunningServer) -> None:
+async def test_stream_without_sign_in_is_401(server: RunningServer) -> None:
     (await ask(server, "GET", "/inbox/stream")).problem(401)

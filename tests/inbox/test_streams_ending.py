@@ -36,7 +36,7 @@ async def test_a_client_that_leaves_is_forgotten(app: App, subscriber: InboxClie
     await until_open(app.server, 0)
 
 
-async def test_an_account_has_so_many_streams_at_most(tmp_path: Path) -> None:
+async def test_account_has_a_limited_number_of_streams(tmp_path: Path) -> None:
     async with running_server(tmp_path, max_streams=2, metrics_token="the token of the metrics") as server:
         inbox, other = await sign_in(server), await sign_in(server, 2)
         async with open_stream(inbox), open_stream(other):
@@ -81,7 +81,7 @@ async def test_logging_out_ends_the_streams_of_that_token(app: App, subscriber: 
         assert await other.titles(1) == ["n1"]
 
 
-async def test_nothing_is_told_once_the_token_has_expired(app: App) -> None:
+async def test_stream_of_an_expired_token_gets_nothing(app: App) -> None:
     now_ms = app.server.clock.now_ms()
     short = await sign_in(app.server, expires_at_ms=now_ms + 60_000)
     long = await sign_in(app.server)

@@ -96,7 +96,7 @@ async def test_an_account_leaves_once(app: App, subscriber: InboxClient) -> None
     assert (await app.notify([subscriber.account])).json["not_found"] == [subscriber.account]
 
 
-async def test_what_is_unread_is_counted_by_project(
+async def test_unread_notifications_are_counted_by_project(
     server: RunningServer, app: App, subscriber: InboxClient
 ) -> None:
     other = await create_app(server, app.operator, "Other")
@@ -114,9 +114,7 @@ async def test_what_is_unread_is_counted_by_project(
     assert [(one["project_name"], one["unread"]) for one in subscriptions] == [("App", 0), ("Other", 1)]
 
 
-async def test_a_project_that_was_left_is_told_of_while_something_is_unread(
-    app: App, subscriber: InboxClient
-) -> None:
+async def test_left_project_is_listed_while_something_is_unread(app: App, subscriber: InboxClient) -> None:
     await app.notify([subscriber.account])
     await subscriber.unsubscribe(app.project_id)
 

@@ -1,4 +1,4 @@
-"""What the notification service's tests start from."""
+"""Fixtures of the notification service's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from tests.support.figures import METRICS_TOKEN
 from tests.support.project import App, create_app, opened_app
 from tests.support.server import RunningServer, running_server
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
@@ -30,9 +29,3 @@ async def app(server: RunningServer) -> AsyncIterator[App]:
 async def other_app(app: App) -> App:
     """Another project on the same server."""
     return await create_app(app.server, app.operator, "Other")
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver

@@ -43,7 +43,7 @@ async def test_the_bearer_of_the_secret_is_let_in(app: App, endpoint: str, schem
 
 
 @every_endpoint
-async def test_everybody_else_is_told_the_same(app: App, other_app: App, endpoint: str) -> None:
+async def test_every_other_request_gets_an_identical_401(app: App, other_app: App, endpoint: str) -> None:
     mine, secret = app.project_id, app.secret
     nothing = await refusal(app, endpoint, mine)
 
@@ -120,7 +120,7 @@ async def test_a_deleted_project_is_unknown_at_once(app: App, endpoint: str) -> 
     assert await refusal(app, endpoint, app.project_id, bearer(app)) == nothing
 
 
-async def test_who_takes_a_deleted_projects_id_finds_nothing_of_it(app: App) -> None:
+async def test_project_under_a_deleted_id_starts_empty(app: App) -> None:
     old = await create_app(app.server, app.operator, "Old", "shop")
     await old.subscribe(A)
     await old.notify([A], "x", title="old")
@@ -134,7 +134,7 @@ async def test_who_takes_a_deleted_projects_id_finds_nothing_of_it(app: App) -> 
     assert (await new.mark_all()).json == {"marked": 0}
 
 
-async def test_nothing_of_one_project_is_told_to_another(app: App, other_app: App) -> None:
+async def test_project_sees_nothing_of_another(app: App, other_app: App) -> None:
     await app.subscribe(A)
     await app.notify([A], "x")
 
@@ -160,7 +160,7 @@ async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) ->
 
 
 @pytest.mark.parametrize("ending", ["the secret is revoked", "the project is deleted"])
-async def test_what_ends_while_a_body_is_on_its_way_ends_the_request(app: App, ending: str) -> None:
+async def test_secret_that_ends_during_the_body_ends_the_request(app: App, ending: str) -> None:
     await app.subscribe(A)
     body = orjson.dumps({"notification": a_notification(), "accounts": [A]})
     request = spell("POST", app.paths["notify"], body, f"Authorization: {bearer(app)}".encode())

@@ -110,7 +110,7 @@ async def test_one_request_may_have_accounts_of_every_fate(app: App) -> None:
     assert answer.json == {"sent": [B], "failed": failed, "not_found": [stranger]}
 
 
-async def test_what_is_not_sent_costs_nothing(app: App) -> None:
+async def test_notification_that_is_not_sent_costs_no_token(app: App) -> None:
     await app.subscribe(A, types=[OFFERS])
     await app.operator.projects.limit_accounts(app.project_id, 1, 1)
 
@@ -165,7 +165,7 @@ async def test_to_unsubscribe_and_subscribe_again_refills_nothing(app: App) -> N
 
 
 @pytest.mark.parametrize("tokens", [1, 3, 19])
-async def test_of_20_calls_at_once_exactly_as_many_pass_as_there_are_tokens(app: App, tokens: int) -> None:
+async def test_simultaneous_calls_spend_exactly_the_tokens_there_are(app: App, tokens: int) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, 1, tokens)
 
@@ -192,7 +192,7 @@ async def test_a_projects_own_limit_holds_at_once_and_until_it_is_taken_back(app
     assert waits == [None, None, 1, None, None]
 
 
-async def test_a_smaller_limit_makes_nobody_wait_longer_than_it_would(app: App) -> None:
+async def test_smaller_limit_waits_no_longer_than_its_own_window(app: App) -> None:
     await app.subscribe(A)
     await drain(app, A, tokens=10)
 
@@ -225,7 +225,7 @@ async def test_the_limit_is_a_setting(tmp_path: Path) -> None:
         assert waits == [None, 1, None, 1]
 
 
-async def test_a_clock_that_is_set_back_refills_nothing_and_locks_nobody_out(app: App) -> None:
+async def test_clock_set_back_neither_refills_nor_locks_out(app: App) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, per_hour=2, burst=3)
     await drain(app, A, tokens=3)
@@ -240,7 +240,7 @@ async def test_a_clock_that_is_set_back_refills_nothing_and_locks_nobody_out(app
     assert [retry_after(await app.notify([A])) for _ in range(2)] == [None, INTERVAL]
 
 
-async def test_who_has_tokens_left_waits_no_longer_than_a_window_after_the_clock_was_set_back(
+async def test_account_with_tokens_waits_at_most_a_window_after_a_clock_set_back(
     app: App,
 ) -> None:
     await app.subscribe(A)

@@ -34,7 +34,7 @@ COSMOS, SOLANA = (
 
 
 @pytest.mark.parametrize("spelled", ONE)
-async def test_any_spelling_reaches_the_account_and_is_told_as_it_came(app: App, spelled: str) -> None:
+async def test_any_spelling_reaches_the_account_and_is_reported_as_sent(app: App, spelled: str) -> None:
     await app.subscribe(ONE[0])
 
     answer = await app.notify([spelled])
@@ -56,7 +56,7 @@ async def test_all_spellings_in_one_request_are_one_delivery_and_one_token(app: 
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(1,)]
 
 
-async def test_spellings_that_nobody_subscribed_are_not_found_as_they_came(app: App) -> None:
+async def test_spellings_without_subscription_are_reported_not_found_as_sent(app: App) -> None:
     assert (await app.notify(ONE)).json == {"sent": [], "failed": [], "not_found": ONE}
 
 
@@ -67,7 +67,7 @@ async def test_all_spellings_of_an_account_without_the_type_fail_alike(app: App)
     assert (await app.notify(ONE)).json == {"sent": [], "failed": failed, "not_found": []}
 
 
-async def test_the_same_spelling_twice_is_told_once(app: App) -> None:
+async def test_repeated_spelling_is_reported_once(app: App) -> None:
     await app.subscribe(ONE[0])
 
     answer = await app.notify([ONE[0], ANOTHER, ONE[0], ONE[1], ANOTHER])
@@ -118,7 +118,7 @@ async def test_accounts_of_other_namespaces_are_taken_to_the_letter(app: App, kn
         "",
     ],
 )
-async def test_what_is_no_account_is_named(app: App, wrong: str) -> None:
+async def test_malformed_account_is_named_by_its_place(app: App, wrong: str) -> None:
     fields = {"notification": {"type": NEWS, "title": "t", "body": "b"}, "accounts": [ONE[0], wrong]}
 
     for answer in (await app.post(fields), await app.lookup([ONE[0], wrong])):

@@ -57,7 +57,7 @@ async def test_a_body_has_at_most_512_kib(app: App, endpoint: str, size: int, st
         assert str(LIMIT) in declared.problem(413)["detail"]
 
 
-async def test_who_is_not_let_in_is_told_so_and_not_that_the_body_is_too_large(app: App) -> None:
+async def test_unauthenticated_large_body_is_401_not_413(app: App) -> None:
     for endpoint in WITH_A_BODY:
         answer = await ask(app.server, METHODS[endpoint], app.paths[endpoint], bytes(LIMIT + 1))
 
@@ -105,7 +105,7 @@ async def test_an_encoded_body_is_415(app: App, endpoint: str) -> None:
         b"[" * 500_000,
     ],
 )
-async def test_what_is_not_strictly_a_json_object_is_400(app: App, endpoint: str, body: bytes) -> None:
+async def test_body_other_than_a_strict_json_object_is_400(app: App, endpoint: str, body: bytes) -> None:
     answer = await post(app, endpoint, body, "application/json")
 
     assert "errors" not in answer.problem(400)

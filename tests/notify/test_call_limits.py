@@ -131,7 +131,7 @@ async def test_each_endpoint_and_each_project_has_a_limit_of_its_own(
 
 
 @every_limit
-async def test_who_is_not_let_in_spends_nothing(app: App, limit: CallLimit) -> None:
+async def test_unauthenticated_call_spends_no_token(app: App, limit: CallLimit) -> None:
     method, path = METHODS[limit.endpoint], app.paths[limit.endpoint]
     for _ in range(limit.burst + 1):
         refused = await ask(app.server, method, path, headers={"Authorization": "Bearer wrong"})
@@ -167,9 +167,7 @@ async def test_a_wrong_method_spends_nothing(app: App) -> None:
 
 
 @every_limit
-async def test_a_clock_that_is_set_back_refills_nothing_and_locks_nobody_out(
-    app: App, limit: CallLimit
-) -> None:
+async def test_clock_set_back_neither_refills_nor_locks_out(app: App, limit: CallLimit) -> None:
     await use_up(app, limit)
 
     app.server.clock.advance(-10 * 365 * 86_400)

@@ -41,7 +41,7 @@ async def told(app: App, receiver: WebhookReceiver) -> list[tuple[str, str]]:
     return sorted((request.path, orjson.loads(request.body)["account"]) for request in receiver.requests)
 
 
-async def test_a_device_is_told_all_of_a_notification(app: App, receiver: WebhookReceiver) -> None:
+async def test_device_gets_every_field_of_a_notification(app: App, receiver: WebhookReceiver) -> None:
     await app.subscribe(A)
     add_device(app, A, "device-1", receiver.url("/a"))
 
@@ -66,9 +66,7 @@ async def test_a_device_is_told_all_of_a_notification(app: App, receiver: Webhoo
     }
 
 
-async def test_every_device_of_every_account_that_is_sent_to_is_told_once(
-    app: App, receiver: WebhookReceiver
-) -> None:
+async def test_every_device_of_every_recipient_gets_one_push(app: App, receiver: WebhookReceiver) -> None:
     await app.subscribe(A, B)
     for path, spelled in (("/a1", A), ("/a2", A), ("/b", B)):
         add_device(app, spelled, f"device{path}", receiver.url(path))
@@ -78,7 +76,7 @@ async def test_every_device_of_every_account_that_is_sent_to_is_told_once(
     assert await told(app, receiver) == [("/a1", A), ("/a2", A), ("/b", B)]
 
 
-async def test_devices_of_those_who_are_not_sent_to_are_told_nothing(
+async def test_devices_of_accounts_that_are_not_sent_to_get_nothing(
     app: App, other_app: App, receiver: WebhookReceiver
 ) -> None:
     limited, without_type, left, stranger = accounts(4)
@@ -135,7 +133,7 @@ async def test_an_attempt_that_failed_is_repeated_under_the_same_id(
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
 
 
-async def test_a_device_of_the_log_is_told_there(app: App) -> None:
+async def test_log_device_is_written_to_the_log(app: App) -> None:
     await app.subscribe(A)
     add_device(app, A, "device", "log:", channel="log")
 
@@ -164,7 +162,9 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
     assert (await app.notify([A, B], "x")).json["sent"] == [A, B]
 
 
-async def test_500_accounts_with_devices_are_told_each(tmp_path: Path, receiver: WebhookReceiver) -> None:
+async def test_each_of_500_accounts_with_devices_gets_a_push(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
     settings = {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
     everybody = accounts(500)
     async with running_server(tmp_path, ManualClock(), **settings) as server, opened_app(server) as app:

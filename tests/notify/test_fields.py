@@ -1,11 +1,15 @@
 """Every field of a notification at its exact boundary, and every fault of a body at once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 import pytest
 
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.notify.models import Notification, NotifyRequest
+from bridge_server.notify.wire import read_lookup, read_notify_request
+from bridge_server.web.json_body import JsonObject, parse_object
 from tests.support.problems import pointers
 from tests.support.project import NEWS, App, a_notification, account, accounts, look
 
@@ -46,13 +50,26 @@ async def faults_of(app: App, fields: Any) -> list[str]:
     return pointers(problem)
 
 
-async def all_faults_of(app: App, values: Iterable[Any], fields: Callable[[Any], Any]) -> list[Any]:
-    """The values, each with where the faults are of the call that has it, which must be refused."""
-    told = []
-    for value in values:
-        app.server.clock.advance(60)  # for the sake of the limit on calls
-        told.append((value, await faults_of(app, fields(value))))
-    return told
+def read(**content: Any) -> Notification:
+    """What `wire` makes of a notification with these fields."""
+    return read_request({"notification": a_notification(**content), "accounts": [WHO]}).notification
+
+
+def read_request(fields: Any) -> NotifyRequest:
+    """What `wire` makes of this body."""
+    return read_notify_request(parse_object(orjson.dumps(fields)))
+
+
+def faults_in(fields: Any, read: Callable[[JsonObject], Any] = read_notify_request) -> list[str]:
+    """Where `wire` finds faults in this body."""
+    with pytest.raises(InvalidInputError) as refused:
+        read(parse_object(orjson.dumps(fields)))
+    return [fault.pointer for fault in refused.value.faults]
+
+
+def faults_of_content(**content: Any) -> list[str]:
+    """Where `wire` finds faults in a notification with these fields."""
+    return faults_in({"notification": a_notification(**content), "accounts": [WHO]})
 
 
 TEXTS = [("title", 64), ("body", 255)]
@@ -60,36 +77,38 @@ TEXTS = [("title", 64), ("body", 255)]
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
 @pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u200f", "\u202e", "\u200d", '"', "\\", "<"])
-async def test_text_is_as_long_as_it_may_be(app: App, field: str, most: int, unit: str) -> None:
-    await taken(app, **{field: unit * most})
-
-    assert stored(app)[1 if field == "title" else 2] == unit * most
+def test_text_is_as_long_as_it_may_be(field: str, most: int, unit: str) -> None:
+    assert getattr(read(**{field: unit * most}), field) == unit * most
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
 @pytest.mark.parametrize("unit", ["x", "é", ASTRAL, "\u202e"])
-async def test_one_character_more_is_a_fault(app: App, field: str, most: int, unit: str) -> None:
-    content = a_notification(**{field: unit * (most + 1)})
-
-    assert await faults_of(app, {"notification": content, "accounts": [WHO]}) == [f"#/notification/{field}"]
+def test_one_character_more_is_a_fault(field: str, most: int, unit: str) -> None:
+    assert faults_of_content(**{field: unit * (most + 1)}) == [f"#/notification/{field}"]
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
-async def test_a_combining_mark_counts_like_a_letter(app: App, field: str, most: int) -> None:
+def test_a_combining_mark_counts_like_a_letter(field: str, most: int) -> None:
     fits = COMBINING * (most // 2) + "x" * (most % 2)
 
-    assert await faults_of(
-        app, {"notification": a_notification(**{field: fits + "\u0301"}), "accounts": [WHO]}
-    )
-    await taken(app, **{field: fits})
+    assert getattr(read(**{field: fits}), field) == fits
+    assert faults_of_content(**{field: fits + "\u0301"}) == [f"#/notification/{field}"]
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
-async def test_text_may_be_one_character_and_not_none(app: App, field: str, most: int) -> None:
-    empty = a_notification(**{field: ""})
+async def test_longest_text_is_stored_and_longer_text_refused(app: App, field: str, most: int) -> None:
+    longer = a_notification(**{field: ASTRAL * (most + 1)})
 
-    assert await faults_of(app, {"notification": empty, "accounts": [WHO]}) == [f"#/notification/{field}"]
-    await taken(app, **{field: "x"})
+    assert await faults_of(app, {"notification": longer, "accounts": [WHO]}) == [f"#/notification/{field}"]
+    await taken(app, **{field: ASTRAL * most})
+
+    assert stored(app)[1 if field == "title" else 2] == ASTRAL * most
+
+
+@pytest.mark.parametrize("field", ["title", "body"])
+def test_text_may_be_one_character_and_not_none(field: str) -> None:
+    assert getattr(read(**{field: "x"}), field) == "x"
+    assert faults_of_content(**{field: ""}) == [f"#/notification/{field}"]
 
 
 BREAKS = {
@@ -106,91 +125,107 @@ BREAKS = {
 
 @pytest.mark.parametrize("line_break", BREAKS.values(), ids=BREAKS.keys())
 @pytest.mark.parametrize("field", ["title", "body"])
-async def test_a_run_of_line_breaks_is_one_space(app: App, field: str, line_break: str) -> None:
-    await taken(app, **{field: f"{line_break}a{line_break}b {line_break} c {line_break}"})
+def test_a_run_of_line_breaks_is_one_space(field: str, line_break: str) -> None:
+    content = read(**{field: f"{line_break}a{line_break}b {line_break} c {line_break}"})
 
-    assert stored(app)[1 if field == "title" else 2] == "a b   c"
+    assert getattr(content, field) == "a b   c"
+
+
+async def test_text_is_stored_without_line_breaks_and_tabs(app: App) -> None:
+    await taken(app, title=f"{BREAKS['mixed']}a\tb{BREAKS['mixed']}c", body="\t a\tb \t\r\n")
+
+    assert stored(app)[1:3] == ("a b c", "a b")
 
 
 @pytest.mark.parametrize("field", ["title", "body"])
-async def test_a_tab_is_a_space_and_none_is_at_the_ends(app: App, field: str) -> None:
-    await taken(app, **{field: "\t a\tb \t\r\n"})
-
-    assert stored(app)[1 if field == "title" else 2] == "a b"
+def test_a_tab_is_a_space_and_none_is_at_the_ends(field: str) -> None:
+    assert getattr(read(**{field: "\t a\tb \t\r\n"}), field) == "a b"
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
-async def test_line_breaks_are_collapsed_before_characters_are_counted(
-    app: App, field: str, most: int
-) -> None:
-    one_too_many = "x" * (most - 1) + "\r\n" + "x"
+def test_line_breaks_are_collapsed_before_characters_are_counted(field: str, most: int) -> None:
+    fits, longer = ("x" * length + "\r\n" + "x" for length in (most - 2, most - 1))
 
-    assert await faults_of(app, {"notification": a_notification(**{field: one_too_many}), "accounts": [WHO]})
-    await taken(app, **{field: "x" * (most - 2) + "\r\n" + "x"})
-    assert stored(app)[1 if field == "title" else 2] == "x" * (most - 2) + " x"
+    assert getattr(read(**{field: fits}), field) == "x" * (most - 2) + " x"
+    assert faults_of_content(**{field: longer}) == [f"#/notification/{field}"]
 
 
 @pytest.mark.parametrize("text", ["\r\n\n" * 100, " ", "\t\n "])
-async def test_text_of_nothing_but_space_is_none(app: App, text: str) -> None:
-    fields = {"notification": a_notification(title=text), "accounts": [WHO]}
-
-    assert await faults_of(app, fields) == ["#/notification/title"]
+def test_text_of_nothing_but_space_is_a_fault(text: str) -> None:
+    assert faults_of_content(title=text) == ["#/notification/title"]
 
 
 @pytest.mark.parametrize(("field", "most"), TEXTS)
-async def test_space_at_the_ends_does_not_count(app: App, field: str, most: int) -> None:
-    await taken(app, **{field: "\n " + "x" * most + "\r\n" * most})
-
-    assert stored(app)[1 if field == "title" else 2] == "x" * most
+def test_space_at_the_ends_does_not_count(field: str, most: int) -> None:
+    assert getattr(read(**{field: "\n " + "x" * most + "\r\n" * most}), field) == "x" * most
 
 
 @pytest.mark.parametrize("field", ["title", "body"])
-async def test_other_control_characters_are_a_fault(app: App, field: str) -> None:
-    codes = [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F]
-
-    def with_code(code: int) -> dict[str, Any]:
-        return {"notification": a_notification(**{field: f"a{chr(code)}b"}), "accounts": [WHO]}
-
-    assert await all_faults_of(app, codes, with_code) == [
-        (code, [f"#/notification/{field}"]) for code in codes
-    ]
+@pytest.mark.parametrize("code", [0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x1F, 0x7F, 0x80, 0x85, 0x9F])
+def test_other_control_characters_are_a_fault(field: str, code: int) -> None:
+    assert faults_of_content(**{field: f"a{chr(code)}b"}) == [f"#/notification/{field}"]
 
 
 @pytest.mark.parametrize(
     "text", ["\u061c", "\u200e\u200f", "\u202a\u202e\u2066\u2069", "\ufeff", "\u00a0", "\ufffe"]
 )
-async def test_marks_that_only_direct_or_join_text_are_kept(app: App, text: str) -> None:
-    await taken(app, title=f"a{text}b", body=text)
+def test_marks_that_only_direct_or_join_text_are_kept(text: str) -> None:
+    content = read(title=f"a{text}b", body=text)
 
-    assert stored(app)[1:3] == (f"a{text}b", text)
+    assert (content.title, content.body) == (f"a{text}b", text)
+
+
+async def test_marks_are_stored_as_they_came(app: App) -> None:
+    await taken(app, title="a\u202eb", body="\u200e\ufeff")
+
+    assert stored(app)[1:3] == ("a\u202eb", "\u200e\ufeff")
+
+
+SURROGATES = [b"\\ud800", b"\\udc00", b"\\udc00\\ud800", b"\xed\xa0\x80"]
+
+
+def with_surrogate(field: str, surrogate: bytes) -> bytes:
+    content = orjson.dumps(a_notification(**{field: "HERE"})).replace(b"HERE", surrogate)
+    return b'{"notification":%b,"accounts":["%b"]}' % (content, WHO.encode())
 
 
 @pytest.mark.parametrize("field", ["title", "body", "url", "type"])
-@pytest.mark.parametrize("surrogate", [b"\\ud800", b"\\udc00", b"\\udc00\\ud800", b"\xed\xa0\x80"])
-async def test_a_lone_surrogate_is_no_json(app: App, field: str, surrogate: bytes) -> None:
-    content = orjson.dumps(a_notification(**{field: "HERE"})).replace(b"HERE", surrogate)
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_a_lone_surrogate_is_no_json(field: str, surrogate: bytes) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        parse_object(with_surrogate(field, surrogate))
+
+    assert refused.value.faults == ()
+
+
+async def test_a_body_with_a_lone_surrogate_is_refused_as_a_whole(app: App) -> None:
     await app.subscribe(WHO)
 
-    answer = await app.post(b'{"notification":%b,"accounts":["%b"]}' % (content, WHO.encode()))
+    answer = await app.post(with_surrogate("title", SURROGATES[0]))
 
     assert "errors" not in answer.problem(400)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        NULL,
-        "http://a",
-        "https://example.org",
-        "HTTPS://EXAMPLE.ORG/?a=b#c",
-        "https://exämple.org:8443/%F0%9F%98%80/é?q=😀",
-        "http://[::1]/",
-        "myapp://open",
-        url_of(255),
-        "https://a.example/" + "é" * 237,
-    ],
-)
-async def test_a_url_is_absolute_and_has_at_most_255_characters(app: App, url: str | None) -> None:
+URLS = [
+    NULL,
+    "http://a",
+    "https://example.org",
+    "HTTPS://EXAMPLE.ORG/?a=b#c",
+    "https://exämple.org:8443/%F0%9F%98%80/é?q=😀",
+    "http://[::1]/",
+    "myapp://open",
+    url_of(255),
+    "https://a.example/" + "é" * 237,
+]
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_url_is_absolute_and_has_at_most_255_characters(url: str | None) -> None:
+    assert read(url=url).url == url
+
+
+async def test_a_url_is_stored_as_it_came(app: App) -> None:
+    url = "https://exämple.org:8443/%F0%9F%98%80/é?q=😀"
     await taken(app, url=url)
 
     assert stored(app)[3] == url
@@ -218,23 +253,25 @@ OTHER_URLS = [
 ]
 
 
-async def test_any_other_url_is_a_fault(app: App) -> None:
-    def with_url(url: Any) -> dict[str, Any]:
-        return {"notification": a_notification(url=url), "accounts": [WHO]}
-
-    faults = await all_faults_of(app, OTHER_URLS, with_url)
-
-    assert faults == [(url, ["#/notification/url"]) for url in OTHER_URLS]
+@pytest.mark.parametrize("url", OTHER_URLS, ids=str)
+def test_any_other_url_is_a_fault(url: Any) -> None:
+    assert faults_of_content(url=url) == ["#/notification/url"]
 
 
 @pytest.mark.parametrize("given", ["x", "x" * 255, ASTRAL * 255, "\u0000\r\n", " ", "null", "../?#"])
-async def test_an_id_is_any_text_of_at_most_255_characters(app: App, given: str) -> None:
+def test_an_id_is_any_text_of_at_most_255_characters(given: str) -> None:
+    fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
+
+    assert read_request(fields).notification_id == given
+
+
+async def test_an_id_is_stored_as_it_came(app: App) -> None:
     await app.subscribe(WHO)
 
-    answer = await app.notify([WHO], given)
+    answer = await app.notify([WHO], "\u0000\r\n" + ASTRAL * 252)
 
     assert answer.json["sent"] == [WHO]
-    assert stored(app)[4] == given
+    assert stored(app)[4] == "\u0000\r\n" + ASTRAL * 252
 
 
 @pytest.mark.parametrize("fields", [{}, {"notification_id": None}])
@@ -251,13 +288,11 @@ async def test_an_id_may_be_null_or_left_out_and_then_every_call_is_a_notificati
     assert look(app.server, "SELECT count(*) FROM deliveries") == [(2,)]
 
 
-async def test_any_other_id_is_a_fault(app: App) -> None:
-    others: list[Any] = ["", "x" * 256, ASTRAL * 256, 1, 1.5, False, [], ["x"], {}]
+@pytest.mark.parametrize("given", ["", "x" * 256, ASTRAL * 256, 1, 1.5, False, [], ["x"], {}], ids=str)
+def test_any_other_id_is_a_fault(given: Any) -> None:
+    fields = {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
 
-    def with_id(given: Any) -> dict[str, Any]:
-        return {"notification_id": given, "notification": a_notification(), "accounts": [WHO]}
-
-    assert await all_faults_of(app, others, with_id) == [(given, ["#/notification_id"]) for given in others]
+    assert faults_in(fields) == ["#/notification_id"]
 
 
 @pytest.mark.parametrize("type_id", ["", "other", "NEWS", " news", "news\x00", "\u0000", "x" * 10_000])
@@ -267,7 +302,7 @@ async def test_a_type_is_one_of_the_project(app: App, type_id: str) -> None:
     assert await faults_of(app, fields) == ["#/notification/type"]
 
 
-async def test_a_wrong_type_is_told_which_there_are(app: App) -> None:
+async def test_an_unknown_type_is_refused_with_the_list_of_types(app: App) -> None:
     fields = {"notification": a_notification(type="other"), "accounts": [WHO]}
 
     (fault,) = (await app.post(fields)).problem(400)["errors"]
@@ -275,7 +310,7 @@ async def test_a_wrong_type_is_told_which_there_are(app: App) -> None:
     assert fault["detail"] == "names no notification type of the project, which has news, offers"
 
 
-async def test_a_removed_type_is_none(app: App) -> None:
+async def test_a_removed_type_is_refused(app: App) -> None:
     await app.operator.projects.remove_type(app.project_id, NEWS)
     fields = {"notification": a_notification(), "accounts": [WHO]}
 
@@ -323,37 +358,42 @@ async def test_no_account_and_one_more_to_look_up_are_a_fault(app: App, named: l
 
 
 @pytest.mark.parametrize("field", ["type", "title", "body"])
-async def test_a_text_is_a_string(app: App, field: str) -> None:
-    others: list[Any] = [None, True, 1, 1.5, [], {}, ["x"]]
-
-    def with_value(value: Any) -> dict[str, Any]:
-        return {"notification": a_notification(**{field: value}), "accounts": [WHO]}
-
-    assert await all_faults_of(app, others, with_value) == [
-        (value, [f"#/notification/{field}"]) for value in others
-    ]
+@pytest.mark.parametrize("value", [None, True, 1, 1.5, [], {}, ["x"]], ids=str)
+def test_a_text_is_a_string(field: str, value: Any) -> None:
+    assert faults_of_content(**{field: value}) == [f"#/notification/{field}"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, "text", [], [{}]])
-async def test_a_notification_is_an_object(app: App, value: Any) -> None:
-    assert await faults_of(app, {"notification": value, "accounts": [WHO]}) == ["#/notification"]
+@pytest.mark.parametrize("value", [None, True, 1, "text", [], [{}]], ids=str)
+def test_a_notification_is_an_object(value: Any) -> None:
+    assert faults_in({"notification": value, "accounts": [WHO]}) == ["#/notification"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, WHO, {}, {"0": WHO}])
-async def test_accounts_are_an_array(app: App, value: Any) -> None:
-    assert await faults_of(app, {"notification": a_notification(), "accounts": value}) == ["#/accounts"]
-    assert pointers((await app.lookup(value)).problem(400)) == ["#/accounts"]
+@pytest.mark.parametrize("value", [None, True, 1, WHO, {}, {"0": WHO}], ids=str)
+def test_accounts_are_an_array(value: Any) -> None:
+    assert faults_in({"notification": a_notification(), "accounts": value}) == ["#/accounts"]
+    assert faults_in({"accounts": value}, read_lookup) == ["#/accounts"]
 
 
-@pytest.mark.parametrize("value", [None, True, 1, 1.5, [WHO], {}])
-async def test_an_account_is_a_string(app: App, value: Any) -> None:
+@pytest.mark.parametrize("value", [None, True, 1, 1.5, [WHO], {}], ids=str)
+def test_an_account_is_a_string(value: Any) -> None:
     named = [WHO, value, WHO]
 
-    assert await faults_of(app, {"notification": a_notification(), "accounts": named}) == ["#/accounts/1"]
-    assert pointers((await app.lookup(named)).problem(400)) == ["#/accounts/1"]
+    assert faults_in({"notification": a_notification(), "accounts": named}) == ["#/accounts/1"]
+    assert faults_in({"accounts": named}, read_lookup) == ["#/accounts/1"]
 
 
-async def test_what_is_missing_is_named(app: App) -> None:
+async def test_values_of_other_types_are_refused(app: App) -> None:
+    fields = {"notification": a_notification(title=1, url=[]), "accounts": [WHO, None]}
+
+    assert sorted(await faults_of(app, fields)) == [
+        "#/accounts/1",
+        "#/notification/title",
+        "#/notification/url",
+    ]
+    assert pointers((await app.lookup([WHO, 1])).problem(400)) == ["#/accounts/1"]
+
+
+async def test_missing_members_are_named(app: App) -> None:
     inside = ["#/notification/type", "#/notification/title", "#/notification/body"]
 
     assert sorted(await faults_of(app, {})) == ["#/accounts", "#/notification"]
@@ -399,7 +439,7 @@ async def test_an_account_that_is_twice_wrong_is_named_twice(app: App) -> None:
     assert await faults_of(app, fields) == ["#/accounts/0", "#/accounts/1"]
 
 
-async def test_what_was_written_is_what_is_stored(app: App) -> None:
+async def test_content_is_stored_as_written(app: App) -> None:
     await app.subscribe(WHO)
 
     await app.notify([WHO], "mine", title="a & b", body="'); --", url="https://example.org/?q='")

@@ -109,7 +109,7 @@ async def test_a_first_call_of_an_unknown_type_fixes_nothing(app: App) -> None:
     assert titles(app, A) == ["taken"]
 
 
-async def test_a_first_call_that_reaches_nobody_fixes_the_content(app: App) -> None:
+async def test_first_call_without_recipients_fixes_the_content(app: App) -> None:
     assert (await app.notify([A], "x", title="first")).json["not_found"] == [A]
     await app.subscribe(A)
 
@@ -119,7 +119,7 @@ async def test_a_first_call_that_reaches_nobody_fixes_the_content(app: App) -> N
     assert titles(app, A) == ["first"]
 
 
-async def test_who_was_reached_counts_as_sent_to_though_it_has_left(app: App) -> None:
+async def test_reached_account_that_unsubscribed_is_reported_sent(app: App) -> None:
     await app.subscribe(A, B)
     await app.notify([A], "x")
     await app.unsubscribe(A, B)
@@ -130,7 +130,7 @@ async def test_who_was_reached_counts_as_sent_to_though_it_has_left(app: App) ->
     assert titles(app, A) == ["Title"]
 
 
-async def test_who_was_reached_counts_as_sent_to_though_it_gave_up_the_type(app: App) -> None:
+async def test_reached_account_without_the_type_is_reported_sent(app: App) -> None:
     await app.subscribe(A)
     await app.notify([A], "x")
     await app.subscribe(A, types=[OFFERS])
@@ -138,7 +138,7 @@ async def test_who_was_reached_counts_as_sent_to_though_it_gave_up_the_type(app:
     assert (await app.notify([A], "x")).json == sent(A)
 
 
-async def test_who_was_limited_is_reached_by_a_repeat(app: App) -> None:
+async def test_rate_limited_account_is_reached_by_a_repeat(app: App) -> None:
     await app.subscribe(A, B)
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await app.notify([A], title="before")
@@ -153,7 +153,7 @@ async def test_who_was_limited_is_reached_by_a_repeat(app: App) -> None:
     assert titles(app, B) == ["first"]
 
 
-async def test_who_was_reached_counts_as_sent_to_though_its_bucket_is_empty(app: App) -> None:
+async def test_reached_account_with_an_empty_bucket_is_reported_sent(app: App) -> None:
     await app.subscribe(A)
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await app.notify([A], "x")

@@ -13,6 +13,7 @@ from bridge_server.kernel.clock import SystemClock
 from tests.support.project import App, account, opened_app, operator_beside, subscribe, subscribe_crowd
 from tests.support.raw_http import raw_connection, spell
 from tests.support.server import running_server, server_process
+from tests.support.slow import slow
 
 CROWD, MILLION = 200_000, 1_000_000
 FLAT_BYTES = 16 * 2**20
@@ -33,7 +34,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
 
 
 @in_module
-async def test_a_client_that_leaves_in_the_middle_harms_nobody(app: App) -> None:
+async def test_client_that_leaves_in_the_middle_harms_no_other(app: App) -> None:
     request = spell("GET", app.paths["listing"], b"", f"Authorization: Bearer {app.secret}".encode())
 
     async with raw_connection(app.server) as connection:
@@ -48,7 +49,7 @@ async def test_a_client_that_leaves_in_the_middle_harms_nobody(app: App) -> None
 
 
 @in_module
-async def test_whoever_stays_subscribed_is_listed_once_though_others_come_and_go(app: App) -> None:
+async def test_lasting_subscriber_is_listed_once_while_others_come_and_go(app: App) -> None:
     stays = [account(number) for number in range(0, CROWD + 1, 2)]
     leave = [account(number) for number in range(CROWD - 1, CROWD - 1_001, -2)]
     headers = {"Authorization": f"Bearer {app.secret}"}
@@ -66,6 +67,7 @@ async def test_whoever_stays_subscribed_is_listed_once_though_others_come_and_go
     assert not set(leave) & set(listed)
 
 
+@slow
 async def test_a_million_subscribers_are_listed_with_flat_memory(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with server_process(data_dir) as server:

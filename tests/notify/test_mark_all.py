@@ -43,7 +43,7 @@ async def test_every_delivery_that_is_unread_is_counted_once(app: App) -> None:
     assert [await marked(app) for _ in range(2)] == [5, 0]
 
 
-async def test_what_is_sent_later_is_unread(app: App) -> None:
+async def test_later_notification_is_unread(app: App) -> None:
     await app.subscribe(A, B)
     await app.notify([A])
     await marked(app)
@@ -64,7 +64,7 @@ async def test_a_later_call_of_a_marked_notification_reaches_others_unread(app: 
     assert await marked(app) == 1
 
 
-async def test_what_users_have_read_is_not_marked(app: App) -> None:
+async def test_notification_read_by_its_user_is_not_marked(app: App) -> None:
     await app.subscribe(A, B, C)
     await app.notify([A, B, C])
     read_by_user(app, 2)
@@ -93,7 +93,7 @@ async def test_every_type_and_every_day_is_marked(app: App) -> None:
     assert await figures(app, OFFERS) == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
-async def test_what_was_marked_never_counts_in_the_read_rate(app: App) -> None:
+async def test_marked_notification_never_counts_in_the_read_rate(app: App) -> None:
     await app.subscribe(A, B, C)
     await app.notify([A, B, C])
     read_by_user(app, 1)
@@ -108,7 +108,7 @@ async def test_what_was_marked_never_counts_in_the_read_rate(app: App) -> None:
     assert (await figures(app)).read_rate == 1 / 3
 
 
-async def test_a_read_rate_of_nothing_is_none(app: App) -> None:
+async def test_read_rate_without_notifications_is_null(app: App) -> None:
     await app.subscribe(A)
     before = await figures(app)
     await app.notify([A])

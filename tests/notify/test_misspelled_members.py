@@ -23,7 +23,9 @@ A = account(1)
         ({"notification": {"u~/rl": "x"}}, "#/notification/u~0~1rl", "url"),
     ],
 )
-def test_it_is_named_with_the_right_spelling(values: dict[str, Any], place: str, right: str) -> None:
+def test_misspelled_member_is_named_with_the_right_spelling(
+    values: dict[str, Any], place: str, right: str
+) -> None:
     (fault,) = misspelled(NotifyShape, values)
 
     assert (fault.pointer, fault.detail) == (place, f"is not known: write {right}")
@@ -32,7 +34,7 @@ def test_it_is_named_with_the_right_spelling(values: dict[str, Any], place: str,
 @pytest.mark.parametrize(
     "values", [{"x": 1}, {"notification_ids": 1}, {"": 1}, {"notification": 1}, {"accounts": [{"Title": 1}]}]
 )
-def test_what_is_spelled_otherwise_altogether_is_ignored(values: dict[str, Any]) -> None:
+def test_unrelated_member_is_ignored(values: dict[str, Any]) -> None:
     assert misspelled(NotifyShape, values) == []
 
 

@@ -22,7 +22,7 @@ from tests.support.project import (
 from tests.support.server import RunningServer
 
 
-async def test_whoever_is_told_sent_has_it_and_nobody_else_though_they_come_and_go(app: App) -> None:
+async def test_exactly_the_accounts_reported_sent_have_the_notification_in_a_race(app: App) -> None:
     people = accounts(40)
     sent: Counter[tuple[str, str]] = Counter()
     await app.subscribe(*people[:20])

@@ -163,7 +163,7 @@ def place(sending: int, spelled: str) -> Row:
     return (sending, parse_account(spelled).key)
 
 
-async def test_what_a_user_read_goes_90_days_later(room: Room) -> None:
+async def test_read_notification_is_deleted_90_days_later(room: Room) -> None:
     await room.send(A, B)
     room.clock.advance(50 * DAY)
     await room.read_by_user(A, 1)
@@ -177,7 +177,7 @@ async def test_what_a_user_read_goes_90_days_later(room: Room) -> None:
     assert await room.figures() == ReadFigures(sent=2, read=1, bulk_marked=0, lapsed=0)
 
 
-async def test_what_is_read_late_is_kept_no_longer_than_a_year(room: Room) -> None:
+async def test_notification_read_late_is_kept_at_most_a_year(room: Room) -> None:
     await room.send(A)
     await room.pass_time(UNREAD_KEPT - DAY)
     await room.read_by_user(A, 1)
@@ -191,7 +191,7 @@ async def test_what_is_read_late_is_kept_no_longer_than_a_year(room: Room) -> No
     assert await room.figures() == ReadFigures(sent=1, read=1, bulk_marked=0, lapsed=0)
 
 
-async def test_what_was_marked_in_bulk_goes_90_days_later(room: Room) -> None:
+async def test_notification_marked_in_bulk_is_deleted_90_days_later(room: Room) -> None:
     await room.send(A, B)
     await room.pass_time(DAY)
     assert await room.publishing.mark_all_as_read(room.publisher) == 2
@@ -205,7 +205,7 @@ async def test_what_was_marked_in_bulk_goes_90_days_later(room: Room) -> None:
     assert await room.figures() == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
-async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(room: Room) -> None:
+async def test_unread_notification_lapses_after_a_year(room: Room) -> None:
     await room.send(A, B)
     await room.read_by_user(A, 1)
 
@@ -219,7 +219,7 @@ async def test_what_nobody_read_goes_after_a_year_and_is_said_to_have_lapsed(roo
     assert await room.publishing.mark_all_as_read(room.publisher) == 0
 
 
-async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
+async def test_lapsed_notification_is_neither_marked_nor_read_later(room: Room) -> None:
     await room.send(A, B)
     await room.pass_time(UNREAD_KEPT)
     await room.send(A)
@@ -228,7 +228,7 @@ async def test_what_lapsed_is_neither_marked_nor_read_later(room: Room) -> None:
     assert await room.figures() == ReadFigures(sent=3, read=0, bulk_marked=1, lapsed=2)
 
 
-async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
+async def test_marked_notification_does_not_count_as_lapsed(room: Room) -> None:
     await room.send(A, B)
     await room.publishing.mark_all_as_read(room.publisher)
     room.clock.advance(UNREAD_KEPT)
@@ -237,7 +237,7 @@ async def test_what_was_marked_does_not_lapse_when_it_goes(room: Room) -> None:
     assert await room.figures() == ReadFigures(sent=2, read=0, bulk_marked=2, lapsed=0)
 
 
-async def test_what_is_of_another_age_stays(room: Room) -> None:
+async def test_notification_of_another_age_stays(room: Room) -> None:
     for number in range(1, 6):
         await room.send(A, B)
         await room.read_by_user(A, number)
@@ -253,7 +253,7 @@ async def test_what_is_of_another_age_stays(room: Room) -> None:
     assert await room.inboxes() == [place(4, B), place(5, B)]
 
 
-async def test_what_is_of_another_project_stays_though_one_marks_its_own(room: Room) -> None:
+async def test_marking_leaves_other_projects_notifications(room: Room) -> None:
     other = await room.another_publisher(A)
     await room.send(A, publisher=other)
     await room.send(A)
@@ -265,7 +265,7 @@ async def test_what_is_of_another_project_stays_though_one_marks_its_own(room: R
     assert await room.inboxes() == [place(1, A), place(3, A)]
 
 
-async def test_what_came_after_the_marking_stays_a_year(room: Room) -> None:
+async def test_notification_after_the_marking_stays_a_year(room: Room) -> None:
     await room.send(A)
     await room.publishing.mark_all_as_read(room.publisher)
     await room.send(A)
@@ -288,7 +288,7 @@ async def test_keys_and_whom_they_reached_stay_for_ever(room: Room) -> None:
     assert [account for _, account in await room.inboxes()] == [parse_account(C).key]
 
 
-async def test_a_key_that_reached_nobody_stays_too(room: Room) -> None:
+async def test_idempotency_key_without_recipients_stays(room: Room) -> None:
     content = Notification(TypeId(NEWS), "Title", "Body", None)
     request = NotifyRequest(content, "x", {"abc:x:nobody": "abc:x:nobody"})
     await room.publishing.notify(room.publisher, request)
@@ -331,7 +331,7 @@ async def test_hundreds_of_small_sendings_go_in_one_slice(room: Room) -> None:
     assert await room.figures() == ReadFigures(sent=401, read=0, bulk_marked=0, lapsed=401)
 
 
-async def test_what_goes_in_one_slice_lapses_each_in_its_project_type_and_day(room: Room) -> None:
+async def test_lapsed_notifications_count_in_their_own_project_type_and_day(room: Room) -> None:
     await room.operator.projects.add_type(room.project.project_id, "Offers", OFFERS)
     await subscribe(room.operator, room.project.project_id, [A, B, C])
     other, today = await room.another_publisher(A, B, C), day_of(room.clock.now_ms())
@@ -364,7 +364,7 @@ async def test_what_goes_in_one_slice_lapses_each_in_its_project_type_and_day(ro
     ]  # fmt: skip
 
 
-async def test_what_was_read_never_lapses_though_the_clock_was_wrong_when_it_was_sent(room: Room) -> None:
+async def test_read_notification_never_lapses_after_a_wrong_clock(room: Room) -> None:
     await room.send(A)
     room.clock.advance(-10 * DAY)
     await room.send(B, C)

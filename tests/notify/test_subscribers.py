@@ -45,7 +45,7 @@ async def test_a_removed_type_is_taken_from_subscribers_and_a_new_one_only_given
     }
 
 
-async def test_who_wants_all_types_is_sent_those_that_are_made_later(app: App) -> None:
+async def test_subscription_to_all_types_includes_later_types(app: App) -> None:
     await app.subscribe(A, B)
     await app.subscribe(B, types=[NEWS, OFFERS])
     await app.subscribe(C, types=[NEWS])
@@ -58,7 +58,7 @@ async def test_who_wants_all_types_is_sent_those_that_are_made_later(app: App) -
     assert answer.json["failed"] == [{"account": B, "reason": "type_not_subscribed"}]
 
 
-async def test_who_subscribed_while_there_was_no_type_is_sent_the_first(app: App) -> None:
+async def test_subscription_before_any_type_includes_the_first(app: App) -> None:
     for type_id in (NEWS, OFFERS):
         await app.operator.projects.remove_type(app.project_id, type_id)
     await app.subscribe(A)
@@ -78,7 +78,7 @@ async def test_a_type_that_is_added_again_has_no_subscribers_yet(app: App) -> No
     assert (await app.notify([A])).json["sent"] == [A]
 
 
-async def test_who_is_not_subscribed_is_left_out(app: App) -> None:
+async def test_lookup_leaves_out_accounts_without_subscription(app: App) -> None:
     await app.subscribe(A, B)
     await app.unsubscribe(B)
 

@@ -23,7 +23,7 @@ async def heard(receiver: WebhookReceiver, count: int) -> list[dict[str, Any]]:
     return [orjson.loads(request.body) for request in receiver.requests]
 
 
-async def test_every_change_is_told_with_the_types_from_now_on(app: App, receiver: WebhookReceiver) -> None:
+async def test_webhook_gets_every_change_with_the_new_types(app: App, receiver: WebhookReceiver) -> None:
     await app.operator.projects.set_webhook(app.project_id, receiver.url())
 
     await app.subscribe(A)
@@ -61,7 +61,7 @@ async def test_every_change_is_told_with_the_types_from_now_on(app: App, receive
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 3
 
 
-async def test_what_changes_nothing_is_told_to_nobody(app: App, receiver: WebhookReceiver) -> None:
+async def test_change_without_effect_sends_no_webhook(app: App, receiver: WebhookReceiver) -> None:
     await app.subscribe(A)
     await app.subscribe(B, types=[NEWS, OFFERS])
     await app.operator.projects.set_webhook(app.project_id, receiver.url())
@@ -75,7 +75,9 @@ async def test_what_changes_nothing_is_told_to_nobody(app: App, receiver: Webhoo
     assert [event["event"] for event in await heard(receiver, 1)] == ["unsubscribed"]
 
 
-async def test_without_a_webhook_nobody_is_told(app: App, other_app: App, receiver: WebhookReceiver) -> None:
+async def test_project_without_a_webhook_sends_none(
+    app: App, other_app: App, receiver: WebhookReceiver
+) -> None:
     await other_app.operator.projects.set_webhook(other_app.project_id, receiver.url())
     await app.subscribe(A)
     await other_app.operator.projects.remove_webhook(other_app.project_id)

@@ -7,7 +7,6 @@ import pytest
 
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
@@ -18,12 +17,6 @@ def clock() -> ManualClock:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "bridge.db"
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver
 
 
 @pytest.fixture

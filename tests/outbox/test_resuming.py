@@ -94,7 +94,6 @@ async def test_a_restart_attends_to_every_destination(
 async def test_a_message_of_another_process_is_found(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
     monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 2)
     async with running_outbox(file, clock) as outbox:
         connection = sqlite3.connect(file)
@@ -112,9 +111,8 @@ async def test_a_message_of_another_process_is_found(
 
 
 async def test_the_system_clock_moves_on_by_itself(
-    file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
     receiver.script.append(status(500))
     async with running_outbox(file, clock) as outbox:
         await outbox.owe(receiver.url())

@@ -118,7 +118,6 @@ class _LockedStore(OutboxStore):
 async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICK_SECONDS", 0.01)
     monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 1)
     stores: list[_LockedStore] = []
 

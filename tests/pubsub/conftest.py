@@ -10,7 +10,6 @@ import pytest
 from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
 
@@ -38,9 +37,3 @@ def connect(server: RunningServer, stack: AsyncExitStack) -> Connect:
         return await stack.enter_async_context(connected(to.client, to.url, path))
 
     return open_socket
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver

@@ -1,4 +1,4 @@
-"""What the tests of the push server start from."""
+"""Fixtures of the push server's tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,6 @@ from tests.support.project import App, opened_app
 from tests.support.push_client import PushClient
 from tests.support.push_services import PushServices, running_push_services
 from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
@@ -23,12 +22,6 @@ async def push(tmp_path: Path) -> AsyncIterator[PushClient]:
         tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
     ) as server:
         yield PushClient(server)
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver
 
 
 @pytest.fixture

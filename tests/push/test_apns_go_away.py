@@ -51,7 +51,7 @@ def test_the_reserved_bit_is_no_part_of_the_stream() -> None:
     assert GoAwayFilter().feed(bytes(frame)) == [GoAway(7, 0)]
 
 
-def test_one_that_is_too_short_is_an_error() -> None:
+def test_truncated_goaway_frame_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="too short"):
         GoAwayFilter().feed(b"\x00\x00\x04\x07\x00\x00\x00\x00\x00\x00\x00\x00\x01")
 

@@ -27,7 +27,7 @@ async def test_as_many_are_woken_as_there_are_places_and_in_order() -> None:
     assert await done(tasks) == [True, True, True]
 
 
-async def test_without_a_place_nobody_is_woken_but_by_a_call_to_all() -> None:
+async def test_without_a_place_only_a_call_to_all_wakes_waiters() -> None:
     turns = StreamQueue(lambda: 0)
     tasks = await waiting(turns, 3)
 
@@ -38,7 +38,7 @@ async def test_without_a_place_nobody_is_woken_but_by_a_call_to_all() -> None:
     assert await done(tasks) == [True, True, True]
 
 
-async def test_one_that_gave_up_before_its_turn_is_passed_over() -> None:
+async def test_waiter_cancelled_before_its_turn_is_passed_over() -> None:
     turns = StreamQueue(lambda: 1)
     tasks = await waiting(turns, 3)
     tasks[0].cancel()
@@ -48,7 +48,7 @@ async def test_one_that_gave_up_before_its_turn_is_passed_over() -> None:
     assert await done(tasks) == [True, True, True]
 
 
-async def test_one_that_gives_up_as_its_turn_comes_passes_it_on() -> None:
+async def test_waiter_cancelled_at_its_turn_passes_it_on() -> None:
     turns = StreamQueue(lambda: 1)
     tasks = await waiting(turns, 2)
 

@@ -36,7 +36,7 @@ async def test_one_provider_token_serves_for_forty_minutes() -> None:
         assert len(apns.service.provider_tokens) == 1
 
 
-async def test_it_is_renewed_before_apple_calls_it_expired_and_not_too_often() -> None:
+async def test_provider_token_is_renewed_before_it_expires_and_not_too_often() -> None:
     async with opened_apns() as apns:
         for _ in range(24):  # four hours, with a push every ten minutes
             assert (await apns.push()).verdict is Verdict.DELIVERED
@@ -56,7 +56,7 @@ async def test_a_hundred_pushes_after_it_got_old_make_one_new_one() -> None:
         assert len(apns.service.provider_tokens) == 2
 
 
-async def test_one_that_is_called_expired_in_mid_flight_is_renewed_once_for_all() -> None:
+async def test_provider_token_that_expires_in_flight_is_renewed_once_for_all() -> None:
     async with opened_apns() as apns:
         await apns.push()
         apns.clock.advance(30 * MINUTE)
@@ -68,7 +68,7 @@ async def test_one_that_is_called_expired_in_mid_flight_is_renewed_once_for_all(
         assert len(apns.service.provider_tokens) == 2
 
 
-async def test_one_that_is_called_expired_again_blocks_and_blames_the_clock() -> None:
+async def test_provider_token_expired_twice_blocks_and_blames_the_clock() -> None:
     async with opened_apns() as apns:
         apns.service.script.extend([refusal("ExpiredProviderToken")] * 2)
 
@@ -133,7 +133,7 @@ def test_a_restart_and_another_process_make_the_same_one_within_forty_minutes(mi
     assert issued_at(before) == WINDOW_MS // 1_000
 
 
-def test_whoever_was_there_first_the_next_window_has_one_token_for_all() -> None:
+def test_next_window_has_one_provider_token_for_all() -> None:
     clock = ManualClock(WINDOW_MS)
     running = tokens_at(clock)
     before = running.current()
@@ -196,7 +196,7 @@ def test_a_replacement_says_that_it_was_issued_now() -> None:
     assert tokens.replaced(replacement) is None
 
 
-def test_a_token_that_is_no_longer_the_current_one_is_replaced_by_that() -> None:
+def test_outdated_provider_token_is_replaced_by_the_current_one() -> None:
     clock = ManualClock(WINDOW_MS)
     tokens = tokens_at(clock)
     refused = tokens.current()

@@ -57,7 +57,7 @@ async def test_a_collapse_id_fits_whatever_the_message_id_is(message_id: str) ->
 
 
 @pytest.mark.parametrize(("ttl", "sent"), [(0, "0"), (-5, "0"), (60, "1800000060")])
-async def test_it_expires_when_its_time_to_live_is_over(ttl: int, sent: str) -> None:
+async def test_push_expires_with_its_time_to_live(ttl: int, sent: str) -> None:
     async with opened_apns() as apns:
         await apns.push(notice=replace(NOTICE, ttl_seconds=ttl))
 
@@ -129,7 +129,7 @@ REFUSALS = {
 @pytest.mark.parametrize(
     ("reason", "verdict"), [(reason, verdict) for verdict, reasons in REFUSALS.items() for reason in reasons]
 )
-async def test_what_apns_answers_is_honoured(reason: str, verdict: Verdict) -> None:
+async def test_every_apns_answer_has_its_outcome(reason: str, verdict: Verdict) -> None:
     async with opened_apns() as apns:
         apns.service.otherwise = refusal(reason)
 
@@ -164,9 +164,7 @@ async def test_a_token_of_another_app_is_dead_once_the_topic_has_proven_itself()
         ("Unregistered", {"retry_after": "30"}, None),
     ],
 )
-async def test_the_wait_that_apns_asks_for_is_told(
-    reason: str, headers: dict[str, str], asked: float | None
-) -> None:
+async def test_retry_after_of_apns_is_kept(reason: str, headers: dict[str, str], asked: float | None) -> None:
     async with opened_apns() as apns:
         apns.service.otherwise = refusal(reason, **headers)
 
@@ -183,7 +181,7 @@ async def test_the_wait_that_apns_asks_for_is_told(
         ("InternalServerError", False),
     ],
 )
-async def test_too_much_for_one_device_is_told_from_too_much_for_all(reason: str, about_all: bool) -> None:
+async def test_rate_limit_of_a_device_differs_from_that_of_the_service(reason: str, about_all: bool) -> None:
     async with opened_apns() as apns:
         apns.service.otherwise = refusal(reason, retry_after="90")
 
@@ -230,7 +228,7 @@ async def test_a_sound_token_is_taken_in_lower_case(token: str) -> None:
 @pytest.mark.parametrize(
     "token", ["", "ab" * 15, "a" * 63, "g" * 64, "ab" * 129, TOKEN + "\n", "<" + TOKEN + ">"]
 )
-async def test_what_is_no_token_is_refused(token: str) -> None:
+async def test_malformed_device_token_is_refused(token: str) -> None:
     async with opened_apns() as apns:
         with pytest.raises(ValueError, match="in hexadecimal"):
             apns.provider.checked_token(token)

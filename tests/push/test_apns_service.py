@@ -80,7 +80,7 @@ async def test_a_sound_request_is_taken(asking: Asking) -> None:
         ({"body": b"x" * 4_097}, "PayloadTooLarge"),
     ],
 )
-async def test_what_the_real_one_would_not_take_is_not_taken(
+async def test_fake_apns_refuses_what_the_real_one_refuses(
     asking: Asking, changes: dict[str, str | None], reason: str
 ) -> None:
     assert await asking.reason(**changes) == reason  # type: ignore[arg-type]

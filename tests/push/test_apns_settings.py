@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
-def test_malformed_settings_are_told_what_is_wrong(changes: dict[str, object], complaint: str) -> None:
+def test_malformed_settings_are_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match="the APNs settings are not usable") as caught:
         made(**changes)
 

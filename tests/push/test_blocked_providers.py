@@ -50,7 +50,7 @@ def loud(logs: list[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]
 
 
 @pytest.mark.parametrize("channel", PROVIDERS)
-async def test_it_is_an_error_once_and_readiness_says_so_until_it_works_again(
+async def test_blocked_provider_is_logged_once_and_unready_until_it_works(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
     await subscriber.add_device(channel, services.token(channel))

@@ -33,7 +33,7 @@ async def test_another_bridge_is_asked_to_call_this_push_server(
     assert push.webhooks() == []
 
 
-async def test_another_bridge_is_told_the_public_url(tmp_path: Path, receiver: WebhookReceiver) -> None:
+async def test_other_bridge_is_given_the_public_url(tmp_path: Path, receiver: WebhookReceiver) -> None:
     settings: dict[str, Any] = {"public_url": "https://push.example.org/", "allow_private_webhooks": True}
     async with running_server(tmp_path, **settings) as server:
         assert (await PushClient(server).register(bridge=receiver.url(""))).status == 200
@@ -174,7 +174,7 @@ async def test_another_bridge_is_asked_nothing_by_a_server_that_it_could_not_cal
         assert push.registrations() == []
 
 
-async def test_of_two_registrations_the_later_one_stays_however_slow_the_bridge_of_the_other(
+async def test_later_of_two_registrations_stays_though_the_earlier_is_slow(
     push: PushClient, receiver: WebhookReceiver
 ) -> None:
     async def is_asked() -> bool:

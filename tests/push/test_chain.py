@@ -54,7 +54,7 @@ async def test_a_new_call_reaches_the_wallets_device_once(
     assert look(connected.server, "SELECT * FROM outbox") == []
 
 
-async def test_each_call_is_told_under_an_id_of_its_own_and_other_sessions_are_not(
+async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     push: PushClient, receiver: WebhookReceiver
 ) -> None:
     topic, other = await push.server.open_session(), await push.server.open_session()

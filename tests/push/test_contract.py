@@ -73,7 +73,7 @@ async def test_the_last_two_may_be_empty(push: PushClient, field: str) -> None:
         ("language", "e" * LONGEST_TEXT),
     ],
 )
-async def test_a_field_may_be_so_long_and_no_longer(push: PushClient, field: str, longest: str) -> None:
+async def test_field_has_a_greatest_length(push: PushClient, field: str, longest: str) -> None:
     assert (await push.register(**{field: longest})).status == 200
 
     problem = (await push.register(**{field: f"{longest}a"})).problem(400)
@@ -81,7 +81,7 @@ async def test_a_field_may_be_so_long_and_no_longer(push: PushClient, field: str
     assert pointers(problem) == [f"#/{field}"]
 
 
-async def test_a_webhook_may_be_so_long_and_no_longer(push: PushClient) -> None:
+async def test_webhook_url_has_a_greatest_length(push: PushClient) -> None:
     assert (await push.register(type="webhook", token=url_of(LONGEST_URL))).status == 200
 
     problem = (await push.register(type="webhook", token=url_of(LONGEST_URL + 1))).problem(400)
@@ -129,7 +129,7 @@ async def test_unknown_fields_are_ignored(push: PushClient) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"null", b'"a"', b"{", b'{"topic":"\\ud800"}', b'{"topic":NaN}']
 )
-async def test_what_is_no_object_in_json_is_refused(push: PushClient, path: str, body: bytes) -> None:
+async def test_body_other_than_a_json_object_is_refused(push: PushClient, path: str, body: bytes) -> None:
     (await push.post(path, body)).problem(400)
 
 

@@ -49,7 +49,7 @@ async def test_a_device_that_nothing_was_sent_to_is_new(app: App, subscriber: In
 
 
 @pytest.mark.parametrize("channel", ["fcm", "webhook"])
-async def test_it_is_queued_while_attempts_fail_and_delivered_then(
+async def test_device_state_is_queued_until_an_attempt_succeeds(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
     await subscriber.add_device(channel, services.token(channel))
@@ -70,7 +70,7 @@ async def test_it_is_queued_while_attempts_fail_and_delivered_then(
 
 
 @pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
-async def test_it_has_failed_when_the_last_was_given_up_and_says_why(
+async def test_device_state_after_the_last_attempt_is_failed_with_the_reason(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
     await subscriber.add_device(channel, services.token(channel))
@@ -84,7 +84,7 @@ async def test_it_has_failed_when_the_last_was_given_up_and_says_why(
     assert "400" in device["error"] or "413" in device["error"]
 
 
-async def test_it_has_failed_after_a_day_of_attempts(app: App, subscriber: InboxClient) -> None:
+async def test_device_state_after_a_day_of_attempts_is_failed(app: App, subscriber: InboxClient) -> None:
     await subscriber.add_device("webhook", "http://127.0.0.1:9/")
     await app.notify([subscriber.account])
     await until_tried(app, 1)
@@ -126,5 +126,5 @@ async def test_an_account_without_devices_has_none(app: App, subscriber: InboxCl
     assert await states(app, "eip155:1:0x" + "9" * 40) == []
 
 
-async def test_what_is_no_account_is_refused(app: App) -> None:
+async def test_malformed_account_is_refused(app: App) -> None:
     (await AdminClient(app.server).get("/admin/accounts/nobody/devices")).problem(400)

@@ -41,7 +41,7 @@ async def test_a_device_has_the_title_the_body_the_url_and_a_stable_id(
     assert len(services.shown(channel)) == 1
 
 
-async def test_every_device_of_the_account_is_told_once(
+async def test_every_device_of_the_account_gets_one_push(
     app: App, subscriber: InboxClient, services: PushServices
 ) -> None:
     await add(subscriber, services, *SERVICES)
@@ -72,9 +72,7 @@ async def test_a_browsers_subscription_is_sent_as_an_object_or_as_its_json(
     assert (device["channel"], device["address"]) == ("webpush", None)
 
 
-async def test_what_a_device_is_reached_by_is_told_to_nobody(
-    subscriber: InboxClient, services: PushServices
-) -> None:
+async def test_address_of_a_device_is_never_shown(subscriber: InboxClient, services: PushServices) -> None:
     await add(subscriber, services, "fcm", "apns", "webpush")
 
     devices = await subscriber.devices()
@@ -107,7 +105,7 @@ async def test_the_same_token_is_one_device_however_it_is_spelled(subscriber: In
         ("pigeon", "a", "#/channel"),
     ],
 )
-async def test_what_is_no_address_of_the_channel_is_refused(
+async def test_malformed_address_of_a_channel_is_refused(
     subscriber: InboxClient, channel: str, address: Any, place: str
 ) -> None:
     problem = (await subscriber.add_device(channel, address)).problem(400)
@@ -157,7 +155,7 @@ async def test_an_attempt_that_failed_is_repeated_by_the_clock_under_the_same_id
 
 
 @pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
-async def test_what_is_too_large_is_given_up_and_the_device_stays(
+async def test_too_large_push_is_given_up_and_the_device_stays(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
     await add(subscriber, services, channel)
@@ -221,7 +219,7 @@ async def test_devices_of_many_accounts_are_all_reached(
         assert len(ids) == len(set(ids)) == 30
 
 
-async def test_what_is_queued_for_a_device_goes_when_it_is_removed(
+async def test_queued_pushes_are_deleted_with_their_device(
     app: App, subscriber: InboxClient, services: PushServices
 ) -> None:
     removed, _ = await add(subscriber, services, "fcm", "apns")

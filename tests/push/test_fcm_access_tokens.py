@@ -84,7 +84,7 @@ async def test_messages_that_are_refused_late_use_the_token_that_others_have_fet
         assert fcm.service.token_requests == 2
 
 
-async def test_a_token_is_renewed_in_its_last_five_minutes_and_nobody_waits_for_it() -> None:
+async def test_access_token_is_renewed_in_its_last_five_minutes_without_a_wait() -> None:
     async with opened_fcm() as fcm:
         await fcm.push()
         fcm.clock.advance(HOUR - 301)
@@ -181,7 +181,7 @@ async def test_an_access_token_that_is_refused_twice_blocks() -> None:
         assert fcm.service.token_requests == 2
 
 
-async def test_an_access_token_that_cannot_be_replaced_is_told_as_such() -> None:
+async def test_failed_renewal_of_an_access_token_is_reported() -> None:
     async with opened_fcm() as fcm:
         await fcm.push()
         fcm.service.revoke_tokens()

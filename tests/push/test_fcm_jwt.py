@@ -58,7 +58,7 @@ def test_es256_signs_the_same_claims_the_same_way() -> None:
 
 @by_both
 @pytest.mark.parametrize("part", [0, 1, 2])
-def test_what_was_altered_is_not_verified(verified: Verified, part: int) -> None:
+def test_altered_token_is_not_verified(verified: Verified, part: int) -> None:
     for token, key in ((rs256({}, {}, RSA_KEY), RSA_KEY), (es256({}, {}, EC_KEY), EC_KEY)):
         parts = token.split(".")
         parts[part] = base64url.encode(base64url.decode(parts[part])[:-1] + b"?")
@@ -68,7 +68,7 @@ def test_what_was_altered_is_not_verified(verified: Verified, part: int) -> None
 
 
 @by_both
-def test_what_is_no_token_is_not_verified(verified: Verified) -> None:
+def test_malformed_token_is_not_verified(verified: Verified) -> None:
     bare = es256({}, {}, EC_KEY)
     header, claims, signature = bare.split(".")
 

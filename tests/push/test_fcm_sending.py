@@ -140,7 +140,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("answer", "verdict"), list(REFUSALS.values()), ids=list(REFUSALS))
-async def test_what_fcm_answers_is_honoured(answer: FcmAnswer, verdict: Verdict) -> None:
+async def test_every_fcm_answer_has_its_outcome(answer: FcmAnswer, verdict: Verdict) -> None:
     async with opened_fcm() as fcm:
         fcm.service.otherwise = answer
 
@@ -210,7 +210,7 @@ async def test_a_service_account_of_another_project_is_blocked() -> None:
         (refusal("UNREGISTERED", Retry_After="30"), None),
     ],
 )
-async def test_the_wait_that_fcm_asks_for_is_told(answer: FcmAnswer, asked: float | None) -> None:
+async def test_retry_after_of_fcm_is_kept(answer: FcmAnswer, asked: float | None) -> None:
     async with opened_fcm() as fcm:
         fcm.service.otherwise = answer
 
@@ -286,7 +286,7 @@ async def test_a_sound_token_is_taken_as_it_is(token: str) -> None:
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\n", "ä", "x" * 4_097])
-async def test_what_is_no_token_is_refused(token: str) -> None:
+async def test_malformed_registration_token_is_refused(token: str) -> None:
     async with opened_fcm() as fcm:
         with pytest.raises(ValueError, match="1 to 4096 printable ASCII characters"):
             fcm.provider.checked_token(token)

@@ -86,7 +86,7 @@ async def test_an_assertion_of_another_key_gets_none(service: FcmService) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "e30.e30.e30="])
-async def test_what_is_no_assertion_gets_none(service: FcmService, text: str) -> None:
+async def test_malformed_assertion_gets_no_access_token(service: FcmService, text: str) -> None:
     assert (await granted(service, text))[0] == 400
 
 

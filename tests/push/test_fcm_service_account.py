@@ -40,13 +40,13 @@ def test_a_file_without_a_key_id_will_do(key_id: object) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"type: service_account", b"\xff"])
-def test_what_is_no_json_is_named_so(text: bytes) -> None:
+def test_file_that_is_not_json_is_refused_as_such(text: bytes) -> None:
     with pytest.raises(ValueError, match="is not JSON; make one in the Firebase console"):
         ServiceAccount.parse(text)
 
 
 @pytest.mark.parametrize("text", ["[]", '"x"', "null"])
-def test_json_that_is_no_object_is_named_so(text: str) -> None:
+def test_json_other_than_an_object_is_refused_as_such(text: str) -> None:
     with pytest.raises(ValueError, match="must hold a JSON object"):
         ServiceAccount.parse(text)
 
@@ -89,7 +89,7 @@ FAULTS: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize(("changes", "complaint"), list(FAULTS.values()), ids=list(FAULTS))
-def test_a_malformed_file_is_told_what_is_wrong(changes: dict[str, object], complaint: str) -> None:
+def test_malformed_file_is_refused_with_the_reason(changes: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at below
         ServiceAccount.parse(file(**changes))
 

@@ -138,12 +138,12 @@ def test_there_are_enough_languages_and_they_differ() -> None:
     assert len(set(others)) == len(others)
 
 
-def test_what_clients_send_finds_the_text() -> None:
+def test_language_tags_of_clients_find_their_text() -> None:
     assert [(sent, match_language(sent)) for sent, _ in rows(MATCHES)] == [*map(tuple, rows(MATCHES))]
 
 
 @pytest.mark.parametrize("sent", ["", " ", "\n", *UNKNOWN.split()])
-def test_what_is_not_known_is_english(sent: str) -> None:
+def test_unknown_language_is_english(sent: str) -> None:
     assert match_language(sent) == "en"
     assert request_text(sent, "Uniswap") == "New request from Uniswap"
 
@@ -159,7 +159,7 @@ def test_what_is_not_known_is_english(sent: str) -> None:
         ("tlh," * 1_000_000 + "de", "en"),
     ],
 )
-def test_of_a_list_the_first_known_language_counts(sent: str, tag: str) -> None:
+def test_first_known_language_of_a_list_counts(sent: str, tag: str) -> None:
     assert match_language(sent) == tag
 
 
@@ -223,7 +223,7 @@ def test_a_name_is_shown_on_one_line_without_what_cannot_be_seen(name: str, show
 
 
 @given(st.text(alphabet=st.characters(codec=None, categories=["C", "Z", "M", "Lu", "Lo", "So"])))
-def test_what_is_shown_has_nothing_hidden_and_stays_as_it_is(name: str) -> None:
+def test_shown_peer_name_is_short_clean_and_stable(name: str) -> None:
     shown = shown_name(name)
 
     assert len(shown) <= 64

@@ -30,7 +30,7 @@ async def test_the_device_has_the_text_in_its_language_when_the_answer_comes(
     assert (shown.title, shown.body, shown.url) == ("Börse", "Neue Anfrage von Börse", None)
 
 
-async def test_a_webhook_is_told_everything_and_nothing_else(
+async def test_webhook_gets_exactly_the_documented_fields(
     connected: PushClient, services: PushServices
 ) -> None:
     await connected.register(type="webhook", token=services.token("webhook"), language="fr")
@@ -57,7 +57,7 @@ async def test_a_webhook_is_told_everything_and_nothing_else(
         ("Da\u202epp\n\u0000!", "EN_us", "Dapp !", "New request from Dapp !"),
     ],
 )
-async def test_what_is_shown_of_a_name(
+async def test_peer_name_is_shown_cleaned_and_shortened(
     push: PushClient, receiver: WebhookReceiver, name: str, language: str, title: str, text: str
 ) -> None:
     await push.register(type="webhook", token=receiver.url(), peerName=name, language=language)
@@ -92,7 +92,7 @@ async def test_the_bridges_message_id_is_the_pushs(
 
 
 @pytest.mark.parametrize("message_id", ["", "a" * 65, "a b", "é", "a/b", "\t"])
-async def test_an_id_that_is_none_is_replaced(
+async def test_malformed_message_id_is_replaced(
     push: PushClient, receiver: WebhookReceiver, message_id: str
 ) -> None:
     await push.register(type="webhook", token=receiver.url())
@@ -105,7 +105,7 @@ async def test_an_id_that_is_none_is_replaced(
     assert message_id not in ids
 
 
-async def test_nobody_is_registered_for_an_unknown_topic(push: PushClient) -> None:
+async def test_push_to_an_unknown_topic_is_404(push: PushClient) -> None:
     await push.register()
 
     for topic in ("another", TOPIC.upper(), f"{TOPIC} "):
@@ -127,7 +127,7 @@ async def test_a_provider_that_fails_is_502_and_the_registration_stays(
 
 
 @pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
-async def test_what_is_too_large_kills_no_token(
+async def test_too_large_push_keeps_the_registration(
     connected: PushClient, services: PushServices, channel: str
 ) -> None:
     await connected.register(type=channel, token=services.token(channel))

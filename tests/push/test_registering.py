@@ -52,7 +52,7 @@ async def test_a_registration_expires_unless_it_is_renewed(push: PushClient) -> 
     (await push.push()).problem(404)
 
 
-async def test_what_has_expired_is_swept(tmp_path: Path) -> None:
+async def test_expired_registration_is_swept(tmp_path: Path) -> None:
     async with running_server(tmp_path, sweep_interval=0.02) as server:
         push = PushClient(server)
         await asyncio.gather(*(push.register(topic=f"topic {number}") for number in range(60)))
@@ -104,9 +104,7 @@ async def test_a_topic_with_as_many_webhooks_as_it_may_have_takes_no_registratio
 
 
 @pytest.mark.parametrize(("name", "most"), [("type", 64), ("token", 4096), ("bridge", 2048)])
-async def test_what_a_client_says_of_itself_is_no_longer_than_it_may_be(
-    push: PushClient, name: str, most: int
-) -> None:
+async def test_text_of_a_registration_has_a_greatest_length(push: PushClient, name: str, most: int) -> None:
     text = "https://example.org/"
 
     problem = (await push.register(**{name: text + "x" * (most + 1 - len(text))})).problem(400)

@@ -65,7 +65,7 @@ async def test_the_token_is_all_that_follows_the_channel(
     assert provider.pushed == [("a:b:c", PushNotice("device.7", "Bank", "Prices fall"))]
 
 
-async def test_what_is_not_shown_is_data_in_strings(sender: ProviderSender, provider: FakeProvider) -> None:
+async def test_hidden_fields_are_strings_in_the_data(sender: ProviderSender, provider: FakeProvider) -> None:
     await sender.send(message(url="https://a.test/", number=7, nothing=None, type="news"), 0)
 
     ((_, notice),) = provider.pushed

@@ -43,7 +43,9 @@ async def test_a_browsers_subscription_is_a_token(connected: PushClient, service
 
 
 @pytest.mark.parametrize("name", ["fcm", "apns", "apn", "webpush", "pigeon", "web push", " log", "ſog"])
-async def test_a_type_that_is_not_configured_is_told_what_there_is(push: PushClient, name: str) -> None:
+async def test_type_without_configuration_is_refused_with_the_list_of_types(
+    push: PushClient, name: str
+) -> None:
     problem = (await push.register(type=name)).problem(400)
 
     assert pointers(problem) == ["#/type"]
@@ -80,7 +82,7 @@ async def test_every_type_is_named_when_all_are_configured(connected: PushClient
         ("webpush", '{"endpoint": "https://push.example/1", "keys": {"p256dh": "AAAA", "auth": "AAAA"}}'),
     ],
 )
-async def test_what_is_no_token_of_its_type_is_refused_without_quoting_it(
+async def test_malformed_token_of_a_type_is_refused_without_quoting_it(
     connected: PushClient, name: str, token: str
 ) -> None:
     answer = await connected.register(type=name, token=token)

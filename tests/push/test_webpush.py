@@ -174,7 +174,7 @@ async def test_a_service_that_takes_less_refuses_only_this_message(
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
-async def test_a_service_that_asks_for_time_is_told_with_how_much(
+async def test_retry_after_of_a_push_service_is_kept(
     provider: WebPushProvider, service: WebPushService, code: int
 ) -> None:
     service.script.append(status(code, Retry_After="90"))

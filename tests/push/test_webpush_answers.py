@@ -59,7 +59,7 @@ def test_every_other_status_is_worth_another_attempt(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_the_wait_that_it_asks_for_is_told(status: int) -> None:
+def test_retry_after_of_the_push_service_is_kept(status: int) -> None:
     assert judged(status, retry_after="119").retry_after_seconds == 119
     assert judged(status, retry_after="Fri, 15 Jan 2027 08:01:00 GMT").retry_after_seconds == 60
     assert judged(status, retry_after="soon").retry_after_seconds is None
@@ -108,5 +108,5 @@ def test_a_strangers_word_stops_nothing_else(status: int, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 413, 429, 503])
-def test_what_the_service_writes_is_not_repeated(status: int) -> None:
+def test_text_of_the_push_service_is_not_repeated(status: int) -> None:
     assert "secret" not in judged(status, b"secret path").reason

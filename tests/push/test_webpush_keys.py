@@ -44,7 +44,7 @@ def test_the_private_key_is_not_shown() -> None:
         pytest.param(Browser().p256dh, r"holds 65 \(the public key\?\)", id="the public key"),
     ],
 )
-def test_what_is_no_private_key_is_refused_without_being_quoted(text: str, reason: str) -> None:
+def test_malformed_private_key_is_refused_without_quoting_it(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as caught:
         read_private_key(text)
 

@@ -34,7 +34,7 @@ def test_the_notice_is_an_object_of_five_fields() -> None:
     }
 
 
-def test_what_just_fits_is_whole() -> None:
+def test_payload_that_just_fits_is_not_shortened() -> None:
     notice = with_room(3_983)
 
     assert len(written(replace(notice, body="0123456789"))) == 3_993
@@ -56,7 +56,7 @@ def test_a_body_that_is_too_long_is_cut_at_a_character(body: str, size: int) -> 
         assert len(orjson.dumps(longer.body)) - len(orjson.dumps(shown)) + len(payload) > 3_993
 
 
-def test_what_does_not_fit_without_its_body_is_not_written() -> None:
+def test_payload_too_large_without_its_body_is_not_written() -> None:
     assert write_payload(replace(with_room(3_990), body="a" * 300)) is not None
     assert write_payload(replace(with_room(3_991), body="a" * 300)) is None
 

@@ -55,7 +55,7 @@ class Sender:
             return response.status, await response.text()
 
 
-async def test_what_is_right_is_taken(service: WebPushService, clock: ManualClock) -> None:
+async def test_fake_push_service_takes_a_valid_message(service: WebPushService, clock: ManualClock) -> None:
     assert await Sender(service, clock, KEYS.public_key).post() == (201, "")
     assert await Sender(service, clock).post({"Topic": "a" * 32, "Urgency": "very-low"}) == (201, "")
 
@@ -108,7 +108,7 @@ async def test_another_key_than_the_subscriptions_is_a_403(
 
 
 @pytest.mark.parametrize("authorization", [None, "", "Bearer x", "vapid t=a.b.c", "vapid t=a.b, k=c"])
-async def test_what_is_not_signed_is_a_401(
+async def test_fake_push_service_answers_401_without_a_signature(
     service: WebPushService, clock: ManualClock, authorization: str | None
 ) -> None:
     assert (await Sender(service, clock).post({"Authorization": authorization}))[0] == 401

@@ -36,7 +36,7 @@ def test_a_browsers_subscription_is_read() -> None:
     assert base64url(subscription.auth_secret) == BROWSER.auth
 
 
-def test_it_has_one_spelling() -> None:
+def test_subscription_has_one_spelling() -> None:
     spellings = [
         token(),
         token(expirationTime=1_900_000_000_000, options={"userVisibleOnly": True}),
@@ -84,7 +84,7 @@ def test_nothing_of_it_is_shown() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fcm-token", "[]", '"a"', "{", '{"endpoint":NaN}', "[" * 2_000])
-def test_what_is_no_json_object_is_refused(text: str) -> None:
+def test_subscription_other_than_a_json_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must be a push subscription as JSON"):
         read_subscription(text)
 
@@ -118,6 +118,6 @@ def test_what_is_no_json_object_is_refused(text: str) -> None:
         ({"more": "a" * 4_096}, "at most 4096 bytes"),
     ],
 )
-def test_what_is_wrong_with_a_subscription_is_said(changes: dict[str, Any], reason: str) -> None:
+def test_fault_of_a_subscription_is_named(changes: dict[str, Any], reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         read_subscription(token(**changes))

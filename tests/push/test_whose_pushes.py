@@ -28,7 +28,7 @@ async def whose_webhooks(server: RunningServer) -> list[tuple[object, ...]]:
     return found()
 
 
-async def test_a_push_of_a_new_call_counts_to_whoever_makes_the_call(tmp_path: Path) -> None:
+async def test_push_of_a_new_call_counts_for_its_caller(tmp_path: Path) -> None:
     exempt = "192.0.2.77"
     async with running_server(tmp_path, trusted_proxies="127.0.0.1", quota_exempt=exempt) as server:
         topic = await server.open_session()

@@ -10,7 +10,6 @@ from tests.relay.v07 import as_v07
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN
 from tests.support.server import running_server
-from tests.support.webhook_receiver import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
@@ -31,12 +30,6 @@ def v07(bridge: BridgeClient) -> BridgeClient:
 @pytest.fixture
 async def session_id(bridge: BridgeClient) -> str:
     return await bridge.open_session()
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[WebhookReceiver]:
-    async with open_receiver() as receiver:
-        yield receiver
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""What the tests share: a clock that they move, servers that stand for the outside, a server to talk to."""
+"""Shared by the tests: a clock that they move, fakes of outside services, a server to talk to."""

@@ -69,7 +69,7 @@ class AdminClient:
     async def opens(self, project_id: str, secret: str) -> bool:
         """Whether the secret is one of the project's, as its backend finds out."""
         status = (await self.notify(project_id, secret, "none", ETHEREUM)).status
-        assert status in (400, 401)  # the type is unknown to whoever may publish
+        assert status in (400, 401)  # 400: the secret was accepted, and the type is unknown
         return status == 400
 
     async def _ask(self, method: str, path: str, fields: Any = None) -> Answer:

@@ -17,7 +17,7 @@ class BridgeClient:
 
     server: RunningServer
     path: str = ""
-    """What the bridge's paths begin with."""
+    """The prefix of the bridge's paths."""
 
     @property
     def clock(self) -> ManualClock:
@@ -53,7 +53,7 @@ class BridgeClient:
         return await self.get(f"/session/{session_id}/calls")
 
     async def pending(self, session_id: str) -> list[str]:
-        """The ids of the calls that have no status, in the order in which they are told."""
+        """The ids of the calls that have no status, in the order of the answer."""
         return list((await self.calls(session_id)).json)
 
     async def call(self, session_id: str, call_id: str) -> Answer:

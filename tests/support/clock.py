@@ -2,7 +2,9 @@
 
 
 class ManualClock:
-    """Implements the kernel's Clock; starts at a fixed moment."""
+    """Implements the kernel's Clock; starts at a fixed moment. Loops look at it often, as tests move it."""
+
+    tick_seconds = 0.02
 
     def __init__(self, start_ms: int = 1_800_000_000_000) -> None:
         self._now_us = start_ms * 1_000

@@ -35,7 +35,7 @@ class EventReader:
         return self.response.headers
 
     async def block(self) -> str:
-        """What comes until the next empty line; nothing when the stream has ended."""
+        """The lines until the next empty line; none when the stream has ended."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             lines = []
             while (line := await self.response.content.readline()) not in (b"\n", b""):

@@ -1,4 +1,4 @@
-"""What the server counts, read from its metrics: how a test knows that something is under way, or over."""
+"""Figures of the server's metrics, by which a test knows that something is under way, or over."""
 
 from tests.support.asking import ask
 from tests.support.eventually import eventually

@@ -38,7 +38,7 @@ def get(path: str = "/", *headers: str, version: str = "1.1") -> bytes:
 
 
 def read_all(connection: socket.socket) -> bytes:
-    """What comes until the server ends the connection, however it does."""
+    """The bytes until the server ends the connection, in any way."""
     parts = []
     try:
         while part := connection.recv(65_536):
@@ -49,5 +49,5 @@ def read_all(connection: socket.socket) -> bytes:
 
 
 async def everything_from(connection: socket.socket) -> bytes:
-    """The same, beside the server."""
+    """Read until the server ends the connection, from a thread."""
     return await asyncio.to_thread(read_all, connection)

@@ -18,7 +18,7 @@ async def get_nonce(server: RunningServer) -> str:
 
 
 def sound_fields(server: RunningServer, nonce: str) -> dict[str, Any]:
-    """What a message must say to sign in at this server now."""
+    """A sign-in message that this server accepts now."""
     domain = server.url.removeprefix("http://")
     issued_at_ms = server.clock.now_ms()
     return {"domain": domain, "uri": f"{server.url}/", "nonce": nonce, "issued_at_ms": issued_at_ms}
@@ -51,7 +51,7 @@ class InboxClient:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What says who is asking."""
+        """The bearer token of this account, as header fields."""
         return {"Authorization": f"Bearer {self.token}"}
 
     async def ask(

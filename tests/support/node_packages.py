@@ -1,5 +1,6 @@
-"""What the tests run in Node: where `scripts/test` installs it, and the mark of a test that needs it."""
+"""Programs for Node.js: where `scripts/test --all` installs them, and marks of tests that need them."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -8,11 +9,14 @@ import pytest
 PACKAGES = Path(__file__).parent.parent / "node"
 ANVIL = PACKAGES / "node_modules" / ".bin" / "anvil"
 
+_IS_FAST_RUN = "SLOW_TESTS" not in os.environ
+_HAS_NODE = shutil.which("node") is not None
+
 needs_node = pytest.mark.skipif(
-    shutil.which("node") is None or not (PACKAGES / "node_modules" / "walletconnect").is_dir(),
-    reason="needs Node.js and the packages of tests/node, which scripts/test installs with npm",
+    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "walletconnect").is_dir(),
+    reason="needs Node.js and the packages of tests/node: `scripts/test --all` installs them with npm",
 )
 needs_anvil = pytest.mark.skipif(
-    shutil.which("node") is None or not ANVIL.exists(),
-    reason="needs Node.js and the anvil package of tests/node, which scripts/test installs with npm",
+    _IS_FAST_RUN or not _HAS_NODE or not ANVIL.exists(),
+    reason="needs Node.js and the anvil package of tests/node: `scripts/test --all` installs it with npm",
 )

@@ -11,7 +11,7 @@ import aiohttp
 
 @dataclass(slots=True)
 class Sendings:
-    """What each notification id was answered: `sent` accounts are owed for ever.
+    """Answers by notification id: every account in `sent` must keep its notification.
 
     `asked` are the accounts of calls that may or may not have been taken.
     """

@@ -49,9 +49,9 @@ class PushClient:
         return await self.post("/push", {"topic": topic}, headers)
 
     def registrations(self, columns: str = "topic, channel, url") -> list[tuple[Any, ...]]:
-        """What is stored."""
+        """The stored registrations."""
         return look(self.server, f"SELECT {columns} FROM push_registrations ORDER BY id")
 
     def webhooks(self) -> list[tuple[Any, ...]]:
-        """What the server's own bridge was asked to call."""
+        """The webhooks that the server's own bridge was asked to call."""
         return look(self.server, "SELECT topic, webhook FROM topic_webhooks ORDER BY topic, webhook")

@@ -55,7 +55,7 @@ _NEXT: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a device has been handed."""
+    """One notification on a device."""
 
     message_id: str
     title: str
@@ -81,7 +81,7 @@ class PushServices:
         return {f"BRIDGE_{name.upper()}": str(value) for name, value in self.settings.items()}
 
     def token(self, channel: str) -> str:
-        """What the one device is registered with."""
+        """The address with which the one device is registered."""
         tokens = {
             "fcm": FCM_TOKEN,
             "apns": APNS_TOKEN,
@@ -91,7 +91,7 @@ class PushServices:
         return tokens[channel]
 
     def next_answer(self, channel: str, kind: str) -> None:
-        """What the next attempt to reach the one device meets: dead, failing, too large or hanging."""
+        """Choose the answer to the next push: dead, failing, too large or hanging."""
         answer = _NEXT[channel][kind]
         if channel == "apns":
             self.apns.by_token[APNS_TOKEN] = _once(answer)
@@ -108,7 +108,7 @@ class PushServices:
         return _READERS[channel](self)
 
     async def got(self, channel: str, count: int, within_seconds: float = 10.0) -> list[Shown]:
-        """The same, once so much has come."""
+        """The notifications that the service was handed, once there are so many."""
 
         async def enough() -> bool:
             return len(self.shown(channel)) >= count
@@ -168,7 +168,7 @@ _READERS: Mapping[str, Callable[[PushServices], list[Shown]]] = {
 
 @asynccontextmanager
 async def running_push_services(folder: Path, clock: Clock) -> AsyncIterator[PushServices]:
-    """All of them, until the block is left; their clock is that of the server that is to push."""
+    """Run every service until the block is left. The clock is that of the server that pushes."""
     browser = Browser()
     async with AsyncExitStack() as stack:
         certificate = throw_away_certificate(folder)

@@ -16,7 +16,7 @@ _PATIENCE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RawConnection:
-    """A connection that sends exactly what it is told to."""
+    """A connection that sends exactly the given bytes."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -38,7 +38,7 @@ class RawConnection:
         return Answer(int(status_line.split()[1]), CIMultiDictProxy(headers), body)
 
     async def rest(self) -> bytes:
-        """What comes until the server closes the connection."""
+        """The bytes until the server closes the connection."""
         async with asyncio.timeout(_PATIENCE_SECONDS):
             return await self.reader.read()
 

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on a real port, which answers as it is told to and keeps what it got."""
+"""A receiver of webhooks on a real port, with scripted answers, that keeps every request."""
 
 import asyncio
 from collections import deque
@@ -50,6 +50,12 @@ class WebhookReceiver:
             return len(self.requests) >= count
 
         await eventually(enough)
+
+    def application(self) -> web.Application:
+        """The aiohttp application of the receiver."""
+        application = web.Application(client_max_size=0)
+        application.router.add_route("*", "/{path:.*}", self.handle)
+        return application
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""

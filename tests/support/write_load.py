@@ -26,7 +26,7 @@ class Content:
 
 @dataclass(slots=True)
 class Ledger:
-    """What was answered 200, by id."""
+    """The writes that were answered 200, by id."""
 
     sessions: dict[str, Content] = field(default_factory=dict)
     calls: dict[tuple[str, str], str] = field(default_factory=dict)

@@ -25,6 +25,8 @@ class Controlled:
 @pytest.fixture
 async def controlled(tmp_path: Path) -> AsyncIterator[Controlled]:
     """A server with default settings in test mode; webhooks may lead to this machine."""
-    async with running_server(tmp_path / "data", test=True, allow_private_webhooks=True) as server:
-        async with Control(server.url, server.test_token or "") as control:
-            yield Controlled(server, control)
+    async with (
+        running_server(tmp_path / "data", test=True, allow_private_webhooks=True) as server,
+        Control(server.url, server.test_token or "") as control,
+    ):
+        yield Controlled(server, control)

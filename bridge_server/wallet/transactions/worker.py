@@ -20,7 +20,6 @@ from bridge_server.wallet.transactions.service import TransactionService
 from bridge_server.wallet.transactions.signing import TransactionSigning
 from bridge_server.wallet.transactions.store import TransactionStore
 
-_TICK_SECONDS = 1.0
 _FIRST_CHECK_US = 100_000
 _LONGEST_FIRST_CHECK_US = 1_000_000
 _SECOND_CHECK_US = 500_000
@@ -129,10 +128,10 @@ class TransactionWorker:
             log.exception("broadcasting_failed")
 
     async def _rest(self) -> None:
-        """Return when the next check is due, after a second, or when there is news."""
-        seconds = (self._check_at_us - self._clock.elapsed_us()) / 1_000_000
+        """Return when the next check is due, after a tick, or when there is news."""
+        seconds, tick_seconds = (self._check_at_us - self._clock.elapsed_us()) / 1e6, self._clock.tick_seconds
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds if 0 < seconds < _TICK_SECONDS else _TICK_SECONDS):
+            async with asyncio.timeout(seconds if 0 < seconds < tick_seconds else tick_seconds):
                 await self._has_news.wait()
         self._has_news.clear()
 
