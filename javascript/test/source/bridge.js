@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { Clock } from './clock.js'
 import { Faults } from './faults.js'
 import { startProgram, temporaryFolder } from './program.js'
-import { requester } from './requests.js'
+import { reached, requester } from './requests.js'
 import { tomlOf } from './toml.js'
 import { startWallet } from './wallet.js'
 
@@ -105,7 +105,7 @@ export class Bridge {
 
   /** Starts a wallet that ends with the bridge; the options are those of `startWallet`. */
   async wallet(options = {}) {
-    const wallet = await startWallet(options)
+    const wallet = await startWallet({ relayUrl: this.url, ...options })
     this.#wallets.add(wallet)
     return wallet
   }
@@ -124,10 +124,7 @@ export class Bridge {
 
 async function accountsOf(rpcUrl) {
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_accounts', params: [] })
-  const answer = await fetch(rpcUrl, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body,
-  })
+  const headers = { 'Content-Type': 'application/json' }
+  const answer = await reached(new URL(rpcUrl), { method: 'POST', headers, body })
   return answer.ok ? ((await answer.json()).result ?? []) : []
 }

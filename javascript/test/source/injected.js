@@ -5,13 +5,16 @@ const EVENTS = '__bridgeServerEvents'
 
 /** Installs it in the document that the page shows, and in each that it opens from now on. */
 export async function installProvider(page, wallet, name) {
+  const leaving = new AbortController()
+  page.once('close', () => leaving.abort())
+  const events = await wallet.events({ signal: leaving.signal })
   await page.exposeBinding(BINDING, ({ frame }, { method, params }) =>
-    wallet.request({ method, params, origin: originOf(frame), name: undefined })
+    wallet.request({ method, params, origin: originOf(frame) })
   )
   const facts = { binding: BINDING, events: EVENTS, name }
   await page.addInitScript(injectProvider, facts)
   await page.evaluate(injectProvider, facts)
-  void passEventsOn(page, wallet)
+  void passEventsOn(page, events)
 }
 
 function originOf(frame) {
@@ -22,23 +25,21 @@ function originOf(frame) {
   }
 }
 
-async function passEventsOn(page, wallet) {
+async function passEventsOn(page, events) {
   try {
-    for await (const { event, value } of wallet.events()) {
-      if (page.isClosed()) return
-      if (['accountsChanged', 'chainChanged', 'disconnect'].includes(event)) {
-        await Promise.all(page.frames().map((frame) => emitIn(frame, event, value)))
-      }
+    for await (const { event, value, origin } of events) {
+      if (!['accountsChanged', 'chainChanged', 'disconnect'].includes(event)) continue
+      const frames = page.frames().filter((frame) => originOf(frame) === origin)
+      await Promise.all(frames.map((frame) => emitIn(frame, event, value)))
     }
   } catch {
-    // The wallet or the page has gone, and nobody is there to hear of events.
+    // The wallet has gone, and has no more events.
   }
 }
 
 function emitIn(frame, event, value) {
-  return frame
-    .evaluate(([name, ...rest]) => globalThis[name]?.(...rest), [EVENTS, event, value])
-    .catch(() => undefined)
+  const emit = ([name, ...rest]) => globalThis[name]?.(...rest)
+  return frame.evaluate(emit, [EVENTS, event, value]).catch(() => undefined)
 }
 
 /* Runs in the page. */

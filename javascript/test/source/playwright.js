@@ -3,9 +3,11 @@
 import { expect, test as plain } from '@playwright/test'
 
 import { startBridge } from './bridge.js'
+import { Wallets } from './wallets.js'
 
 /**
- * `bridge`: one server for each worker, emptied before each test. `wallet`: a headless wallet for each test.
+ * `bridge`: one server for each worker, emptied before each test. `wallet`: a headless wallet, which has no
+ * sessions and no calls when a test begins.
  * Options for `test.use` and for `use` of Playwright's configuration: `bridgeOptions` as for `startBridge`,
  * `walletOptions` as for `startWallet`. The report of a failed test has the server's last requests and log.
  */
@@ -25,10 +27,11 @@ export const test = plain.extend({
     await use(bridgeOfWorker)
     if (testInfo.status !== testInfo.expectedStatus) await attachRecords(bridgeOfWorker, testInfo)
   },
-  wallet: async ({ bridge, walletOptions }, use) => {
-    const wallet = await bridge.wallet(walletOptions)
+  walletsOfWorker: [({ bridgeOfWorker }, use) => use(new Wallets(bridgeOfWorker)), { scope: 'worker' }],
+  wallet: async ({ bridge: _, walletsOfWorker, walletOptions }, use) => {
+    const wallet = await walletsOfWorker.with(walletOptions)
     await use(wallet)
-    await wallet.stop()
+    await wallet.reset()
   },
 })
 

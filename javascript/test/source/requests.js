@@ -28,26 +28,30 @@ export function requester(url, token) {
   }
 }
 
-/** The events of a stream (server-sent events), parsed. It ends with the stream, or with `signal`. */
-export async function* eventsOf(url, token, signal) {
-  const answer = await fetch(url, {
-    headers: { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' },
-    signal,
-  })
+/** Resolves to a stream's events (server-sent events), parsed, once it is open. It ends with `signal`. */
+export async function eventsOf(url, token, signal) {
+  const headers = { Authorization: `Bearer ${token}`, Accept: 'text/event-stream' }
+  const answer = await reached(new URL(url), { headers, signal })
   if (!answer.ok) throw new RefusedError(answer.status, problemOf(await answer.text()))
+  return parsedEvents(answer.body, signal)
+}
+
+async function* parsedEvents(body, signal) {
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const chunk of answer.body) {
-    const blocks = (rest + decoder.decode(chunk, { stream: true })).split(/\r?\n\r?\n/)
-    rest = blocks.pop()
-    for (const block of blocks) {
-      const data = block.split(/\r?\n/).filter((line) => line.startsWith('data:'))
-      if (data.length) yield JSON.parse(data.map((line) => line.slice(5).trimStart()).join('\n'))
+  try {
+    for await (const chunk of body) {
+      const blocks = (rest + decoder.decode(chunk, { stream: true })).split('\n\n')
+      rest = blocks.pop()
+      yield* blocks.filter((block) => block.startsWith('data: ')).map((block) => JSON.parse(block.slice(6)))
     }
+  } catch (error) {
+    if (!signal.aborted) throw error
   }
 }
 
-async function reached(target, options) {
+/** The answer of `fetch`. Rejects with the address and the reason if nothing answers there. */
+export async function reached(target, options) {
   try {
     return await fetch(target, options)
   } catch (error) {

@@ -3,9 +3,11 @@
 import { expect, test as plain } from 'vitest'
 
 import { startBridge } from './bridge.js'
+import { Wallets } from './wallets.js'
 
 /**
- * `bridge`: one server for each file, emptied before each test. `wallet`: a headless wallet for each test.
+ * `bridge`: one server for each file, emptied before each test. `wallet`: a headless wallet, which has no
+ * sessions and no calls when a test begins.
  * Options, in `provide` of Vitest's configuration or by `test.extend`: `bridgeOptions` as for `startBridge`,
  * `walletOptions` as for `startWallet`.
  */
@@ -24,10 +26,11 @@ export const test = plain.extend({
     await bridgeOfFile.reset()
     await use(bridgeOfFile)
   },
-  wallet: async ({ bridge, walletOptions }, use) => {
-    const wallet = await bridge.wallet(walletOptions)
+  walletsOfFile: [({ bridgeOfFile }, use) => use(new Wallets(bridgeOfFile)), { scope: 'file' }],
+  wallet: async ({ bridge: _, walletsOfFile, walletOptions }, use) => {
+    const wallet = await walletsOfFile.with(walletOptions)
     await use(wallet)
-    await wallet.stop()
+    await wallet.reset()
   },
 })
 

@@ -1,11 +1,15 @@
 // A headless wallet: pairs by URI, answers by rules, and does what the test says.
 
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { installProvider } from './injected.js'
 import { startProgram, temporaryFolder } from './program.js'
-import { eventsOf, requester } from './requests.js'
+import { eventsOf, RefusedError, requester } from './requests.js'
 import { rulesOf } from './rules.js'
 
 const CALL_SECONDS = 5
+const SCAN_SECONDS = 5
+const SCAN_MILLISECONDS = 100
 
 /**
  * Starts `bridge-server wallet`. Its options, all of which may be left out:
@@ -13,11 +17,11 @@ const CALL_SECONDS = 5
  * `on` rules (`{ eth_sendTransaction: 'reject' }`); `session` and `policy` ('approve', 'reject', 'ask',
  * 'hang') for sessions and for calls that no rule names; `accounts` indexes of development accounts;
  * `chainId`; `rpc` a wallet's JSON-RPC that signs, with `rpcTokenFile`; `nodeUrl`; `mnemonicFile`;
- * `privateKeyFile`.
+ * `privateKeyFile`; `relayUrl` for URIs of generation 2.x, which name no relay.
  */
 export async function startWallet(options = {}) {
   const program = await startProgram(
-    ['wallet', '--listen', '127.0.0.1:0', ...flagsOf(options)],
+    ['wallet', '--listen', '127.0.0.1:0', '--stop-with-parent', ...flagsOf(options)],
     temporaryFolder()
   )
   return new Wallet(program)
@@ -43,6 +47,7 @@ const FLAGS = {
   nodeUrl: '--node-url',
   mnemonicFile: '--mnemonic-file',
   privateKeyFile: '--private-key-file',
+  relayUrl: '--relay-url',
 }
 
 export class Wallet {
@@ -62,9 +67,13 @@ export class Wallet {
     return this.#program.log
   }
 
-  /** Pairs with the dapp that shows this URI, of any generation; resolves to the session. */
-  async pair(uri) {
-    return this.#session((await this.#request('POST', '/pair', { body: { uri } })).session)
+  /**
+   * Pairs with the dapp that shows this URI; resolves to the session. `generation` decides where a URI may be
+   * of two, and `relayUrl` is the relay of one of generation 2.x, if it is not the server of this wallet.
+   */
+  async pair(uri, { relayUrl, generation } = {}) {
+    const body = { uri, relay_url: relayUrl, generation }
+    return this.#session((await this.#request('POST', '/pair', { body })).session)
   }
 
   /** Pairs with the dapp whose QR code is in this picture (PNG). The server needs its extra `scan`. */
@@ -72,9 +81,17 @@ export class Wallet {
     return this.#session((await this.#request('POST', '/pair', { body: png, type: 'image/png' })).session)
   }
 
-  /** Pairs with the dapp whose QR code is on a page of Playwright or Puppeteer. */
-  async scan(page) {
-    return this.pairByPicture(await page.screenshot({ type: 'png' }))
+  /** Pairs with the dapp whose QR code is on a page of Playwright; waits for one to be there. */
+  async scan(page, { timeout = SCAN_SECONDS } = {}) {
+    const deadline = Date.now() + timeout * 1000
+    for (;;) {
+      try {
+        return await this.pairByPicture(await page.screenshot({ type: 'png' }))
+      } catch (error) {
+        if (!isWithoutCode(error) || Date.now() > deadline) throw error
+      }
+      await sleep(SCAN_MILLISECONDS)
+    }
   }
 
   /** Makes this wallet the page's `window.ethereum`, announced by EIP-6963. Before the page is opened. */
@@ -113,13 +130,10 @@ export class Wallet {
     return call
   }
 
-  /** Everything that happens, as it happens, until the wallet stops. */
-  async *events() {
-    try {
-      yield* eventsOf(new URL('/events', this.url), this.#program.facts.token, this.#closing.signal)
-    } catch (error) {
-      if (!this.#closing.signal.aborted) throw error
-    }
+  /** Resolves to an iterable of all that happens from then on, until `signal` or the end of the wallet. */
+  async events({ signal } = {}) {
+    const signals = [this.#closing.signal, signal].filter(Boolean)
+    return eventsOf(`${this.url}/events`, this.#program.facts.token, AbortSignal.any(signals))
   }
 
   /** Ends all sessions and forgets all calls; the rules are those of the start. */
@@ -142,6 +156,11 @@ export class Wallet {
   }
 }
 
+/** Whether this is the answer to a picture that has no QR code, so that a later picture may have one. */
+function isWithoutCode(error) {
+  return error instanceof RefusedError && error.status === 400 && !error.problem.errors?.length
+}
+
 export class Session {
   #request
 
@@ -150,26 +169,34 @@ export class Session {
     Object.assign(this, facts)
   }
 
+  /** Approves a session that waits for the test to decide (`session: 'ask'`). */
+  async approve() {
+    await this.#change('POST', '/approve')
+  }
+
+  /** Rejects a session that waits for the test to decide. */
+  async reject() {
+    await this.#change('POST', '/reject')
+  }
+
   /** Offers the dapp other accounts: indexes or addresses. */
   async switchAccount(...accounts) {
-    await this.#patch({ accounts })
+    await this.#change('PATCH', '', { accounts })
   }
 
   /** Changes the chain. */
   async switchChain(chainId) {
-    await this.#patch({ chain_id: chainId })
+    await this.#change('PATCH', '', { chain_id: chainId })
   }
 
   /** Ends the session; the dapp hears of it. */
   async disconnect() {
-    await this.#request('DELETE', `/sessions/${encodeURIComponent(this.id)}`)
+    await this.#change('DELETE', '')
   }
 
-  async #patch(changes) {
-    const { session } = await this.#request('PATCH', `/sessions/${encodeURIComponent(this.id)}`, {
-      body: changes,
-    })
-    Object.assign(this, session)
+  async #change(method, verb, body) {
+    const path = `/sessions/${encodeURIComponent(this.id)}${verb}`
+    Object.assign(this, (await this.#request(method, path, { body })).session)
   }
 }
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { test } from 'node:test'
+import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { connectBridge, startBridge } from '../source/index.js'
@@ -12,7 +12,7 @@ import { connectBridge, startBridge } from '../source/index.js'
 const SOURCE = new URL('../source/index.js', import.meta.url).href
 const LOOKS = 1_000
 
-const answers = async (url) => (await fetch(`${url}/health`).catch(() => undefined))?.status === 200
+const answers = async (url) => (await fetch(`${url}/any`).catch(() => undefined)) !== undefined
 
 async function untilGone(url) {
   for (let look = 0; look < LOOKS && (await answers(url)); look++) await sleep(20)
@@ -25,6 +25,7 @@ async function startedIn(folder, program) {
     env: { ...process.env, TMPDIR: folder },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
+  after(() => child.kill('SIGKILL'))
   for await (const line of createInterface({ input: child.stdout })) return { child, line }
   throw new Error('the process printed nothing')
 }
