@@ -29,6 +29,7 @@ def start_server(folder: Path) -> dict[str, str]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
+            env={name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")},
             start_new_session=True,  # the end of this step is not the end of the server
         )
     deadline = time.monotonic() + _START_SECONDS

@@ -4,6 +4,8 @@
 import { startBridge } from './bridge.js'
 import { bridgeByHooks } from './use-bridge.js'
 
+const START_MILLISECONDS = 60_000
+
 let bridge
 
 /**
@@ -28,6 +30,7 @@ export async function teardown() {
  * accounts.
  */
 export function useBridge(options = {}) {
-  const { afterAll: after, beforeAll: before, beforeEach } = globalThis
+  const { afterAll: after, beforeAll, beforeEach } = globalThis
+  const before = (work) => beforeAll(work, START_MILLISECONDS)
   return bridgeByHooks({ before, beforeEach, after }, { devAccounts: true, ...options })
 }

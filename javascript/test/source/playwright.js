@@ -5,6 +5,8 @@ import { expect, test as plain } from '@playwright/test'
 import { startBridge } from './bridge.js'
 import { Wallets } from './wallets.js'
 
+const START_MILLISECONDS = 60_000
+
 /**
  * `bridge`: one server for each worker, emptied before each test. `wallet`: a headless wallet, which has no
  * sessions and no calls when a test begins.
@@ -20,7 +22,7 @@ export const test = plain.extend({
       await use(bridge)
       await bridge.stop()
     },
-    { scope: 'worker' },
+    { scope: 'worker', timeout: START_MILLISECONDS },
   ],
   bridge: async ({ bridgeOfWorker }, use, testInfo) => {
     await bridgeOfWorker.reset()
@@ -28,11 +30,14 @@ export const test = plain.extend({
     if (testInfo.status !== testInfo.expectedStatus) await attachRecords(bridgeOfWorker, testInfo)
   },
   walletsOfWorker: [({ bridgeOfWorker }, use) => use(new Wallets(bridgeOfWorker)), { scope: 'worker' }],
-  wallet: async ({ bridge: _, walletsOfWorker, walletOptions }, use) => {
-    const wallet = await walletsOfWorker.with(walletOptions)
-    await use(wallet)
-    await wallet.reset()
-  },
+  wallet: [
+    async ({ bridge: _, walletsOfWorker, walletOptions }, use) => {
+      const wallet = await walletsOfWorker.with(walletOptions)
+      await use(wallet)
+      await wallet.reset()
+    },
+    { timeout: START_MILLISECONDS },
+  ],
 })
 
 async function attachRecords(bridge, testInfo) {

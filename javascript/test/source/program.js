@@ -60,7 +60,7 @@ export class Program {
   }
 
   spawn(file, arguments_) {
-    const child = spawn(file, arguments_, { stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(file, arguments_, { env: environment(), stdio: ['ignore', 'pipe', 'pipe'] })
     this.#child = child
     child.unref() // A test that forgets to stop the program still ends.
     running.add(this)
@@ -120,6 +120,11 @@ export class Program {
     stream.on('end', () => rest && this.#lines.push(rest))
     stream.unref()
   }
+}
+
+/** This process's, without settings of a server that is not the test's. */
+function environment() {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('BRIDGE_')))
 }
 
 function endingOf(code, signal) {

@@ -56,7 +56,9 @@ test('a reset empties the server and sets the clock back', async () => {
 })
 
 test('a fault strikes as often as its rule says', async () => {
-  await bridge.faults.set([{ where: 'request', route: 'open-session', status: 503, retry_after: 1, times: 1 }])
+  await bridge.faults.set([
+    { where: 'request', route: 'open-session', status: 503, retry_after: 1, times: 1 },
+  ])
 
   const statuses = []
   for (const _ of [1, 2]) statuses.push((await fetch(`${bridge.url}/session/new`, { method: 'POST' })).status)
