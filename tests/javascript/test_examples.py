@@ -1,16 +1,35 @@
 """The examples of docs/testing.md pass with the real test runners, as they stand."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.javascript.pages import files_of
-from tests.support.node_packages import needs_test_runners
+from tests.javascript.pages import files_of, section
+from tests.support.node_packages import needs_node_alone, needs_test_runners
 from tests.support.node_project import NodeProject
 
 _CHROMIUM = Path("/usr/bin/chromium")
+_JEST_CONFIGURATION = """
+export default {
+  globalSetup: '@bridge-server/test/jest',
+  globalTeardown: '@bridge-server/test/jest-teardown',
+  globals: { bridgeOptions: { settings: { session_ttl: 60 } } },
+  testEnvironment: 'node',
+}
+"""
+_JEST_TEST = """
+import { connectBridge } from '@bridge-server/test'
+
+test('the server of the run has the settings of the configuration', async () => {
+  const bridge = await connectBridge()
+  const { sessionId } = await (await fetch(`${bridge.url}/session/new`, { method: 'POST' })).json()
+
+  await bridge.clock.advance({ seconds: 61 })
+
+  expect((await fetch(`${bridge.url}/session/${sessionId}`)).status).toBe(404)
+  expect(bridge.accounts).toHaveLength(10)
+})
+"""
 
 needs_chromium = pytest.mark.skipif(
     not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
@@ -37,3 +56,30 @@ def test_the_suite_for_playwright_passes(tmp_path: Path) -> None:
     output = project.run(project.program("@playwright/test"), "test")
 
     assert "3 passed" in output
+
+
+@needs_node_alone
+def test_the_suite_for_node_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path)
+    project.write({"node.test.js": files_of("vitest")["node.test.js"]})
+
+    project.run("--test", "node.test.js")
+
+
+@needs_test_runners
+def test_a_suite_for_jest_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "jest")
+    example = files_of("vitest")["node.test.js"]
+    hooks = example.replace("@bridge-server/test/node-test", "@bridge-server/test/jest")
+    hooks = hooks.replace("import { test } from 'node:test'\n", "")
+    project.write({"jest.config.js": _JEST_CONFIGURATION, "hooks.test.js": hooks, "run.test.js": _JEST_TEST})
+
+    output = project.run("--experimental-vm-modules", project.program("jest"))
+
+    assert "2 passed, 2 total" in output
+
+
+def test_the_page_says_how_jest_is_set_up() -> None:
+    text = section("vitest")
+
+    assert all(each in text for each in ("'@bridge-server/test/jest'", "'@bridge-server/test/jest-teardown'"))

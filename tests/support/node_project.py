@@ -39,13 +39,11 @@ class NodeProject:
 
     def run(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
         """The output of a command of Node; an AssertionError with it if the command fails."""
-        variables = {
-            name: value for name, value in os.environ.items() if name not in ("NODE_OPTIONS", "NODE_TEST_CONTEXT")
-        }
+        variables = {"BRIDGE_SERVER_BIN": str(SERVER), "NO_COLOR": "1", "CI": "1", **(environment or {})}
         finished = subprocess.run(
             ["node", *command],
             cwd=self.folder,
-            env={**variables, "BRIDGE_SERVER_BIN": str(SERVER), "NO_COLOR": "1", "CI": "1", **(environment or {})},
+            env={**os.environ, **variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,6 +1,7 @@
 // Never run: `tsc` reads it, and says where the types differ from what the documentation shows.
 
-import { connectBridge, RefusedError, startBridge, type Call, type Session } from '@bridge-server/test'
+import { connectBridge, RefusedError, startBridge } from '@bridge-server/test'
+import type { Bridge, Call, Duration, Session } from '@bridge-server/test'
 import setupForJest, { useBridge as useBridgeOfJest } from '@bridge-server/test/jest'
 import { useBridge } from '@bridge-server/test/node-test'
 import { expect as expectOfPlaywright, test as testOfPlaywright } from '@bridge-server/test/playwright'
@@ -28,14 +29,13 @@ export async function steps() {
   return [addresses, swept + delivered, rule.hits, sent.title, call.text]
 }
 
+type Faults = Parameters<Bridge['faults']['set']>[0]
+
 // @ts-expect-error A span of time has known units.
-export const wrongSpan = (bridge: Awaited<ReturnType<typeof startBridge>>) =>
-  bridge.clock.advance({ fortnights: 1 })
+export const wrongSpan: Duration = { fortnights: 1 }
 
 // @ts-expect-error A fault strikes at a known place.
-export const wrongFault: Parameters<Awaited<ReturnType<typeof startBridge>>['faults']['set']>[0] = [
-  { where: 'x' },
-]
+export const wrongFault: Faults = [{ where: 'x' }]
 
 test('vitest', async ({ bridge, wallet }) => {
   const shared = await connectBridge(inject('bridge'))
