@@ -1,12 +1,16 @@
 """The examples of docs/testing.md pass with the real test runners, as they stand."""
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.javascript.pages import files_of, section
 from tests.support.node_packages import needs_node_alone, needs_test_runners
-from tests.support.node_project import NodeProject
+from tests.support.node_project import ROOT, SERVER, NodeProject
+from tests.support.slow import slow
 
 _CHROMIUM = Path("/usr/bin/chromium")
 _JEST_CONFIGURATION = """
@@ -77,6 +81,27 @@ def test_a_suite_for_jest_passes(tmp_path: Path) -> None:
     output = project.run("--experimental-vm-modules", project.program("jest"))
 
     assert "2 passed, 2 total" in output
+
+
+@slow
+@needs_test_runners
+@pytest.mark.timeout(900)
+def test_the_page_says_how_to_install(tmp_path: Path) -> None:
+    (commands,) = re.findall(r"```sh\n(.*?)```", section("vitest"), re.DOTALL)
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    (tmp_path / "node.test.js").write_text(files_of("vitest")["node.test.js"], "utf-8")
+    script = commands.replace("/path/to/bridge-server", str(ROOT)) + "node --test node.test.js\n"
+    environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "VIRTUAL_ENV")}
+    path = os.pathsep.join(
+        folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, SERVER.name).exists()
+    )
+
+    finished = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | {"PATH": path}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=800, check=False,
+    )  # fmt: skip
+
+    assert finished.returncode == 0, finished.stdout
 
 
 def test_the_page_says_how_jest_is_set_up() -> None:

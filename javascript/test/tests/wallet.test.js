@@ -66,7 +66,7 @@ test('a session changes its account and its chain, and ends', async () => {
   await connect()
   const [session] = await wallet.sessions()
 
-  await session.switchAccount(1)
+  await session.switchAccount(wallet.accounts[1])
   await session.switchChain(10)
   await session.disconnect()
 
