@@ -97,8 +97,9 @@ def test_the_page_says_how_to_install(tmp_path: Path) -> None:
     )
 
     finished = subprocess.run(
-        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | {"PATH": path}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", timeout=800, check=False,
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | {"PATH": path},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+        timeout=800, check=False,
     )  # fmt: skip
 
     assert finished.returncode == 0, finished.stdout

@@ -1,4 +1,4 @@
-"""scripts/system-packages installs what is missing, or says why it cannot; the system's programs are fakes."""
+"""scripts/system-packages installs what is missing, or says why it cannot; programs are fakes."""
 
 import os
 import subprocess
