@@ -122,16 +122,13 @@ class Dispatcher:
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
 
-    async def settle(self) -> int:
-        """Send all that is due by the clock; returns the number of attempts once none is under way."""
-        figures = self._delivery.figures
-        before = figures.attempts
+    async def settle(self) -> None:
+        """Send all that is due by the clock; return once nothing is under way."""
         await self.recount()
         while self._is_at_work:
             await asyncio.sleep(_MOMENT_SECONDS)
             await self.wake()
         await self._delivery.idle()
-        return figures.attempts - before
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:

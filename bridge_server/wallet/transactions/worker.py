@@ -95,14 +95,13 @@ class TransactionWorker:
         finally:
             await self.forget()
 
-    async def catch_up(self) -> int:
-        """Return once everything that was due at this call is broadcast, and checked: always 0 deliveries."""
+    async def catch_up(self) -> None:
+        """Return once everything that was due at this call is broadcast, and checked."""
         if self._node.exists:
             done = asyncio.get_running_loop().create_future()
             self._asked.append(done)
             self._has_news.set()
             await asyncio.shield(done)
-        return 0
 
     async def forget(self) -> None:
         """Give up the requests that wait to be approved, and look at the store anew."""
