@@ -1,7 +1,11 @@
-"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it."""
+"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it.
+
+Each way to the bridge has a folder with both sides: `http` for the plain bridge and generation 0.7, `v1` and
+`v2` for generations 1.x and 2.x.
+"""
 
 from bridge_server.client.cipher import Cipher
-from bridge_server.client.contents import Approval, Call, Push
+from bridge_server.client.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.errors import (
     AnswerTimeoutError,
@@ -15,7 +19,9 @@ from bridge_server.client.errors import (
     RejectedError,
     RequestRefusedError,
     SessionEndedError,
+    UnsupportedError,
 )
+from bridge_server.client.generations import Generation
 from bridge_server.client.pace import Pace
 from bridge_server.client.pairing import Pairing, parse_pairing
 from bridge_server.client.wallet import Wallet
@@ -33,12 +39,16 @@ __all__ = [
     "CallFailedError",
     "Cipher",
     "Dapp",
+    "Event",
+    "Generation",
     "Pace",
     "Pairing",
+    "Proposal",
     "Push",
     "RejectedError",
     "RequestRefusedError",
     "SessionEndedError",
+    "UnsupportedError",
     "Wallet",
     "parse_pairing",
 ]

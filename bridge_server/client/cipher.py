@@ -37,7 +37,7 @@ class Cipher:
     def seal(self, content: Any) -> dict[str, str]:
         """Encrypt a content, any JSON value, as an `encryptionPayload`. Raises TypeError."""
         iv = token_bytes(_BLOCK_BYTES)
-        padded = pad(orjson.dumps({"data": content}), _BLOCK_BYTES)
+        padded = pad(self._text(content), _BLOCK_BYTES)
         data = AES.new(self._key, AES.MODE_CBC, iv).encrypt(padded).hex()
         return {"data": data, "hmac": self._mac(data, iv).hex(), "iv": iv.hex()}
 
@@ -48,16 +48,21 @@ class Cipher:
             raise BadPayloadError("The payload was sealed with another key, or touched on its way.")
         padded = AES.new(self._key, AES.MODE_CBC, iv).decrypt(bytes.fromhex(data))
         try:
-            return orjson.loads(unpad(padded, _BLOCK_BYTES))["data"]
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-        ) as error:  # authentic, but not from a client of this protocol
-            raise BadPayloadError('The payload holds something else than {"data": ...}.') from error
+            return self._content(unpad(padded, _BLOCK_BYTES))
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadPayloadError("The payload holds something else than this generation puts in.") from error
 
     def _mac(self, data: str, iv: bytes) -> bytes:
-        return hmac.digest(self._key, (data + iv.hex()).encode(), sha256)
+        return hmac.digest(self._key, self._authenticated(data, iv), sha256)
+
+    def _text(self, content: Any) -> bytes:
+        return orjson.dumps({"data": content})
+
+    def _content(self, text: bytes) -> Any:
+        return orjson.loads(text)["data"]
+
+    def _authenticated(self, data: str, iv: bytes) -> bytes:
+        return (data + iv.hex()).encode()
 
 
 def _parts(payload: object) -> tuple[str, bytes, bytes]:

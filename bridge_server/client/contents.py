@@ -23,6 +23,33 @@ class Approval:
     chain_id: int | None
     content: Mapping[str, Any] = field(repr=False, compare=False)
 
+    @property
+    def namespaces(self) -> Mapping[str, Any]:
+        """The namespaces that a wallet of generation 2.x approved (CAIP-25); empty in other generations."""
+        namespaces: Mapping[str, Any] = self.content.get("namespaces", {})
+        return namespaces
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A dapp's proposal of a session."""
+
+    name: str
+    url: str
+    """The address of the dapp's page as the dapp gives it; empty if it gives none."""
+    content: Mapping[str, Any] = field(repr=False, compare=False)
+    """The parameters of `wc_sessionRequest` (1.x) or `wc_sessionPropose` (2.x)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of a session of generation 2.x, such as `chainChanged`."""
+
+    name: str
+    data: Any
+    chain: str
+    """The chain of the event as a CAIP-2 id, such as `eip155:1`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -33,6 +60,8 @@ class Call:
     params: Any
     request_id: str | int | None
     """JSON-RPC's id, which the dapp chose."""
+    chain: str | None = None
+    """The chain of a call of generation 2.x as a CAIP-2 id, such as `eip155:1`."""
 
 
 @dataclass(frozen=True, slots=True)

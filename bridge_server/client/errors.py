@@ -45,6 +45,10 @@ class BridgeUnreachableError(BridgeClientError):
     """No connection, no answer, or only 429 and 5xx until the timeout."""
 
 
+class UnsupportedError(BridgeClientError):
+    """The session's generation of the protocol does not have this feature."""
+
+
 class BadAnswerError(BridgeClientError):
     """The server at the URL does not speak the bridge's protocol."""
 

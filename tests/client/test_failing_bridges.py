@@ -16,8 +16,8 @@ from bridge_server.client import (
     Dapp,
     RequestRefusedError,
     Wallet,
-    exchange,
 )
+from bridge_server.client.http import exchange
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.server import RunningServer

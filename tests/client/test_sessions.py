@@ -170,7 +170,8 @@ async def test_the_later_spelling_pairs_as_well(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, _):
         uri = dapp.pairing.wc_uri
 
-    async with Dapp.resume(uri, name="New Name") as dapp, Wallet.from_uri(uri) as wallet, echoing(wallet):
+    wallet = Wallet.from_uri(uri, generation="plain")
+    async with Dapp.resume(uri, name="New Name") as dapp, wallet, echoing(wallet):
         assert parse_pairing(dapp.uri).name == "New Name"
         assert await dapp.call("eth_chainId", []) == ["eth_chainId", []]
     with pytest.raises(BadPairingError, match="name"):

@@ -18,7 +18,7 @@ from bridge_server.client.errors import (
     RequestRefusedError,
     SessionEndedError,
 )
-from bridge_server.client.exchange import Exchange
+from bridge_server.client.http.exchange import Exchange
 
 _MISSING = 404
 

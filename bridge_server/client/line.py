@@ -1,0 +1,234 @@
+"""A WebSocket to a bridge or relay that is opened again whenever it breaks."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from http import HTTPStatus
+from typing import Protocol
+
+import aiohttp
+from aiohttp import WSMsgType
+
+from bridge_server.client.errors import AnswerTimeoutError, BridgeUnreachableError, RequestRefusedError
+from bridge_server.client.pace import Pace
+from bridge_server.kernel.retry_after import parse_retry_after
+from bridge_server.version import USER_AGENT
+
+TOO_LARGE = 1009
+
+_HEARTBEAT_SECONDS = 30.0
+_LARGEST_FRAME_BYTES = 16 * 1024 * 1024
+_FLUSH_SECONDS = 2.0
+_NOT_NOW = 429
+_FIRST_FAILURE = 500
+_FOR_GOOD = range(3000, 4000)
+"""The close codes after which a client does not retry."""
+
+_log = logging.getLogger(__name__)
+
+
+class Speaker(Protocol):
+    """The protocol of one generation over a line."""
+
+    def address(self) -> str:
+        """The URL to connect to, made anew for each connection."""
+        ...
+
+    def opened(self) -> None:
+        """A connection was made: the frames that the bridge has to know are sent again."""
+        ...
+
+    def received(self, text: str) -> None:
+        """A text frame was received."""
+        ...
+
+    def ponged(self, data: bytes) -> None:
+        """The pong of a ping was received."""
+        ...
+
+    def lost(self, code: int | None) -> None:
+        """The connection was lost, with its close code if there was one."""
+        ...
+
+    def refused(self, error: RequestRefusedError) -> None:
+        """The bridge refused the connection, and no retry follows."""
+        ...
+
+
+class Line:
+    """One WebSocket between `open` and `close`. Frames posted without a connection are dropped."""
+
+    def __init__(self, url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
+        self.url = url
+        self.pace = pace
+        self._http = http
+        self._owned = http is None
+        self._task: asyncio.Task[None] | None = None
+        self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._frames: deque[str | bytes] = deque()
+        self._posted = asyncio.Event()
+        self._written = asyncio.Event()
+        self._trouble: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._socket is not None
+
+    def open(self, speaker: Speaker) -> None:
+        """Connect, in the background."""
+        if self._http is None:
+            self._http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        self._task = asyncio.create_task(self._keep_open(speaker))
+
+    async def close(self) -> None:
+        """Write the posted frames, and close the connection."""
+        if self._task is not None:
+            await self._flush()
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._owned and self._http is not None:
+            await self._http.close()
+            self._http = None
+
+    def post(self, frame: str | bytes) -> None:
+        """Send a text frame; a ping with the data when it is bytes."""
+        if self._socket is not None:
+            self._frames.append(frame)
+            self._written.clear()
+            self._posted.set()
+
+    @asynccontextmanager
+    async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
+        """Limit the time of the block; None is no limit.
+
+        Raises AnswerTimeoutError with the text `missing`; BridgeUnreachableError if there is no connection at
+        that moment.
+        """
+        if self._task is None:
+            raise RuntimeError("Use it inside `async with`.")
+        try:
+            async with asyncio.timeout(seconds):
+                yield
+        except TimeoutError as error:
+            if not self.is_open:
+                trouble = self._trouble or f"no connection within {seconds} s"
+                raise BridgeUnreachableError(f"The bridge {self.url} cannot be used: {trouble}.") from error
+            raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
+
+    @asynccontextmanager
+    async def bridge_within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
+        """`within`, for an answer of the bridge itself. Raises BridgeUnreachableError."""
+        try:
+            async with self.within(seconds, missing):
+                yield
+        except AnswerTimeoutError as error:
+            raise BridgeUnreachableError(str(error)) from error
+
+    def patiently(self, missing: str) -> AbstractAsyncContextManager[None]:
+        """`bridge_within` the time limit of requests without their own timeout."""
+        return self.bridge_within(self.pace.patience_seconds, missing)
+
+    async def _keep_open(self, speaker: Speaker) -> None:
+        failures = 0
+        while True:
+            asked_seconds, heard = None, False
+            try:
+                heard = await self._connection(speaker)
+            except aiohttp.WSServerHandshakeError as refusal:
+                if refusal.status != _NOT_NOW and refusal.status < _FIRST_FAILURE:
+                    speaker.refused(_refusal(refusal.status))
+                    return
+                self._trouble, asked_seconds = f"it answered {refusal.status}", _asked_seconds(refusal)
+            except RequestRefusedError as refusal:
+                speaker.refused(refusal)
+                return
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                self._trouble = str(error) or f"no connection within {self.pace.attempt_seconds} s"
+            failures = 1 if heard else failures + 1
+            pause = self.pace.retry_seconds(failures, random.random(), asked_seconds)  # noqa: S311
+            _log.info("%s: %s; again in %.1f s", self.url, self._trouble, pause)
+            await asyncio.sleep(pause)
+
+    async def _connection(self, speaker: Speaker) -> bool:
+        """Hold one connection until its end; returns whether a frame was received."""
+        assert self._http is not None
+        async with asyncio.timeout(self.pace.attempt_seconds):
+            socket = await self._http.ws_connect(
+                speaker.address(),
+                autoping=False,
+                heartbeat=_HEARTBEAT_SECONDS,
+                max_msg_size=_LARGEST_FRAME_BYTES,
+                headers={"User-Agent": USER_AGENT},
+            )
+        self._socket, self._trouble = socket, None
+        self._frames.clear()
+        self._written.set()
+        writer = asyncio.create_task(self._write(socket))
+        try:
+            speaker.opened()
+            return await self._read(socket, speaker)
+        finally:
+            self._socket = None
+            writer.cancel()
+            with suppress(asyncio.CancelledError, aiohttp.ClientError, OSError):
+                await writer
+            await socket.close()
+            speaker.lost(socket.close_code)
+
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse, speaker: Speaker) -> bool:
+        heard = False
+        while True:
+            message = await socket.receive()
+            if message.type is WSMsgType.TEXT:
+                speaker.received(message.data)
+            elif message.type is WSMsgType.PING:
+                await socket.pong(message.data)
+            elif message.type is WSMsgType.PONG:
+                speaker.ponged(bytes(message.data))
+            elif message.type is not WSMsgType.BINARY:
+                self._note_end(socket, message)
+                return heard
+            heard = True
+
+    def _note_end(self, socket: aiohttp.ClientWebSocketResponse, last: aiohttp.WSMessage) -> None:
+        """Store why the connection ended. Raises RequestRefusedError for a code that forbids a retry."""
+        reason = str(last.extra or "") if last.type is WSMsgType.CLOSE else ""
+        code = socket.close_code
+        if code is not None and code in _FOR_GOOD:
+            raise RequestRefusedError(code, reason or "the connection was closed for good")
+        self._trouble = f"the connection broke off ({code}) {reason}".rstrip()
+
+    async def _write(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        try:
+            while True:
+                while self._frames:
+                    frame = self._frames[0]
+                    await (socket.send_str(frame) if isinstance(frame, str) else socket.ping(frame))
+                    self._frames.popleft()
+                self._posted.clear()
+                self._written.set()
+                await self._posted.wait()
+        except (aiohttp.ClientError, OSError):  # the reader learns it, too
+            return
+
+    async def _flush(self) -> None:
+        if self.is_open:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._written.wait(), _FLUSH_SECONDS)
+
+
+def _refusal(status: int) -> RequestRefusedError:
+    """The error for a refused handshake. aiohttp does not give the body of the answer."""
+    phrase = HTTPStatus(status).phrase if status in set(HTTPStatus) else "no WebSocket"
+    return RequestRefusedError(status, phrase)
+
+
+def _asked_seconds(refusal: aiohttp.WSServerHandshakeError) -> float | None:
+    asked = None if refusal.headers is None else refusal.headers.get("Retry-After")
+    return None if asked is None else parse_retry_after(asked, time.time_ns() // 1_000_000)

@@ -1,0 +1,156 @@
+"""The dapp's side of generation 2.x."""
+
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
+from secrets import token_bytes
+from typing import Any
+
+import aiohttp
+
+from bridge_server.client.contents import Approval, Event, write_request
+from bridge_server.client.errors import BadPayloadError, RejectedError, UnsupportedError
+from bridge_server.client.pace import Pace
+from bridge_server.client.pairing import Pairing
+from bridge_server.client.v2.envelope import TopicKey
+from bridge_server.client.v2.keys import KEY_BYTES, KeyPair, read_public_key
+from bridge_server.client.v2.methods import PROPOSAL_SECONDS, REQUEST_SECONDS
+from bridge_server.client.v2.namespaces import first_chain, read_approval, sound_proposal
+from bridge_server.client.v2.session import RelaySession, introduction, parameters
+from bridge_server.client.v2.uri import RelayPairing
+
+
+class RelayDapp:
+    """A dapp whose `open` publishes a proposal."""
+
+    def __init__(
+        self,
+        relay_url: str,
+        name: str,
+        url: str,
+        namespaces: Mapping[str, Any],
+        project_id: str | None,
+        http: aiohttp.ClientSession | None,
+        pace: Pace,
+    ) -> None:
+        self._namespaces = sound_proposal(namespaces)
+        self._metadata = introduction(name, url)
+        self._pairing = RelayPairing(token_bytes(KEY_BYTES), int(time.time()) + PROPOSAL_SECONDS)
+        self._own = KeyPair()
+        self._session = RelaySession(relay_url, project_id, http, pace, self._requested)
+        self._proposal_id = self._session.ids.next()
+
+    @property
+    def pairing(self) -> Pairing:
+        """Raises UnsupportedError: a pairing of generation 2.x has no bridge and no session."""
+        raise UnsupportedError("A pairing of generation 2.x names no bridge and no session: use uri.")
+
+    @property
+    def uri(self) -> str:
+        """The URI that a wallet scans."""
+        return self._pairing.uri
+
+    async def open(self) -> None:
+        """Publish the proposal. Raises BridgeUnreachableError, RequestRefusedError."""
+        key = self._pairing.topic_key
+        self._session.relay.listen(key, self._paired)
+        self._session.line.open(self._session.relay)
+        proposal = key.seal(write_request(self._proposal_id, "wc_sessionPropose", self._proposal()))
+        async with self._session.line.patiently("The relay did not take the proposal"):
+            asked = {"pairingTopic": key.topic, "sessionProposal": proposal, "ttl": PROPOSAL_SECONDS}
+            await self._session.relay.call("wc_proposeSession", asked)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    def within(self, seconds: float | None, missing: str) -> AbstractAsyncContextManager[None]:
+        """Limit the time of the block."""
+        return self._session.line.within(seconds, missing)
+
+    async def approval(self, timeout: float | None) -> Approval:
+        """Wait for the wallet's approval."""
+        async with self.within(timeout, "The wallet did not answer"):
+            return await self._session.conversation.approval_given()
+
+    async def request(self, method: str, params: Any, timeout: float | None, chain: str | None) -> str:
+        """Wait for the approval, and publish a call; returns its id."""
+        async with self._session.line.bridge_within(timeout, "The relay did not take the call"):
+            approval = await self._session.conversation.approval_given()
+            expires_s = int(time.time()) + REQUEST_SECONDS
+            request = {"method": method, "params": params, "expiryTimestamp": expires_s}
+            chosen = chain or first_chain(approval.namespaces)
+            return await self._session.request("wc_sessionRequest", {"request": request, "chainId": chosen})
+
+    async def result(self, call_id: str, timeout: float | None) -> Any:
+        """Wait for the answer to a call."""
+        async with self.within(timeout, f"The wallet did not answer the call {call_id}"):
+            return await self._session.conversation.result_of(call_id)
+
+    async def end(self) -> None:
+        """End the session and tell the wallet."""
+        async with self._session.line.patiently("The relay did not end the session"):
+            await self._session.end()
+
+    async def ping(self, timeout: float | None) -> None:
+        """Wait for the wallet's answer to a ping."""
+        await self._session.ping(timeout)
+
+    def updates(self) -> AsyncGenerator[Approval, None]:
+        """Yield the wallet's updates as they arrive, until the session ends."""
+        return self._session.conversation.next_updates()
+
+    def events(self) -> AsyncGenerator[Event, None]:
+        """Yield the wallet's events as they arrive, until the session ends."""
+        return self._session.conversation.next_events()
+
+    def _proposal(self) -> dict[str, Any]:
+        return {
+            "requiredNamespaces": {},
+            "optionalNamespaces": self._namespaces,
+            "relays": [{"protocol": "irn"}],
+            "proposer": {"publicKey": self._own.public.hex(), "metadata": self._metadata},
+            "expiryTimestamp": self._pairing.expires_s,
+            "pairingTopic": self._pairing.topic_key.topic,
+        }
+
+    def _paired(self, content: dict[str, Any]) -> None:
+        """Handle the answer to the proposal. Raises BadPayloadError."""
+        if content.get("id") != self._proposal_id or self._session.key is not None:
+            return
+        error, result = content.get("error"), content.get("result")
+        if isinstance(error, dict):
+            text = str(error.get("message") or "The wallet does not approve the session.")
+            self._session.conversation.fail(RejectedError(text))
+        elif isinstance(result, dict):
+            peer_public = read_public_key(result.get("responderPublicKey"))
+            key = self._session.key = TopicKey(self._own.symmetric_key(peer_public))
+            self._session.in_background(self._session.relay.subscribe(key, self._session.heard))
+        else:
+            raise BadPayloadError("The answer to the proposal has neither a result nor an error.")
+
+    def _requested(self, content: dict[str, Any]) -> None:
+        """Handle a request of the wallet. Raises BadPayloadError."""
+        match content["method"]:
+            case "wc_sessionSettle":
+                self._settled(content)
+            case "wc_sessionUpdate" if self._session.conversation.approval is not None:
+                self._session.conversation.approved(read_approval(parameters(content)))
+                self._session.confirm(content.get("id"), "wc_sessionUpdate")
+            case "wc_sessionEvent":
+                self._session.conversation.happened(_event(parameters(content)))
+
+    def _settled(self, content: dict[str, Any]) -> None:
+        settled = parameters(content)
+        approval = read_approval(settled)
+        expires_s = settled.get("expiry")
+        self._session.expires_s = expires_s if isinstance(expires_s, int) else None
+        self._session.conversation.approved(approval)
+        self._session.confirm(content.get("id"), "wc_sessionSettle")
+
+
+def _event(content: dict[str, Any]) -> Event:
+    event, chain = content.get("event"), content.get("chainId")
+    if not isinstance(event, dict) or not isinstance(chain, str):
+        raise BadPayloadError("The event has no name and chain.")
+    return Event(str(event.get("name")), event.get("data"), chain)

@@ -1,0 +1,122 @@
+"""A bridge or relay on a real port that does with each frame what a test says."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+Frame: TypeAlias = dict[str, Any]
+Reaction: TypeAlias = Callable[["FakeRelay", web.WebSocketResponse, Frame], Awaitable[None]]
+
+
+class FakeRelay:
+    """Remembers the frames that came; answers each with `react`, and handshakes with `statuses` first."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.frames: list[Frame] = []
+        self.connections = 0
+        self.statuses: list[int] = []
+        self.react: Reaction = confirm
+        self._sockets: set[web.WebSocketResponse] = set()
+
+    def of(self, method: str) -> list[Frame]:
+        """The frames of a method."""
+        return [frame for frame in self.frames if frame.get("method") == method]
+
+    async def say(self, *frames: str | Frame) -> None:
+        """Send frames to everybody who is connected."""
+        for socket in set(self._sockets):
+            for frame in frames:
+                await socket.send_str(frame if isinstance(frame, str) else orjson.dumps(frame).decode())
+
+    async def break_off(self) -> None:
+        """Close every connection."""
+        for socket in set(self._sockets):
+            await socket.close()
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        if self.statuses:
+            return web.Response(status=self.statuses.pop(0), headers={"Retry-After": "0"})
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        self.connections += 1
+        self._sockets.add(socket)
+        try:
+            await self._read(socket)
+        finally:
+            self._sockets.discard(socket)
+        return socket
+
+    async def _read(self, socket: web.WebSocketResponse) -> None:
+        async for message in socket:
+            if message.type is aiohttp.WSMsgType.TEXT:
+                frame = orjson.loads(message.data)
+                self.frames.append(frame)
+                await self.react(self, socket, frame)
+
+
+@asynccontextmanager
+async def fake_relay() -> AsyncIterator[FakeRelay]:
+    """A relay that confirms everything and passes nothing on."""
+    fake = FakeRelay()
+    application = web.Application()
+    application.router.add_get("/", fake.serve)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield fake
+    finally:
+        await runner.cleanup()
+
+
+async def confirm(_: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
+    """Answer `true` to what is a call of generation 2.x. A pong confirms the frames of generation 1.x."""
+    if "method" in frame:
+        await socket.send_json({"id": frame["id"], "jsonrpc": "2.0", "result": True})
+
+
+def breaking_off_at(times: int, *kinds: str) -> Reaction:
+    """Break off instead of confirming, so many times, at frames of that method or type; then confirm."""
+
+    async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
+        nonlocal times
+        if times and frame.get("method", frame.get("type")) in kinds:
+            times -= 1
+            await socket.close()
+        else:
+            await confirm(fake, socket, frame)
+
+    return react
+
+
+def closing_with(code: int, reason: str, *kinds: str) -> Reaction:
+    """Close with a code at frames of that method or type."""
+
+    async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
+        if frame.get("method", frame.get("type")) in kinds:
+            await socket.close(code=code, message=reason.encode())
+        else:
+            await confirm(fake, socket, frame)
+
+    return react
+
+
+def refusing(code: int, message: str, *methods: str, times: int = 1_000) -> Reaction:
+    """Answer calls of that method with an error, so many times."""
+
+    async def react(fake: FakeRelay, socket: web.WebSocketResponse, frame: Frame) -> None:
+        nonlocal times
+        if times and frame.get("method") in methods:
+            times -= 1
+            error = {"code": code, "message": message}
+            await socket.send_json({"id": frame["id"], "jsonrpc": "2.0", "error": error})
+        else:
+            await confirm(fake, socket, frame)
+
+    return react

@@ -1,0 +1,210 @@
+"""Bridges and relays over WebSockets that refuse, break off, lie, or are not there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bridge_server.client import (
+    BridgeUnreachableError,
+    Generation,
+    RequestRefusedError,
+)
+from bridge_server.client.v1.cipher import SocketCipher
+from bridge_server.client.v1.messages import peer
+from bridge_server.client.v2.uri import parse_relay_pairing
+from tests.client.fake_relay import (
+    FakeRelay,
+    breaking_off_at,
+    closing_with,
+    fake_relay,
+    refusing,
+)
+from tests.client.pairs import ACCOUNT, BRISK
+from tests.client.relay_frames import acknowledged, count_of, delivery, publication, settled, subscribed
+from tests.client.socket_pairs import dapp_at, wallet_for
+from tests.support.eventually import eventually
+
+IMPATIENT = replace(BRISK, patience_seconds=0.2)
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[FakeRelay]:
+    async with fake_relay() as fake:
+        yield fake
+
+
+@pytest.fixture(params=["1.x", "2.x"])
+def generation(request: pytest.FixtureRequest) -> Generation:
+    """Each generation over a WebSocket."""
+    chosen: Generation = request.param
+    return chosen
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_a_connection_that_is_refused_is_not_tried_again(
+    fake: FakeRelay, generation: Generation, status: int
+) -> None:
+    fake.statuses = [status] * 2
+
+    with pytest.raises(RequestRefusedError) as refusal:
+        await dapp_at(fake.url, generation).__aenter__()
+
+    assert refusal.value.status == status
+    assert len(fake.statuses) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+async def test_a_bridge_that_cannot_now_is_tried_again(
+    fake: FakeRelay, generation: Generation, status: int
+) -> None:
+    fake.statuses = [status] * 3
+
+    async with dapp_at(fake.url, generation):
+        assert (fake.statuses, fake.connections) == ([], 1)
+
+
+async def test_a_close_code_from_3000_on_means_for_good(fake: FakeRelay) -> None:
+    fake.react = closing_with(3000, "unknown project", "wc_proposeSession")
+
+    with pytest.raises(RequestRefusedError, match="unknown project") as refusal:
+        await dapp_at(fake.url, "2.x", project_id="nobody").__aenter__()
+
+    assert (refusal.value.status, fake.connections) == (3000, 1)
+
+
+async def test_a_wallet_whose_connection_is_refused_learns_it(
+    fake: FakeRelay, generation: Generation
+) -> None:
+    async with dapp_at(fake.url, generation) as dapp:
+        fake.statuses = [401]
+        async with wallet_for(dapp, fake.url) as wallet:
+            with pytest.raises(RequestRefusedError):
+                await wallet.proposal()
+            with pytest.raises(RequestRefusedError):
+                _ = [call async for call in wallet.calls()]
+
+
+async def test_a_bridge_that_is_not_there_is_unreachable(generation: Generation) -> None:
+    with pytest.raises(BridgeUnreachableError, match="cannot be used"):
+        await dapp_at("http://127.0.0.1:9", generation, pace=IMPATIENT).__aenter__()
+
+
+async def test_a_bridge_that_never_confirms_is_unreachable(fake: FakeRelay, generation: Generation) -> None:
+    fake.react = breaking_off_at(1_000, "wc_proposeSession", "pub")
+
+    with pytest.raises(BridgeUnreachableError):
+        await dapp_at(fake.url, generation, pace=IMPATIENT).__aenter__()
+
+    assert fake.connections > 1
+
+
+async def test_a_relay_is_called_with_the_same_id_until_it_answers(fake: FakeRelay) -> None:
+    fake.react = breaking_off_at(2, "wc_proposeSession")
+
+    async with dapp_at(fake.url, "2.x") as dapp:
+        proposals = fake.of("wc_proposeSession")
+
+        assert len(proposals) == 3
+        assert proposals[0] == proposals[1] == proposals[2]
+        assert proposals[0]["params"]["pairingTopic"] == parse_relay_pairing(dapp.uri).topic_key.topic
+
+
+async def test_topics_are_subscribed_again_with_each_connection(fake: FakeRelay) -> None:
+    async with dapp_at(fake.url, "2.x") as dapp:
+        topic = parse_relay_pairing(dapp.uri).topic_key.topic
+        for times in (1, 2, 3):
+            await eventually(count_of(fake, "irn_batchSubscribe", times))
+            await fake.break_off()
+
+    assert [frame["params"] for frame in fake.of("irn_batchSubscribe")] == [{"topics": [topic]}] * 3
+
+
+async def test_a_refused_subscription_is_tried_again(fake: FakeRelay) -> None:
+    fake.react = refusing(-32_000, "SubscriberLimitExceeded", "irn_batchSubscribe", times=2)
+
+    async with dapp_at(fake.url, "2.x"):
+        await eventually(count_of(fake, "irn_batchSubscribe", 3))
+
+
+async def test_what_a_relay_refuses_has_its_code_and_text(fake: FakeRelay) -> None:
+    fake.react = refusing(-32_000, "MailboxLimitExceeded: too much waits", "wc_proposeSession")
+
+    with pytest.raises(RequestRefusedError, match="too much waits") as refusal:
+        await dapp_at(fake.url, "2.x").__aenter__()
+
+    assert refusal.value.status == -32_000
+
+
+async def test_a_message_that_is_too_large_is_refused(fake: FakeRelay, generation: Generation) -> None:
+    fake.react = closing_with(1009, "too large", "wc_proposeSession", "pub")
+
+    with pytest.raises(RequestRefusedError, match="larger than the") as refusal:
+        await dapp_at(fake.url, generation).__aenter__()
+
+    assert refusal.value.status == 1009
+
+
+async def test_a_session_request_of_1_x_is_published_until_its_pong(fake: FakeRelay) -> None:
+    fake.react = breaking_off_at(2, "pub")
+
+    async with dapp_at(fake.url, "1.x"):
+        published = [frame for frame in fake.frames if frame["type"] == "pub"]
+
+        assert len(published) == 3
+        assert published[0] == published[1] == published[2]
+
+
+async def test_a_call_of_1_x_that_the_bridge_may_have_taken_is_not_published_again(fake: FakeRelay) -> None:
+    async with dapp_at(fake.url, "1.x") as dapp:
+        cipher = SocketCipher(dapp.pairing.key)
+        request = cipher.open(next(frame["payload"] for frame in fake.frames if frame["type"] == "pub"))
+        approval = {"approved": True, "accounts": [ACCOUNT], "chainId": 1, **peer("wallet-topic", "W", "")}
+        await fake.say(
+            publication(subscribed(fake)[0], cipher.seal({"id": request["id"], "result": approval}))
+        )
+        await dapp.approval()
+        fake.react = breaking_off_at(1, "pub")
+
+        with pytest.raises(BridgeUnreachableError, match="may have taken"):
+            await dapp.call("personal_sign", [])
+        calls = [frame for frame in fake.frames if frame["topic"] == "wallet-topic"]
+        assert len(calls) == 1
+        assert calls[0]["silent"] is False
+
+
+async def test_a_message_that_comes_twice_is_taken_once(fake: FakeRelay) -> None:
+    async with dapp_at(fake.url, "2.x") as dapp:
+        key = await settled(dapp, fake)
+        events = [
+            {"id": number, "method": "wc_sessionEvent", "params": {"event": {"name": name}, "chainId": "a:1"}}
+            for number, name in ((1, "first"), (2, "second"))
+        ]
+        first, second = ({"topic": key.topic, "message": key.seal(event)} for event in events)
+        await fake.say(delivery(20, first), delivery(21, first), delivery(22, second))
+        told = dapp.events()
+
+        assert [(await anext(told)).name, (await anext(told)).name] == ["first", "second"]
+
+
+async def test_a_dapp_refuses_what_only_a_dapp_may_ask(fake: FakeRelay) -> None:
+    async with dapp_at(fake.url, "2.x") as dapp:
+        key = await settled(dapp, fake)
+        call = {"id": 1, "method": "wc_sessionRequest", "params": {"request": {"method": "eth_sign"}}}
+        wrong = {"id": 2, "method": "wc_sessionEvent", "params": {"event": "none"}}
+        update = {"id": 3, "method": "wc_sessionUpdate", "params": {"namespaces": {}}}
+        messages = [{"topic": key.topic, "message": key.seal(content)} for content in (call, wrong, update)]
+        approval = await dapp.approval()
+        await fake.say(*(delivery(number, data) for number, data in enumerate(messages, 20)))
+
+        await eventually(acknowledged(fake, 22))
+        assert await dapp.approval() == approval
+
+
+async def test_leaving_while_the_bridge_is_away_does_not_wait(
+    fake: FakeRelay, generation: Generation
+) -> None:
+    async with asyncio.timeout(5), dapp_at(fake.url, generation):
+        fake.statuses = [503] * 1_000
+        await fake.break_off()
