@@ -19,10 +19,9 @@ play({
     const ended = once(wallet, 'session_delete')
     await dapp.disconnect({ topic, reason: { code: 6000, message: 'done' } })
     return {
-      peers: [session.peer.metadata.name, wallet.session.getAll().length],
+      peer: session.peer.metadata.name,
       account: session.namespaces.eip155.accounts[0] === `${CHAIN}:${ACCOUNT}`,
-      signed, event, accounts: accounts.length, ended: (await ended).topic === topic,
-      left: [dapp.session.getAll().length, wallet.session.getAll().length]
+      signed, event, accounts: accounts.length, ended: (await ended).topic === topic, left: dapp.session.getAll().length
     }
   }
 })

@@ -54,13 +54,13 @@ async def test_a_session_from_its_proposal_to_its_end(tmp_path: Path) -> None:
     results = await played("v2_pairing.js", tmp_path)
 
     assert results["session"] == {
-        "peers": ["wallet", 0],
+        "peer": "wallet",
         "account": True,
         "signed": "0x68656c6c6f",
         "event": {"name": "chainChanged", "data": 1},
         "accounts": 2,
         "ended": True,
-        "left": [0, 0],
+        "left": 0,
     }
 
 
