@@ -18,7 +18,7 @@ from aiohttp import web
 
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import Settings
-from bridge_server.web.application import runner_of
+from bridge_server.web.serving.application import runner_of
 from tests.support.clock import ManualClock
 from tests.support.schema import place_schema
 
