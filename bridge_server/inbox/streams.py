@@ -87,10 +87,9 @@ class Streams:
         for stream in self._all():
             stream.end()
 
-    async def look_again(self) -> int:
+    async def look_again(self) -> None:
         """End the streams whose token has expired, and write a comment to the others."""
         await self._write(self._all(), piece(KEEP_ALIVE), None)
-        return 0
 
     async def deliver_forever(self) -> None:
         """Push new notifications to the streams until cancelled. A failed read is retried."""
@@ -145,7 +144,7 @@ class Streams:
                 await asyncio.sleep(0)
 
     def _notice(self, accounts: AbstractSet[int]) -> None:
-        """Count deliveries at once, so that a replaying stream sees one that came during its read."""
+        """Count deliveries at once, so that a replaying stream sees a delivery during its read."""
         here = accounts & self._audiences.keys()
         if here:
             for number in here:

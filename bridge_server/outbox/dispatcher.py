@@ -9,22 +9,24 @@ from typing import Any
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Admission, Limits, Place
+from bridge_server.outbox.admission import Admission, Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
-from bridge_server.outbox.models import Backlog, Claimant, GoneHandlers, Queue
+from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
+from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 
 _LANES_ROUSED_AT_ONCE = 1_000
-_BACKLOG_PAGE = 1_000
+_QUEUES_PAGE = 1_000
 _FIRST = Queue("", "")
 _MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
@@ -75,7 +77,10 @@ class Dispatcher:
         self._running = False
 
     async def start(self) -> None:
-        """Resume what is owed and wait for more. Raises UnavailableError when the store cannot be read."""
+        """Resume the pending messages and wait for new ones.
+
+        Raises UnavailableError when the store cannot be read.
+        """
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
         await self._resume()
@@ -103,18 +108,18 @@ class Dispatcher:
         await self._end_all(self._grace_seconds)
 
     async def _end_all(self, grace_seconds: float) -> None:
-        await _cancel(self._tasks)
+        await cancelled(self._tasks)
         workers = {worker for lane in self._last_lanes for worker in lane.workers}
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 if workers:
                     await asyncio.wait(workers)
                 await self._delivery.idle()
-        await _cancel(workers)
+        await cancelled(workers)
         await self._delivery.close()
 
     async def wake(self) -> None:
-        """Send what has become due by the clock; called every second while running."""
+        """Send messages that have become due by the clock; called every second while running."""
         now_ms = self._clock.now_ms()
         due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
         for claimant in due:
@@ -122,16 +127,18 @@ class Dispatcher:
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
 
-    async def settle(self) -> int:
-        """Send all that is due by the clock; returns the number of attempts once none is under way."""
-        figures = self._delivery.figures
-        before = figures.attempts
+    async def settle(self) -> None:
+        """Send all that is due by the clock; return once nothing is under way."""
         await self.recount()
-        while self._is_at_work:
+        while self._running and (
+            self._lanes
+            or len(self._admission)
+            or len(self._tasks) > 1  # one of them ticks
+            or self._schedule.has_due(self._clock.now_ms())
+        ):
             await asyncio.sleep(_MOMENT_SECONDS)
             await self.wake()
         await self._delivery.idle()
-        return figures.attempts - before
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
@@ -144,12 +151,6 @@ class Dispatcher:
             self._prepare()
             await self._resume()
 
-    @property
-    def _is_at_work(self) -> bool:
-        """Whether a message is under way, waits for its turn, or has become due. The tick is a task, too."""
-        waits = bool(self._lanes) or len(self._admission) > 0 or self._schedule.has_due(self._clock.now_ms())
-        return self._running and (waits or len(self._tasks) > 1)
-
     async def recount(self) -> None:
         """Take the counts and times from the store, which another process may have changed, and send what is
         due. When more is due than can wait in memory, the next recount goes on with the rest.
@@ -161,13 +162,13 @@ class Dispatcher:
         has_wrapped = begin == _FIRST
         self._recounted_to = _FIRST
         while not has_wrapped or begin == _FIRST or after < begin:
-            page = await self._store.backlog(now_ms, after, _BACKLOG_PAGE)
+            page = await self._store.pending_queues(now_ms, after, _QUEUES_PAGE)
             for owed in page:
                 self._plan(owed)
             if self._admission.has_turned_away:
                 self._recounted_to = after
                 return
-            if len(page) == _BACKLOG_PAGE:
+            if len(page) == _QUEUES_PAGE:
                 after = page[-1].claimant.queue
             elif has_wrapped:
                 return
@@ -175,8 +176,8 @@ class Dispatcher:
                 has_wrapped, after = True, _FIRST
 
     def figures(self) -> dict[str, int]:
-        """The operator's figures: messages that are owed (`due`) and kept as dead letters (`dead`); attempts
-        since the start that `delivered` and that `failed`.
+        """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
+        start that `delivered` and that `failed`.
         """
         done = self._delivery.figures
         return {
@@ -191,7 +192,7 @@ class Dispatcher:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, has_failed=False))
 
-    def _plan(self, owed: Backlog) -> None:
+    def _plan(self, owed: PendingQueue) -> None:
         if owed.is_due:
             self._attend(owed.claimant)
         if owed.next_due_ms is not None:
@@ -242,7 +243,7 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     def _has_to_look_again(self, ticks: int) -> bool:
-        """Whether a queue was turned away, and there is room again."""
+        """Whether a queue was refused and a place is free again."""
         if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
             return False
         half = self._limits.waiting // 2
@@ -254,10 +255,3 @@ class Dispatcher:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,19 +1,18 @@
-"""Brings to the disk what must not be lost, in one transaction for all that has come together meanwhile."""
+"""Writes messages and acknowledgements to the disk, all that came during a commit in the next transaction."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.pubsub import wire
 from bridge_server.pubsub.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.store import TopicStore
-from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
+from bridge_server.pubsub.wire import notice_of
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20
@@ -24,7 +23,7 @@ log = structlog.get_logger()
 
 
 class Journal:
-    """What is on its way to the disk. It must be `running`.
+    """Changes on their way to the disk. `running` must be entered.
 
     `refuse` is called with each message that is not stored, because its topic or its address has too many.
     """
@@ -39,7 +38,7 @@ class Journal:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._ids = ids
+        self._notice = partial(notice_of, ids)
         self._limits = limits
         self._refuse = refuse
         self._unsaved: dict[int, Message] = {}
@@ -52,7 +51,7 @@ class Journal:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write while inside; on leaving, what is left."""
+        """Write while inside, and the rest on leaving."""
         writing = asyncio.create_task(self._write_until_closed())
         try:
             yield
@@ -82,13 +81,13 @@ class Journal:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much is unsaved that whoever publishes more is to wait."""
+        """Whether so much is unsaved that publishers must wait."""
         return (
             len(self._unsaved) + len(self._announced) >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
         )
 
     async def caught_up(self) -> None:
-        """Return once all that was said before is on disk. Raises UnavailableError."""
+        """Return once all earlier changes are on disk. Raises UnavailableError."""
         if not (self._is_writing or self._has_changes()):
             return
         done = asyncio.get_running_loop().create_future()
@@ -119,7 +118,7 @@ class Journal:
                 log.exception("messages_lost")
 
     async def _write(self) -> None:
-        """Everything that there is now. If it cannot be stored, it is there again afterwards."""
+        """Write all unsaved changes. If the write fails, they are unsaved again."""
         unsaved, unsaved_bytes, waiting = self._unsaved, self._unsaved_bytes, self._waiting
         changes = Changes(tuple(unsaved.values()), tuple(self._settled), tuple(self._announced))
         self._unsaved, self._unsaved_bytes = {}, 0
@@ -141,14 +140,3 @@ class Journal:
         for done in waiting:
             if not done.done():
                 done.set_result(None)
-
-    def _notice(self, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
-        notice = wire.write_notice(topic)
-        return OutgoingMessage(
-            self._ids.random_uuid(),
-            webhook,
-            notice,
-            TOPIC_WEBHOOK,
-            client=address,
-            subject=topic,
-        )

@@ -1,4 +1,4 @@
-"""One socket: what its client says, what it was sent, and whether it is still there."""
+"""One socket: its client's messages, its deliveries, and its detection as dead."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ class Subscriber:
         most_topics: int,
         most_unacknowledged: int,
         charge: Callable[[str], object],
-        forget: Callable[["Subscriber"], None],
+        forget: Callable[["Subscriber"], object],
     ) -> None:
         self.number = number
         self.address = address
@@ -45,7 +45,7 @@ class Subscriber:
         self._charge = charge
         self._forget = forget
         self._outlet: FrameOutlet | None = None
-        self._farewell: tuple[WSCloseCode, str] | None = None
+        self._farewell: tuple[int, str] | None = None
         self._sent: dict[Topic, deque[int]] = {}
         self._acknowledges = False
         self._last_acknowledgement = _NONE_YET  # most are the same text again
@@ -105,17 +105,17 @@ class Subscriber:
         self._outlet.push(frame)
         if len(sent) > self._most_unacknowledged:
             self.end(
-                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too little. Connect again for what is left."
+                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too few messages. Connect again for the rest."
             )
 
     async def drain(self) -> None:
-        """Wait as long as much is on its way."""
+        """Wait while too much is unsent."""
         if self._outlet is not None:
             await self._outlet.drain()
-            self._is_quiet = False  # it has read something; what it says is heard only after a backlog
+            self._is_quiet = False  # it has read something; its messages are heard only after a backlog
 
     def probe(self, ping: bytes, payload: bytes) -> None:
-        """Ping the client; one that has said nothing since the last time is not there any more."""
+        """Ping the client, and close its socket if it has sent nothing since the last ping."""
         if self._outlet is None:
             return
         if self._is_quiet:
@@ -126,7 +126,7 @@ class Subscriber:
         self._pinged = (payload, [(topic, count) for topic, count in unconfirmed if count])
         self._outlet.push(ping)
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
+    def end(self, code: int, reason: str) -> None:
         """Close the socket in good order, at once or as soon as it is open."""
         self._farewell = code, reason
         if self._outlet is not None:
@@ -151,6 +151,6 @@ class Subscriber:
         self._topics.settle(topic, sent.popleft())
 
     def _charge_address(self) -> None:
-        """What the client asks for is limited; to acknowledge what it was sent is not."""
+        """Charge the address for the client's message. Acknowledgements are free."""
         if self.address is not None:
             self._charge(self.address)

@@ -1,4 +1,4 @@
-"""The kinds of values that settings have: what each may be, and what is said of one that it may not be."""
+"""Types of settings, with their validation and error messages."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -54,7 +54,7 @@ def _node_url(value: SecretStr) -> SecretStr:
         raise ValueError("the node is asked over HTTP: name its http or https endpoint")
     try:
         return SecretStr(http_url(url))
-    except ValueError:  # its text may repeat what is secret
+    except ValueError:  # its text may repeat a secret
         raise ValueError("must be an http or https URL, such as http://127.0.0.1:8545") from None
 
 
@@ -80,7 +80,7 @@ def _not_empty(value: SecretStr) -> SecretStr:
 
 
 def _joined(value: Any) -> Any:
-    """A list as the text that means it, and an empty one as nothing. What is no list is left to others."""
+    """Write a list as its text, and an empty list as the empty text. Other values stay as they are."""
     if not isinstance(value, list | tuple):
         return value
     if not all(isinstance(part, str) for part in value):
@@ -101,6 +101,15 @@ def _origins(value: Any) -> Any:
     return tuple(web_origin(part) for part in value)
 
 
+def _project_ids(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) and part for part in value):
+        raise ValueError("must be project ids, in a list or separated by commas")
+    return tuple(value)
+
+
+ProjectIds = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_project_ids)]
 Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
 HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]

@@ -39,17 +39,18 @@ CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
     UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
 }
 
+_CONGESTED_BYTES = 64 * 1024
 _LONGEST_REASON_BYTES = 123
 _TEXT, _PING = 0x81, 0x89
 _SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
-_IS_TEXT = WSMsgType.TEXT  # looked up once: that of an enumeration's member is slow
+_IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _HEADERS = ready_made({})
 
 log = structlog.get_logger()
 
 
 class FrameOutlet(Protocol):
-    """Where frames go."""
+    """The writing side of a socket."""
 
     def push(self, frame: bytes) -> None:
         """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
@@ -59,8 +60,18 @@ class FrameOutlet(Protocol):
         """Wait as long as much is on its way."""
         ...
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
-        """Close in good order, soon. Nothing is heard or pushed any more."""
+    @property
+    def is_open(self) -> bool:
+        """Whether what is pushed is written."""
+        ...
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether much is on its way, so that it is better to wait before more is pushed."""
+        ...
+
+    def end(self, code: int, reason: str) -> None:
+        """Close with a close frame, soon. No frame is read or pushed any more."""
         ...
 
     def abort(self) -> None:
@@ -76,11 +87,14 @@ class Party(Protocol):
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """The client said this. If an awaitable is returned, the client's next message waits for it."""
+        """Process a message of the client.
+
+        If an awaitable is returned, the client's next message waits for it.
+        """
         ...
 
     async def settle(self) -> None:
-        """Return once all that was heard is safe: the client's ping, or its goodbye, is answered then."""
+        """Return once all earlier messages are safe: the client's ping or close frame is answered then."""
         ...
 
     def recognise(self, pong: bytes) -> None:
@@ -192,13 +206,21 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         if self._connection is not None:
             self._connection.wrote(len(frame))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
-            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
+            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for the rest.")
 
     async def drain(self) -> None:
         if self._request is not None:
             await self._request.writer.drain()
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        return not self._is_ending and self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_congested(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > _CONGESTED_BYTES
+
+    def end(self, code: int, reason: str) -> None:
         if not self._is_ending:
             self._is_ending = True
             self._goodbye = asyncio.create_task(self.close(code=code, message=_reason(reason)))

@@ -1,11 +1,13 @@
 """The background worker: broadcasts waiting transactions when they are due, and confirms sent ones."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
@@ -85,30 +87,28 @@ class TransactionWorker:
         """Work until cancelled."""
         if not self._node.exists:
             return
+        asked: list[asyncio.Future[None]] = []
         try:
             while True:
                 asked, self._asked = self._asked, []
                 await self.work()
-                for each in asked:
-                    each.set_result(None)
+                _answer(asked)
                 await self._rest()
         finally:
+            _answer([*asked, *self._asked])
             await self.forget()
 
-    async def catch_up(self) -> int:
-        """Return once everything that was due at this call is broadcast, and checked: always 0 deliveries."""
+    async def catch_up(self) -> None:
+        """Return once everything that was due at this call is broadcast, and checked."""
         if self._node.exists:
             done = asyncio.get_running_loop().create_future()
             self._asked.append(done)
             self._has_news.set()
             await asyncio.shield(done)
-        return 0
 
     async def forget(self) -> None:
         """Give up the requests that wait to be approved, and look at the store anew."""
-        for task in self._waiting.values():
-            task.cancel()
-        await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+        await cancelled(self._waiting.values())
         self._due_at_ms = 0
         self._check_at_us = 0
         self._seen_mined.clear()
@@ -177,7 +177,8 @@ class TransactionWorker:
             self._is_woken = False  # the connection on which it failed is no reason to hurry
 
     async def _ask_for_approvals(self, sender: Address) -> None:
-        """Ask for each queued request in a task of its own: a human keeps no other request waiting.
+        """Ask for approval of each queued request in a separate task, so that a person delays no other
+        request.
 
         Without an answer in time, or before the server stops, it asks again.
         """
@@ -229,3 +230,9 @@ class TransactionWorker:
         if self._confirming.awaits_blocks:
             self._seen_mined.add(transaction_hash)
             self._has_news.set()
+
+
+def _answer(asked: Iterable[asyncio.Future[None]]) -> None:
+    for each in asked:
+        if not each.done():
+            each.set_result(None)
