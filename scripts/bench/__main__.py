@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from fixtures import measure_fixtures
 from listing import measure_listing
 from machine import METHOD, describe
 from notify import NOTIFY_CASES, measure_lookup, measure_notify
@@ -60,6 +61,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},
+    "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
 
 
