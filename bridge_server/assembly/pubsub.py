@@ -1,35 +1,61 @@
-"""The WebSocket relay of generation 1.x."""
+"""The WebSocket relay of generations 1.x and 2.x."""
 
 import os
+from collections import Counter
+from functools import partial
+
+from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.pubsub.handlers import PubSubHandlers
+from bridge_server.pubsub.irn.admission import ClientAdmission
+from bridge_server.pubsub.irn.models import ClientLimits
+from bridge_server.pubsub.irn.service import Irn
+from bridge_server.pubsub.irn.store import IrnStore
+from bridge_server.pubsub.irn.tokens import ClientTokens
 from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
+from bridge_server.pubsub.wire import notice_of
 from bridge_server.settings.settings import Settings
+from bridge_server.web.quotas import Cost
+
+_IRN_HEARTBEAT_SECONDS = 20
+"""JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""
 
 
 def pubsub_room(foundation: Foundation) -> Room:
     """Sockets, topics, and the messages that wait on them."""
     settings = foundation.settings
-    pubsub = _service(foundation)
-    handlers = PubSubHandlers(pubsub, foundation.addresses.bucket_key, settings.message_limit)
+    open_from: Counter[str] = Counter()
+    pubsub, irn = _first(foundation, open_from), _second(foundation, open_from)
+    handlers = PubSubHandlers(
+        pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit
+    )
+
+    def stop() -> None:
+        pubsub.close()
+        irn.close()
+
     return Room(
         name="pubsub",
         routes=pubsub_routes(handlers, foundation.every_request),
-        running=(pubsub.running,),
-        stop=pubsub.close,
-        emptied=(pubsub.emptied,),
-        sweeps=(pubsub.sweep,),
-        gauges=lambda: {"sockets": pubsub.sockets, "socket_topics": pubsub.topics},
+        running=(pubsub.running, irn.running),
+        stop=stop,
+        emptied=(pubsub.emptied, irn.emptied),
+        sweeps=(pubsub.sweep, irn.sweep),
+        gauges=lambda: {
+            "sockets": pubsub.sockets + irn.sockets,
+            "socket_topics": pubsub.topics + irn.topics,
+        },
     )
 
 
-def _service(foundation: Foundation) -> PubSub:
+def _first(foundation: Foundation, open_from: Counter[str]) -> PubSub:
+    """Generation 1.x."""
     live = foundation.live
     messages = live.held(_messages)
     return PubSub(
@@ -39,8 +65,42 @@ def _service(foundation: Foundation) -> PubSub:
         os.urandom,
         live.held(_queue_limits),
         live.held(_socket_limits),
+        open_from,
         charge=lambda address: foundation.quotas.charge(address, (messages,)),
     )
+
+
+def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
+    """Generation 2.x."""
+    live = foundation.live
+    messages = live.held(_messages)
+
+    def charge(address: str, count: int) -> None:
+        cost = Cost(address, messages, min(count, messages.burst))
+        foundation.quotas.charge_costs((cost,))
+
+    return Irn(
+        IrnStore(foundation.database, foundation.payload_bytes, foundation.subscription_bytes),
+        foundation.clock,
+        live.held(_queue_limits),
+        live.held(_socket_limits),
+        live.held(partial(_client_limits, foundation.settings.subscription_ttl)),
+        foundation.settings.message_limit,
+        open_from,
+        charge=charge,
+        notice=partial(notice_of, foundation.ids),
+    )
+
+
+def _admission(foundation: Foundation) -> ClientAdmission:
+    settings = foundation.settings
+
+    def audience_of(request: web.Request) -> str | None:
+        if not settings.relay_check_audience:
+            return None
+        return settings.public_url or f"ws://{request.host}"
+
+    return ClientAdmission(ClientTokens(foundation.clock), audience_of, frozenset(settings.project_ids))
 
 
 def _messages(settings: Settings) -> Limit:
@@ -61,4 +121,14 @@ def _queue_limits(settings: Settings) -> QueueLimits:
         topic=Share(settings.max_topic_messages, settings.max_topic_bytes),
         address=Share(settings.max_address_messages, settings.max_address_bytes),
         lifetime_ms=settings.message_ttl * 1000,
+    )
+
+
+def _client_limits(subscription_seconds: int, settings: Settings) -> ClientLimits:
+    return ClientLimits(
+        Share(settings.max_client_messages, settings.max_client_bytes),
+        topics=settings.max_client_topics,
+        remembered_calls=settings.max_remembered_calls,
+        subscription_ms=subscription_seconds * 1000,
+        heartbeat_seconds=min(settings.heartbeat, _IRN_HEARTBEAT_SECONDS),
     )

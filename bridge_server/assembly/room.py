@@ -37,8 +37,8 @@ class Room:
     """Entered before test mode empties the database, and left afterwards: the room forgets what it keeps in
     memory of the rows, and its sockets and streams end. Called again at each reset.
     """
-    catch_up: Callable[[], Awaitable[int]] | None = None
-    """Does at once what has become due by the clock; returns the number of delivery attempts."""
+    catch_up: Callable[[], Awaitable[None]] | None = None
+    """Does at once what has become due by the clock, when test mode has moved it."""
     sweeps: tuple[Sweep, ...] = ()
     """Delete what has expired, once every `sweep_interval`."""
     gauges: Gauges = dict

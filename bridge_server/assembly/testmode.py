@@ -8,12 +8,12 @@ from bridge_server.kernel.secrets import OneToken
 from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.push.providers.sinks import SINK_ANSWERS
 from bridge_server.storage.failures import ORDERED_FAILURES
+from bridge_server.testmode.fault_wire import Words
 from bridge_server.testmode.handlers import TestModeHandlers
 from bridge_server.testmode.models import Where
 from bridge_server.testmode.routes import only_this_machine, testmode_routes
 from bridge_server.testmode.service import Controls
 from bridge_server.testmode.store import EveryTable
-from bridge_server.testmode.wire import Words
 
 _WORDS: Words = {
     Where.NODE: None,

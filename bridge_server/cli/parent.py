@@ -33,6 +33,13 @@ class Parent:
         return os.getppid() == self._pid
 
 
+async def stop_with(parent: Parent | None, stop: asyncio.Event) -> None:
+    """Set the event once the parent has ended; never without a parent to watch."""
+    if parent is not None:
+        await parent.ended()
+        stop.set()
+
+
 async def _readable(descriptor: int) -> None:
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(descriptor, ready.set)

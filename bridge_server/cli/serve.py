@@ -32,7 +32,7 @@ from bridge_server.cli.options import (
     reread_settings,
     set_option,
 )
-from bridge_server.cli.parent import Parent
+from bridge_server.cli.parent import Parent, stop_with
 from bridge_server.cli.process import (
     notify_systemd,
     raise_descriptor_limit,
@@ -193,7 +193,7 @@ async def _serve(
     with _start_and_stop_logged() as started:
         async with (
             running(reloader.run_forever()),
-            running(_stop_with(parent, stop)),
+            running(stop_with(parent, stop)),
             _listening(runner_of(built.application), settings.host, settings.port) as url,
             _metrics_listening(built.metrics, settings),
         ):
@@ -261,13 +261,6 @@ async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterat
         yield local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
-
-
-async def _stop_with(parent: Parent | None, stop: asyncio.Event) -> None:
-    """Stop the server once its parent has ended."""
-    if parent is not None:
-        await parent.ended()
-        stop.set()
 
 
 def _facts(url: str, settings: Settings) -> dict[str, Any]:

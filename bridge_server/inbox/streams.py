@@ -87,10 +87,9 @@ class Streams:
         for stream in self._all():
             stream.end()
 
-    async def look_again(self) -> int:
+    async def look_again(self) -> None:
         """End the streams whose token has expired, and write a comment to the others."""
         await self._write(self._all(), piece(KEEP_ALIVE), None)
-        return 0
 
     async def deliver_forever(self) -> None:
         """Push new notifications to the streams until cancelled. A failed read is retried."""

@@ -30,11 +30,6 @@ class OutboxFigures:
     delivered: int = 0
     failed: int = 0
 
-    @property
-    def attempts(self) -> int:
-        """Both together."""
-        return self.delivered + self.failed
-
 
 class Delivery:
     """Attempts to deliver messages and records the outcomes."""

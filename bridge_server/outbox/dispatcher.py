@@ -9,6 +9,7 @@ from typing import Any
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Admission, Limits, Place
@@ -103,14 +104,14 @@ class Dispatcher:
         await self._end_all(self._grace_seconds)
 
     async def _end_all(self, grace_seconds: float) -> None:
-        await _cancel(self._tasks)
+        await cancelled(self._tasks)
         workers = {worker for lane in self._last_lanes for worker in lane.workers}
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_seconds):
                 if workers:
                     await asyncio.wait(workers)
                 await self._delivery.idle()
-        await _cancel(workers)
+        await cancelled(workers)
         await self._delivery.close()
 
     async def wake(self) -> None:
@@ -122,16 +123,18 @@ class Dispatcher:
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
 
-    async def settle(self) -> int:
-        """Send all that is due by the clock; returns the number of attempts once none is under way."""
-        figures = self._delivery.figures
-        before = figures.attempts
+    async def settle(self) -> None:
+        """Send all that is due by the clock; return once nothing is under way."""
         await self.recount()
-        while self._is_at_work:
+        while self._running and (
+            self._lanes
+            or len(self._admission)
+            or len(self._tasks) > 1  # one of them ticks
+            or self._schedule.has_due(self._clock.now_ms())
+        ):
             await asyncio.sleep(_MOMENT_SECONDS)
             await self.wake()
         await self._delivery.idle()
-        return figures.attempts - before
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
@@ -143,12 +146,6 @@ class Dispatcher:
         finally:
             self._prepare()
             await self._resume()
-
-    @property
-    def _is_at_work(self) -> bool:
-        """Whether a message is under way, waits for its turn, or has become due. The tick is a task, too."""
-        waits = bool(self._lanes) or len(self._admission) > 0 or self._schedule.has_due(self._clock.now_ms())
-        return self._running and (waits or len(self._tasks) > 1)
 
     async def recount(self) -> None:
         """Take the counts and times from the store, which another process may have changed, and send what is
@@ -254,10 +251,3 @@ class Dispatcher:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

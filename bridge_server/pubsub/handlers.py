@@ -5,6 +5,9 @@ from html import escape
 
 from aiohttp import web
 
+from bridge_server.pubsub.irn.admission import ClientAdmission, has_token
+from bridge_server.pubsub.irn.errors import ProjectNotAllowedError
+from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.service import PubSub
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import ready_made
@@ -20,7 +23,8 @@ _PAGE = f"""<!DOCTYPE html>
 <h1>{escape(NAME)} {VERSION}</h1>
 <p>This is where wallets and dapps meet. It is up, and there is nothing else to see here.</p>
 <ul>
-<li>Clients of generation 1.x connect to this very address by WebSocket: give them it as their bridge.
+<li>Clients of generations 2.x and 1.x connect to this very address by WebSocket: give them it as
+their relay, or as their bridge.
 <li>Clients that speak HTTP find <a href="/info">/info</a> and <a href="/hello">/hello</a>, and open sessions
 at <code>/session/new</code>.
 <li>How everything works is at <a href="{escape(REPOSITORY)}">{escape(REPOSITORY)}</a>.
@@ -29,18 +33,54 @@ at <code>/session/new</code>.
 """
 
 
+_NOT_ALLOWED = 3000
+"""The one code of a close frame at which JavaScript clients of generation 2.x stay away."""
+
+_MESSAGES_IN_A_FRAME = 4
+"""Of generation 2.x: several are published in one call, and what is too large for one message is told so."""
+
+
 class PubSubHandlers:
-    """One method for both paths. `address_of` tells under which address a client is counted."""
+    """Opens sockets. `address_of` tells under which address a client is counted."""
 
     def __init__(
-        self, pubsub: PubSub, address_of: Callable[[web.Request], str | None], message_limit_bytes: int
+        self,
+        pubsub: PubSub,
+        irn: Irn,
+        admission: ClientAdmission,
+        address_of: Callable[[web.Request], str | None],
+        message_limit_bytes: int,
     ) -> None:
         self._pubsub = pubsub
+        self._irn = irn
+        self._admission = admission
         self._address_of = address_of
         self._message_limit_bytes = message_limit_bytes
 
     async def root(self, request: web.Request) -> web.StreamResponse:
+        """Either generation, or a page."""
+        if wants_socket(request) and has_token(request):
+            return self._second(request)
+        return await self.v1(request)
+
+    async def v1(self, request: web.Request) -> web.StreamResponse:
+        """A socket of generation 1.x, or a page."""
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
         subscriber = self._pubsub.welcome(self._address_of(request))
         return Socket(subscriber, self._message_limit_bytes).accept(request)
+
+    async def v2(self, request: web.Request) -> web.StreamResponse:
+        """A socket of generation 2.x, or a page."""
+        if not wants_socket(request):
+            return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
+        return self._second(request)
+
+    def _second(self, request: web.Request) -> web.StreamResponse:
+        client = self._admission.client(request)
+        socket = self._irn.welcome(client, self._address_of(request))
+        try:
+            self._admission.require_project(request)
+        except ProjectNotAllowedError as error:
+            socket.end(_NOT_ALLOWED, error.detail)
+        return Socket(socket, _MESSAGES_IN_A_FRAME * self._message_limit_bytes).accept(request)

@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.pubsub import wire
 from bridge_server.pubsub.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.store import TopicStore
-from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
+from bridge_server.pubsub.wire import notice_of
 
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 8 * 2**20
@@ -39,7 +38,7 @@ class Journal:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._ids = ids
+        self._notice = partial(notice_of, ids)
         self._limits = limits
         self._refuse = refuse
         self._unsaved: dict[int, Message] = {}
@@ -141,14 +140,3 @@ class Journal:
         for done in waiting:
             if not done.done():
                 done.set_result(None)
-
-    def _notice(self, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
-        notice = wire.write_notice(topic)
-        return OutgoingMessage(
-            self._ids.random_uuid(),
-            webhook,
-            notice,
-            TOPIC_WEBHOOK,
-            client=address,
-            subject=topic,
-        )

@@ -1,48 +1,18 @@
 """Messages that wait on topics, in SQL."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
 
 import orjson
 
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.store import enqueue
 from bridge_server.pubsub import sql
 from bridge_server.pubsub.errors import QueueFullError
 from bridge_server.pubsub.models import Changes, Message, QueueLimits
+from bridge_server.pubsub.notices import Allowance, NoticeOf, Notices, pay_for, send_later
+from bridge_server.pubsub.shares import Claim, Shares
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
 from bridge_server.topics.models import Topic
-from bridge_server.topics.webhooks import webhooks_of
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """How much waits on a topic, or from an address."""
-
-    messages: int
-    size_bytes: int
-
-
-_Counted: TypeAlias = dict[tuple[str, str], _Waiting]
-"""By the statement that reads it, and the topic or address."""
-
-
-NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
-"""Writes the notice to a webhook: given the topic, the address that the message counts to, the webhook."""
-
-
-class Allowance(Protocol):
-    """The bytes of notices that an address may cause; None is exempt."""
-
-    def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether so many bytes are left. Any thread may call it."""
-        ...
-
-    def pay(self, address: str | None, size_bytes: int) -> None:
-        """Charge the address for so many stored bytes."""
-        ...
 
 
 class TopicStore:
@@ -69,9 +39,7 @@ class TopicStore:
         Returns the errors of the messages that were not stored, by their numbers.
         """
         refused, caused = await self._apply(changes, now_ms, limits, notice)
-        if self._allowance is not None:
-            for address, size_bytes in caused.items():
-                self._allowance.pay(address, size_bytes)
+        pay_for(caused, self._allowance)
         return refused
 
     @transaction
@@ -83,36 +51,24 @@ class TopicStore:
         yield from _keep_each(changes.kept, refused, now_ms, limits)
         if changes.settled:
             yield Statement(sql.DELETE, (orjson.dumps(changes.settled).decode(),))
-        caused: Counter[str | None] = Counter()
-        for number, message in notices:
-            if number not in refused:
-                caused[message.client] += message.size_bytes
-                yield from enqueue(message, now_ms)
-        return refused, caused
+        owed = [message for number, message in notices if number not in refused]
+        return refused, (yield from send_later(owed, now_ms))
 
     def _notices(
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf
     ) -> Transaction[list[tuple[int, OutgoingMessage]]]:
         """The notices of each announced message; a message beyond its address's allowance is refused."""
-        webhooks: dict[Topic, list[str]] = {}
-        caused: Counter[str | None] = Counter()
+        owed = Notices(notice, self._allowance, now_ms)
         notices: list[tuple[int, OutgoingMessage]] = []
         for number, topic, _, _, address, _ in changes.announced:
             if number in refused:
                 continue
-            if topic not in webhooks:
-                webhooks[topic] = yield from webhooks_of(topic, now_ms)
-            messages = [notice(topic, address, webhook) for webhook in webhooks[topic]]
-            size_bytes = sum(message.size_bytes for message in messages)
-            if messages and not self._covers(address, caused[address] + size_bytes):
+            messages = yield from owed.of(topic, address)
+            if messages is None:
                 refused[number] = QueueFullError("your address")
-                continue
-            caused[address] += size_bytes
-            notices += [(number, message) for message in messages]
+            else:
+                notices += [(number, message) for message in messages]
         return notices
-
-    def _covers(self, address: str | None, size_bytes: int) -> bool:
-        return self._allowance is None or self._allowance.covers(address, size_bytes)
 
     def _refusals(self, changes: Changes) -> dict[int, QueueFullError]:
         """The refusals of a full database, which takes no message and deletes settled ones all the same."""
@@ -131,41 +87,25 @@ class TopicStore:
 def _keep_each(
     messages: Sequence[Message], refused: dict[int, QueueFullError], now_ms: int, limits: QueueLimits
 ) -> Transaction[None]:
-    counted: _Counted = {}
+    shares = Shares(now_ms)
     for message in messages:
         if message.number in refused:
             continue
-        full = yield from _keep(message, now_ms, limits, counted)
+        full = yield from _keep(message, limits, shares)
         if full is not None:
             refused[message.number] = full
 
 
-def _keep(
-    message: Message, now_ms: int, limits: QueueLimits, counted: _Counted
-) -> Transaction[QueueFullError | None]:
+def _keep(message: Message, limits: QueueLimits, shares: Shares) -> Transaction[QueueFullError | None]:
     number, topic, text, sender, address, expires_at_ms = message
-    size_bytes = len(text)
-    shares = [((yield from _waiting(sql.SHARE_OF_TOPIC, topic, now_ms, counted)), limits.topic, "the topic")]
+    claims = [Claim(sql.SHARE_OF_TOPIC, topic, limits.topic, "the topic")]
     if address is not None:
-        waiting = yield from _waiting(sql.SHARE_OF_ADDRESS, address, now_ms, counted)
-        shares.append((waiting, limits.address, "your address"))
-    for waiting, share, whose in shares:
-        if waiting.messages >= share.messages or waiting.size_bytes + size_bytes > share.size_bytes:
-            return QueueFullError(whose)
-    for waiting, _, _ in shares:
-        waiting.messages += 1
-        waiting.size_bytes += size_bytes
-    yield Statement(sql.INSERT, (number, topic, text, size_bytes, sender, address, expires_at_ms))
-    return None
-
-
-def _waiting(statement: str, whose: str, now_ms: int, counted: _Counted) -> Transaction[_Waiting]:
-    """Read once in a transaction and then kept up to date: there may be ten thousand rows."""
-    waiting = counted.get((statement, whose))
-    if waiting is None:
-        ((messages, size_bytes),) = yield Statement(statement, (whose, now_ms))
-        waiting = counted[statement, whose] = _Waiting(messages, size_bytes)
-    return waiting
+        claims.append(Claim(sql.SHARE_OF_ADDRESS, address, limits.address, "your address"))
+    size_bytes = len(text)
+    full = yield from shares.take(claims, size_bytes)
+    if full is None:
+        yield Statement(sql.INSERT, (number, topic, text, size_bytes, sender, address, expires_at_ms))
+    return full
 
 
 def _message(row: Row) -> Message:

@@ -34,7 +34,7 @@ class Subscriber:
         most_topics: int,
         most_unacknowledged: int,
         charge: Callable[[str], object],
-        forget: Callable[["Subscriber"], None],
+        forget: Callable[["Subscriber"], object],
     ) -> None:
         self.number = number
         self.address = address
@@ -45,7 +45,7 @@ class Subscriber:
         self._charge = charge
         self._forget = forget
         self._outlet: FrameOutlet | None = None
-        self._farewell: tuple[WSCloseCode, str] | None = None
+        self._farewell: tuple[int, str] | None = None
         self._sent: dict[Topic, deque[int]] = {}
         self._acknowledges = False
         self._last_acknowledgement = _NONE_YET  # most are the same text again
@@ -126,7 +126,7 @@ class Subscriber:
         self._pinged = (payload, [(topic, count) for topic, count in unconfirmed if count])
         self._outlet.push(ping)
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
+    def end(self, code: int, reason: str) -> None:
         """Close the socket in good order, at once or as soon as it is open."""
         self._farewell = code, reason
         if self._outlet is not None:

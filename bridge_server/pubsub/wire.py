@@ -6,9 +6,11 @@ parsers could read differently.
 
 import orjson
 
+from bridge_server.kernel.ids import IdMaker
+from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub.errors import FrameNotJsonError, InvalidFrameError
 from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe
-from bridge_server.topics.models import Topic
+from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 TOPIC_MAX_CHARACTERS = 128
 
@@ -47,6 +49,7 @@ def write_message(published: Publish) -> bytes:
     return orjson.dumps({"topic": topic, "type": "pub", "payload": payload, "silent": silent})
 
 
-def write_notice(topic: Topic) -> bytes:
-    """What a webhook of the topic is told."""
-    return orjson.dumps({"topic": topic})
+def notice_of(ids: IdMaker, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
+    """What a webhook of the topic is told. It counts to the client address."""
+    notice = orjson.dumps({"topic": topic})
+    return OutgoingMessage(ids.random_uuid(), webhook, notice, TOPIC_WEBHOOK, client=address, subject=topic)

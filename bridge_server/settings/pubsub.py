@@ -1,8 +1,8 @@
-"""Settings of the WebSocket relay of generation 1.x."""
+"""Settings of the WebSocket relay of generations 1.x and 2.x."""
 
 from pydantic import BaseModel, Field, PositiveInt
 
-from bridge_server.settings.types import DAY, Burst, Duration, Rate, Seconds
+from bridge_server.settings.types import DAY, Burst, Duration, ProjectIds, Rate, Seconds
 
 
 class PubSubSettings(BaseModel, defer_build=True):
@@ -26,4 +26,23 @@ class PubSubSettings(BaseModel, defer_build=True):
     max_socket_topics: PositiveInt = Field(1000, description="Topics that one WebSocket may subscribe to.")
     heartbeat: Duration = Field(
         30, description="How often a WebSocket is pinged; one that does not answer until the next is dead."
+    )
+    relay_check_audience: bool = Field(
+        False, description="Clients of generation 2.x must have made their tokens for this server's URL."
+    )
+    project_ids: ProjectIds = Field(
+        (), description="Project ids of generation 2.x that may connect; by default any, or none."
+    )
+    max_client_topics: PositiveInt = Field(
+        1000, description="Topics that one client of generation 2.x may be subscribed to."
+    )
+    max_client_messages: PositiveInt = Field(
+        10_000, description="Messages that wait and came from one client of generation 2.x."
+    )
+    max_client_bytes: PositiveInt = Field(
+        16 * 2**20, description="Bytes that wait and came from one client of generation 2.x."
+    )
+    max_remembered_calls: PositiveInt = Field(
+        200_000,
+        description="Publications of generation 2.x that are known again if repeated within 5 minutes.",
     )

@@ -14,7 +14,7 @@ class TestModeSettings(ServerSettings, defer_build=True):
     __test__ = False
 
     test: bool = Field(
-        False, description="Be a fixture of tests, which reset the server, move its clock and order faults."
+        False, description="Let tests control the server by the routes at /_test, on this machine only."
     )
 
     @model_validator(mode="after")

@@ -101,6 +101,15 @@ def _origins(value: Any) -> Any:
     return tuple(web_origin(part) for part in value)
 
 
+def _project_ids(value: Any) -> Any:
+    if isinstance(value, str):
+        value = [part.strip() for part in value.strip("[] ").replace('"', "").split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or not all(isinstance(part, str) and part for part in value):
+        raise ValueError("must be project ids, in a list or separated by commas")
+    return tuple(value)
+
+
+ProjectIds = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_project_ids)]
 Origins = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(networks)]
 HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The server's clock after a move: `swept` rows had expired, `delivered` messages became due and left."""
+    """The server's clock after a move: `swept` rows had expired, and `delivered` messages were due."""
 
     now: datetime
     frozen: bool

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from bridge_server.testmode import wire
+from bridge_server.testmode import fault_wire, wire
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.service import Controls
 from bridge_server.web.answers import json_answer
@@ -14,7 +14,8 @@ _MOST_VALUES = 4_096
 class TestModeHandlers:
     """One method per endpoint.
 
-    `routes` are the names that a rule may have, and `words` the answers that it may give, by place.
+    Bodies need no Content-Type: no web page may call these routes, and curl names a wrong one. `routes` are
+    the names that a rule may have, and `words` the answers that it may give, by place.
     """
 
     __test__ = False
@@ -24,7 +25,7 @@ class TestModeHandlers:
         controls: Controls,
         instruments: Instruments,
         routes: frozenset[str],
-        words: wire.Words,
+        words: fault_wire.Words,
     ) -> None:
         self._controls = controls
         self._instruments = instruments
@@ -38,16 +39,16 @@ class TestModeHandlers:
         return json_answer(wire.write_clock(self._controls.reading()))
 
     async def move_clock(self, request: web.Request) -> web.Response:
-        move = wire.read_clock((await json_object(request)).values)
+        move = wire.read_clock((await json_object(request, is_labelled=False)).values)
         return json_answer(wire.write_clock(await self._controls.move(move)))
 
     async def faults(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write_faults(self._instruments.faults.rules))
+        return json_answer(fault_wire.write_faults(self._instruments.faults.rules))
 
     async def replace_faults(self, request: web.Request) -> web.Response:
-        require_json(request)
+        require_json(request, is_labelled=False)
         document = parse_value(await request.read(), "The body", _MOST_VALUES)
-        self._instruments.faults.replace(wire.read_faults(document, self._routes, self._words))
+        self._instruments.faults.replace(fault_wire.read_faults(document, self._routes, self._words))
         return await self.faults(request)
 
     async def sent(self, request: web.Request) -> web.Response:

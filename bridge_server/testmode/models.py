@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+DELIVERED = "delivered"
+
 
 class Where(StrEnum):
     """The place that a fault strikes."""
@@ -50,7 +52,7 @@ class ClockMove:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """The server's clock: rows `swept` and deliveries attempted since the move that it follows."""
+    """The server's clock: rows `swept` and messages `delivered` since the move that it follows."""
 
     now_ms: int
     frozen: bool
@@ -85,6 +87,11 @@ class Sent:
     url: str | None = None
     token: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether its receiver took it."""
+        return self.outcome == DELIVERED
 
     def text(self, *names: str) -> str | None:
         """The first of these members of the notice that is a text."""

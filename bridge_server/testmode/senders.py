@@ -40,7 +40,7 @@ class ObservedWebhooks:
         """Attempt to deliver once, unless a fault strikes."""
         started = perf_counter()
         outcome = await self._attempt(message, now_ms)
-        headers = self._headers_of(message, now_ms)
+        headers = {str(name): value for name, value in self._headers_of(message, now_ms).items()}
         channel = _WEBHOOK_PUSH if self._is_push(message) else _WEBHOOK
         document = orjson.loads(message.body)
         self._instruments.sent.note(

@@ -31,10 +31,12 @@ class SentMessages:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._kept: deque[Sent] = deque(maxlen=MOST_KEPT)
+        self.delivered = 0
 
     def note(self, sent: Sent) -> None:
         """Keep a message that an attempt to deliver was made for."""
         self._kept.append(sent)
+        self.delivered += sent.is_delivered
         self._signals.touch(_KEY)
 
     async def matching(self, wanted: Wanted, wait_seconds: float) -> Sequence[Sent]:

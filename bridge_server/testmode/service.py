@@ -14,8 +14,7 @@ from bridge_server.testmode.store import EveryTable
 
 Emptied: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
 """Entered before the tables are emptied, and left afterwards."""
-Work: TypeAlias = Callable[[], Awaitable[int]]
-"""Does something, and returns how much there was."""
+Work: TypeAlias = Callable[[], Awaitable[object]]
 
 _PATIENCE_SECONDS = 25.0
 _EARLIEST_US = 946_684_800_000_000
@@ -69,24 +68,27 @@ class Controls:
         """
         clock = self._instruments.clock
         async with self._turn:
+            delivered_before = self._instruments.sent.delivered
             _move(clock, move)
             self._signals.wake_all(changed=True)  # long polls look whether they wait for something expired
             try:
                 async with asyncio.timeout(_PATIENCE_SECONDS):
-                    delivered = await self._catch_up()
+                    await self._catch_up()
                     rows = await self._tables.rows()
                     await self._sweep()
                     swept = max(0, rows - await self._tables.rows())
-                    delivered += await self._catch_up()  # what the sweeps have caused
+                    await self._catch_up()  # what the sweeps have caused
             except TimeoutError as error:
                 raise UnavailableError(
                     f"The clock is moved, but what became due is not done within {_PATIENCE_SECONDS:.0f} s: "
                     "a receiver or the node may hang."
                 ) from error
+        delivered = self._instruments.sent.delivered - delivered_before
         return ClockReading(clock.now_ms(), clock.is_frozen, swept, delivered)
 
-    async def _catch_up(self) -> int:
-        return sum([await catch_up() for catch_up in self._catch_ups])
+    async def _catch_up(self) -> None:
+        for catch_up in self._catch_ups:
+            await catch_up()
 
 
 def _move(clock: MovableClock, move: ClockMove) -> None:

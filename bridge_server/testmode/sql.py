@@ -1,8 +1,10 @@
 """The statements of test mode."""
 
+# Every table but that of the ids that no client may be sent twice (irn_id_blocks).
 # Rows that refer to others go before them: nothing then cascades.
 TABLES = (
     "call_statuses", "calls", "sessions",
+    "irn_deliveries", "irn_messages", "irn_subscriptions", "irn_calls",
     "topic_webhooks", "topic_messages", "outbox", "outbox_hosts", "buckets",
     "deliveries", "sendings", "covered_accounts", "notifications",
     "subscriptions", "type_set_members", "type_sets", "notification_types",

@@ -39,6 +39,7 @@ CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
     UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
 }
 
+_CONGESTED_BYTES = 64 * 1024
 _LONGEST_REASON_BYTES = 123
 _TEXT, _PING = 0x81, 0x89
 _SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
@@ -59,7 +60,17 @@ class FrameOutlet(Protocol):
         """Wait as long as much is on its way."""
         ...
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        """Whether what is pushed is written."""
+        ...
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether much is on its way, so that it is better to wait before more is pushed."""
+        ...
+
+    def end(self, code: int, reason: str) -> None:
         """Close in good order, soon. Nothing is heard or pushed any more."""
         ...
 
@@ -198,7 +209,15 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         if self._request is not None:
             await self._request.writer.drain()
 
-    def end(self, code: WSCloseCode, reason: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        return not self._is_ending and self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_congested(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() > _CONGESTED_BYTES
+
+    def end(self, code: int, reason: str) -> None:
         if not self._is_ending:
             self._is_ending = True
             self._goodbye = asyncio.create_task(self.close(code=code, message=_reason(reason)))

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from fixtures import measure_fixtures
+from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from machine import METHOD, describe
 from notify import NOTIFY_CASES, measure_lookup, measure_notify
@@ -58,6 +59,8 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     },
     "Published over WebSockets, by a bare echo": {"socket-messages": measure_messages},
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
+    "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
+    "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
     "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},

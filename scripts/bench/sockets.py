@@ -9,7 +9,7 @@ import asyncio
 import json
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from statistics import median
 
@@ -21,22 +21,22 @@ from processes import MeasurementError, Running, started_ceiling, started_server
 from report import Figures, Row, percentile, row
 from seed import PAYLOAD_BYTES
 
-_SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
-_SETTLING_SECONDS = 0.2
-_COUNTED_SECONDS = 0.5
+SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
+SETTLING_SECONDS = 0.2
+COUNTED_SECONDS = 0.5
 _IDLE = 10_000
 _WARM_UP = 200
-_PROBES = 200
+PROBES = 200
 _PATIENCE_SECONDS = 5.0
-_PAYLOAD = "5a" * (PAYLOAD_BYTES // 2)
+PAYLOAD = "5a" * (PAYLOAD_BYTES // 2)
 _TEXT, _PING, _PONG = 0x81, 0x89, 0x8A
 _HANDSHAKE = (
-    "GET /?protocol=wc&version=1 HTTP/1.1\r\nHost: {}:{}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "GET {} HTTP/1.1\r\nHost: {}:{}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
 
 
-def _client_frame(payload: bytes, first_byte: int = _TEXT) -> bytes:
+def client_frame(payload: bytes, first_byte: int = _TEXT) -> bytes:
     """A frame as clients must send it, under a mask that changes nothing."""
     length = len(payload)
     head = struct.pack("!BB", first_byte, 0x80 | min(length, 126))
@@ -46,10 +46,10 @@ def _client_frame(payload: bytes, first_byte: int = _TEXT) -> bytes:
 def _message(topic: str, kind: str, payload: str = "") -> bytes:
     """One message of generation 1.x."""
     content = {"topic": topic, "type": kind, "payload": payload, "silent": True}
-    return _client_frame(json.dumps(content, separators=(",", ":")).encode())
+    return client_frame(json.dumps(content, separators=(",", ":")).encode())
 
 
-class _Socket(asyncio.Protocol):
+class BareSocket(asyncio.Protocol):
     """A WebSocket that does as little as possible.
 
     When a text frame comes, it is counted, and `acknowledgement` is sent back; then `next_frame` is sent over
@@ -58,8 +58,14 @@ class _Socket(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, url: str, acknowledgement: bytes = b"", next_frame: bytes = b"") -> None:
-        self._handshake = _HANDSHAKE.format(*address(url)).encode("ascii")
+    def __init__(
+        self,
+        url: str,
+        acknowledgement: bytes = b"",
+        next_frame: bytes = b"",
+        target: str = "/?protocol=wc&version=1",
+    ) -> None:
+        self._handshake = _HANDSHAKE.format(target, *address(url)).encode("ascii")
         self._acknowledgement, self.next_frame = acknowledgement, next_frame
         self._data = b""
         self.publisher = self
@@ -77,9 +83,9 @@ class _Socket(asyncio.Protocol):
             self.is_open.set_result(data.startswith(b"HTTP/1.1 101"))
         while self.is_open.done() and (end := _end_of_frame(data, position)) is not None:
             if data[position] == _TEXT:
-                self._received()
+                self.heard(data, position, end)
             elif data[position] == _PING:
-                self.transport.write(_client_frame(data[position + 2 : end], _PONG))
+                self.transport.write(client_frame(data[position + 2 : end], _PONG))
             position = end
         self._data = data[max(0, position) :] if self.is_open.done() else data
 
@@ -87,7 +93,12 @@ class _Socket(asyncio.Protocol):
         if not self.is_open.done():
             self.is_open.set_result(False)
 
-    def _received(self) -> None:
+    def heard(self, data: bytes, start: int, end: int) -> None:
+        """A text frame is in the data at this place."""
+        self.received()
+
+    def received(self) -> None:
+        """A message has come."""
         self.count += 1
         if self.came is not None and not self.came.done():
             self.came.set_result(time.perf_counter())
@@ -107,7 +118,8 @@ def _end_of_frame(data: bytes, position: int) -> int | None:
     return position + head + length if available >= head + length else None
 
 
-async def _open(url: str, sockets: Sequence[_Socket]) -> None:
+async def open_sockets(url: str, sockets: Sequence[BareSocket]) -> None:
+    """Connect, and shake hands."""
     await open_clients(url, sockets)
     if not all(await asyncio.gather(*(each.is_open for each in sockets))):
         raise MeasurementError("a WebSocket was refused")
@@ -115,7 +127,7 @@ async def _open(url: str, sockets: Sequence[_Socket]) -> None:
 
 def measure_messages(plan: Plan) -> Iterator[Row]:
     """The CPU time of each message, and how many there are in a second."""
-    for pairs, window in _SHAPES:
+    for pairs, window in SHAPES:
         with (
             plan.folder() as bare_folder,
             plan.folder() as folder,
@@ -126,13 +138,14 @@ def measure_messages(plan: Plan) -> Iterator[Row]:
             keep_on_first_core(server.pid)
             figures = in_turns(
                 2 * plan.rounds,
-                echo=partial(_counted, ceiling, pairs, window, is_echo=True),
-                message=partial(_counted, server, pairs, window, is_echo=False),
+                echo=partial(counted, ceiling, pairs, window, is_echo=True),
+                message=partial(counted, server, pairs, window, is_echo=False),
             )
         yield row(f"{pairs} to {pairs}, {window} on their way", figures)
 
 
-def _counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
+def counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
+    """CPU time and rate of messages of generation 1.x, or of frames that are sent back."""
     with on_core(-1):
         return run(_count(process, pairs, window, is_echo))
 
@@ -141,20 +154,27 @@ async def _count(process: Running, pairs: int, window: int, is_echo: bool) -> Fi
     """Let it run up, then count for a while."""
     topics = [f"{number:036}" for number in range(pairs)]
     receivers = [
-        _Socket(process.url, b"" if is_echo else _message(topic, "ack"), _message(topic, "pub", _PAYLOAD))
+        BareSocket(process.url, b"" if is_echo else _message(topic, "ack"), _message(topic, "pub", PAYLOAD))
         for topic in topics
     ]
-    publishers = [] if is_echo else [_Socket(process.url) for _ in topics]
-    await _open(process.url, [*receivers, *publishers])
+    publishers = [] if is_echo else [BareSocket(process.url) for _ in topics]
+    await open_sockets(process.url, [*receivers, *publishers])
     for topic, receiver, publisher in zip(topics, receivers, publishers, strict=False):
         receiver.publisher = publisher
         receiver.transport.write(_message(topic, "sub"))
-    await asyncio.sleep(_SETTLING_SECONDS)
+    await asyncio.sleep(SETTLING_SECONDS)
     for receiver in receivers:
         receiver.publisher.transport.write(receiver.next_frame * window)
-    await asyncio.sleep(_SETTLING_SECONDS)
+    await asyncio.sleep(SETTLING_SECONDS)
+    return await count_received(process, receivers, publishers)
+
+
+async def count_received(
+    process: Running, receivers: Sequence[BareSocket], publishers: Sequence[BareSocket]
+) -> Figures:
+    """Count for a while; then close all sockets."""
     before, started, cpu_ns = sum(each.count for each in receivers), time.perf_counter(), process.cpu_ns()
-    await asyncio.sleep(_COUNTED_SECONDS)
+    await asyncio.sleep(COUNTED_SECONDS)
     messages = sum(each.count for each in receivers) - before
     seconds, cpu_us = time.perf_counter() - started, (process.cpu_ns() - cpu_ns) / 1e3
     close_clients([*receivers, *publishers])
@@ -171,18 +191,19 @@ def measure_idle_sockets(plan: Plan) -> Iterator[Row]:
 
 
 async def _beside_idle(server: Running) -> Figures:
-    publisher, subscriber = _Socket(server.url), _Socket(server.url, _message("probe", "ack"))
-    await _open(server.url, [publisher, subscriber])
+    publisher, subscriber = BareSocket(server.url), BareSocket(server.url, _message("probe", "ack"))
+    await open_sockets(server.url, [publisher, subscriber])
+    probes = [_message("probe", "pub", PAYLOAD)] * PROBES
     subscriber.transport.write(_message("probe", "sub"))
-    await asyncio.sleep(_SETTLING_SECONDS)
-    alone_ms = await _latencies_ms(publisher, subscriber)
+    await asyncio.sleep(SETTLING_SECONDS)
+    alone_ms = await latencies_ms(publisher, subscriber, probes)
     close_clients(await _subscribed(server, _WARM_UP))
     await asyncio.to_thread(server.wait_until_idle)
     before = server.resident_bytes()
     crowd = await _subscribed(server, _IDLE)
     await asyncio.to_thread(server.wait_until_idle)
     kib = (server.resident_bytes() - before) / _IDLE / 1024
-    beside_ms = await _latencies_ms(publisher, subscriber)
+    beside_ms = await latencies_ms(publisher, subscriber, probes)
     if lost := sum(each.transport.is_closing() for each in crowd):
         raise MeasurementError(f"{lost} idle sockets were closed")
     close_clients([*crowd, publisher, subscriber])
@@ -191,18 +212,18 @@ async def _beside_idle(server: Running) -> Figures:
     return {**figures, "ratio": figures["beside_ms"] / figures["alone_ms"]}
 
 
-async def _subscribed(server: Running, number: int) -> list[_Socket]:
-    sockets = [_Socket(server.url) for _ in range(number)]
-    await _open(server.url, sockets)
+async def _subscribed(server: Running, number: int) -> list[BareSocket]:
+    sockets = [BareSocket(server.url) for _ in range(number)]
+    await open_sockets(server.url, sockets)
     for topic, each in enumerate(sockets):
         each.transport.write(_message(f"idle-{topic:031}", "sub"))
     return sockets
 
 
-async def _latencies_ms(publisher: _Socket, subscriber: _Socket) -> list[float]:
+async def latencies_ms(publisher: BareSocket, subscriber: BareSocket, frames: Iterable[bytes]) -> list[float]:
     """From publishing to receiving, one message after the other."""
-    frame, found = _message("probe", "pub", _PAYLOAD), []
-    for _ in range(_PROBES):
+    found = []
+    for frame in frames:
         subscriber.came = asyncio.get_running_loop().create_future()
         started = time.perf_counter()
         publisher.transport.write(frame)

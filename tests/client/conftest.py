@@ -4,6 +4,10 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
 from tests.support.clock import ManualClock

@@ -1,6 +1,7 @@
 """What a socket's party does at moments that no client can bring about."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ class Outlet:
 
     def __init__(self) -> None:
         self.pushed: list[bytes] = []
-        self.ended: list[WSCloseCode] = []
+        self.ended: list[int] = []
         self.is_aborted = False
 
     def push(self, frame: bytes) -> None:
@@ -31,7 +32,15 @@ class Outlet:
     async def drain(self) -> None:
         pass
 
-    def end(self, code: WSCloseCode, _reason: str) -> None:
+    @property
+    def is_open(self) -> bool:
+        return not self.ended
+
+    @property
+    def is_congested(self) -> bool:
+        return False
+
+    def end(self, code: int, _reason: str) -> None:
         self.ended.append(code)
 
     def abort(self) -> None:
@@ -49,6 +58,7 @@ def pubsub(tmp_path: Path) -> PubSub:
         os.urandom,
         QueueLimits(share, share, lifetime_ms=60_000),
         SocketLimits(per_address=1, topics=1, unacknowledged=10, heartbeat_seconds=60),
+        Counter(),
         charge=lambda _: None,
     )
 

@@ -18,7 +18,7 @@ BRIDGE: dict[str, set[str]] = {
     f"/call-status/{CALL_ID}": {"GET"},
     "/subscribe": {"POST"},
 }
-SOCKETS: dict[str, set[str]] = {"/": {"GET"}, "/compat/v1": {"GET"}}
+SOCKETS: dict[str, set[str]] = {"/": {"GET"}, "/compat/v1": {"GET"}, "/compat/v2": {"GET"}}
 V07 = {f"/compat/v0.7{path}": methods for path, methods in BRIDGE.items()}
 PUSH: dict[str, set[str]] = {"/new": {"POST"}, "/push": {"POST"}}
 ANY_ORIGIN = {**BRIDGE, **SOCKETS, **V07, **PUSH}

@@ -125,16 +125,19 @@ class Exchange:
         if self._http is None:
             raise RuntimeError("Use it inside `async with`.")
         headers = {**_HEADERS, "Prefer": f"wait={wait_seconds}"} if wait_seconds else _HEADERS
+        request = self._http.request(
+            method,
+            self.bridge_url + path,
+            data=None if fields is None else orjson.dumps(fields),
+            headers=headers,
+            allow_redirects=False,
+            raise_for_status=False,
+            timeout=aiohttp.ClientTimeout(
+                total=None
+            ),  # aiohttp's own may swallow the caller's, if both end at once
+        )
         try:
-            async with self._http.request(
-                method,
-                self.bridge_url + path,
-                data=None if fields is None else orjson.dumps(fields),
-                headers=headers,
-                allow_redirects=False,
-                raise_for_status=False,
-                timeout=aiohttp.ClientTimeout(total=wait_seconds + self.pace.attempt_seconds),
-            ) as response:
+            async with asyncio.timeout(wait_seconds + self.pace.attempt_seconds), request as response:
                 body = await _read(response)
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or f"no answer within {self.pace.attempt_seconds} s"

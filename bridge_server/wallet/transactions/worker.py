@@ -6,6 +6,7 @@ from functools import partial
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
@@ -95,20 +96,17 @@ class TransactionWorker:
         finally:
             await self.forget()
 
-    async def catch_up(self) -> int:
-        """Return once everything that was due at this call is broadcast, and checked: always 0 deliveries."""
+    async def catch_up(self) -> None:
+        """Return once everything that was due at this call is broadcast, and checked."""
         if self._node.exists:
             done = asyncio.get_running_loop().create_future()
             self._asked.append(done)
             self._has_news.set()
             await asyncio.shield(done)
-        return 0
 
     async def forget(self) -> None:
         """Give up the requests that wait to be approved, and look at the store anew."""
-        for task in self._waiting.values():
-            task.cancel()
-        await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+        await cancelled(self._waiting.values())
         self._due_at_ms = 0
         self._check_at_us = 0
         self._seen_mined.clear()

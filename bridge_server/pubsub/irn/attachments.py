@@ -1,0 +1,58 @@
+"""Open sockets by the topics that they are sent messages of."""
+
+from collections.abc import Callable, Collection
+
+from bridge_server.pubsub.irn import wire
+from bridge_server.pubsub.irn.models import ClientKey, Envelope
+from bridge_server.topics.models import Topic
+
+
+class Attachment:
+    """One socket on one topic. While it `is_live`, it has been sent all that there is."""
+
+    __slots__ = (
+        "client", "has_missed", "is_live", "offer", "position", "subscription", "topic", "unconfirmed",
+        "unconfirmed_bytes",
+    )  # fmt: skip
+
+    def __init__(
+        self, offer: Callable[["Attachment", Envelope, bool], None], client: ClientKey, topic: Topic
+    ) -> None:
+        self.offer = offer
+        """Sends a message that was published just now: at once if that is sure to be stored, or from the
+        disk.
+        """
+        self.client = client
+        self.topic = topic
+        self.subscription = wire.subscription_id(client, topic)
+        self.position = -1
+        """The number of the newest message that it was sent."""
+        self.is_live = False
+        self.has_missed = False
+        """Whether a message was published that it was not sent, since the disk was looked at."""
+        self.unconfirmed = self.unconfirmed_bytes = 0
+
+
+class Attachments:
+    """Of all sockets, by topic."""
+
+    def __init__(self) -> None:
+        self._by_topic: dict[Topic, dict[Attachment, None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_topic)
+
+    def of(self, topic: Topic) -> Collection[Attachment]:
+        """The sockets on this topic."""
+        return self._by_topic.get(topic, ())
+
+    def add(self, attachment: Attachment) -> None:
+        """A socket is to be sent the messages of a topic."""
+        self._by_topic.setdefault(attachment.topic, {})[attachment] = None
+
+    def remove(self, attachment: Attachment) -> None:
+        """A socket is to be sent nothing more of a topic."""
+        attached = self._by_topic[attachment.topic]
+        del attached[attachment]
+        if not attached:
+            del self._by_topic[attachment.topic]

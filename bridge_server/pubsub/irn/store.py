@@ -1,0 +1,123 @@
+"""Subscriptions, messages and remembered calls of generation 2.x in the database."""
+
+from collections.abc import Mapping, Sequence
+
+from bridge_server.pubsub.irn import sql
+from bridge_server.pubsub.irn.applying import Applied, Rules, apply_changes
+from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers
+from bridge_server.pubsub.notices import Allowance, pay_for
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    json_array,
+    scalar,
+    transaction,
+)
+from bridge_server.topics.models import Topic
+
+
+class IrnStore:
+    """What has expired at `now_ms` is as if it were not there.
+
+    `notice_bytes` and `subscription_bytes` say what an address may have stored.
+    """
+
+    def __init__(self, database: Database, notice_bytes: Allowance, subscription_bytes: Allowance) -> None:
+        self.database = database
+        self._notice_bytes = notice_bytes
+        self._subscription_bytes = subscription_bytes
+        self.subscribers = KnownSubscribers()
+
+    async def newest(self) -> int:
+        """The greatest number of a message there is, or 0."""
+        return scalar(int, await self.database.read(sql.NEWEST))
+
+    async def calls(self, now_ms: int) -> Sequence[tuple[str, int]]:
+        """The remembered calls and until when they are, those that expire first at the head."""
+        return [
+            (call, expires_at_ms) for call, expires_at_ms in await self.database.read(sql.CALLS, (now_ms,))
+        ]
+
+    async def subscriptions(self, client: ClientKey, now_ms: int) -> Mapping[Topic, int]:
+        """The topics of a client, and when each subscription expires."""
+        return dict(await self.database.read(sql.SUBSCRIPTIONS, (client, now_ms)))
+
+    async def waiting(
+        self, client: ClientKey, topics: Sequence[Topic], after: int, now_ms: int, limit: int
+    ) -> Sequence[WaitingMessage]:
+        """What waits for a client on these topics and has a number greater than `after`, oldest first."""
+        parameters = (client, after, json_array(topics), now_ms, limit)
+        return [_message(row) for row in await self.database.read(sql.WAITING, parameters)]
+
+    async def fetchable(
+        self, client: ClientKey, topics: Sequence[Topic], now_ms: int, limit: int
+    ) -> Sequence[tuple[int, int]]:
+        """Number and size of what a client may fetch from these topics, oldest first."""
+        parameters = (client, now_ms, json_array(topics), limit)
+        return [(number, size) for number, size in await self.database.read(sql.FETCHABLE, parameters)]
+
+    async def by_numbers(self, numbers: Sequence[int]) -> Sequence[WaitingMessage]:
+        """The messages with these numbers, oldest first."""
+        return [_message(row) for row in await self.database.read(sql.BY_NUMBERS, (json_array(numbers),))]
+
+    async def apply(
+        self,
+        changes: Sequence[Change],
+        forgotten: int,
+        received: Mapping[ClientKey, Sequence[int]],
+        rules: Rules,
+    ) -> Applied:
+        """Store changes in their order, forget the oldest calls, and delete what clients have received.
+
+        A change that is refused changes nothing, and is no reason to refuse the others.
+        """
+        applied = await self._apply(changes, forgotten, received, rules)
+        self.subscribers.learn(applied.changed_topics, applied.subscribers)
+        pay_for(applied.notice_bytes, self._notice_bytes)
+        pay_for(applied.subscription_bytes, self._subscription_bytes)
+        return applied
+
+    @transaction
+    def _apply(
+        self,
+        changes: Sequence[Change],
+        forgotten: int,
+        received: Mapping[ClientKey, Sequence[int]],
+        rules: Rules,
+    ) -> Transaction[Applied]:
+        applied = yield from apply_changes(
+            changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
+        )
+        if forgotten:
+            yield Statement(sql.FORGET_CALLS, (forgotten,))
+        yield from _delete_received(received)
+        return applied
+
+    @transaction
+    def take_id_block(self) -> Transaction[int]:
+        """The number of a block of ids that nobody has: 1 or more."""
+        return scalar(int, (yield Statement(sql.TAKE_ID_BLOCK)))
+
+    @transaction
+    def sweep(self, now_ms: int, limit: int) -> Transaction[int]:
+        """Delete at most `limit` expired messages, subscriptions and calls each; returns how many."""
+        swept = 0
+        for statement in (sql.SWEEP_MESSAGES, sql.SWEEP_SUBSCRIPTIONS, sql.SWEEP_CALLS):
+            swept += scalar(int, (yield Statement(statement, (now_ms, limit))))
+        return swept
+
+
+def _delete_received(received: Mapping[ClientKey, Sequence[int]]) -> Transaction[None]:
+    if not received:
+        return
+    for client, numbers in received.items():
+        yield Statement(sql.ACKNOWLEDGE, (client, json_array(numbers)))
+    every = {number for numbers in received.values() for number in numbers}
+    yield Statement(sql.DELETE_DELIVERED, (json_array(every),))
+
+
+def _message(row: Row) -> WaitingMessage:
+    return WaitingMessage(*row)

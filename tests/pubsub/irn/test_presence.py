@@ -1,0 +1,69 @@
+"""How sockets are kept and how they end, and what the metrics tell."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import aiohttp
+
+from tests.pubsub.irn.conftest import Join
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.server import RunningServer, running_server
+
+TOPIC = topic_of("topic")
+
+
+async def until_open(server: RunningServer, sockets: int, topics: int) -> None:
+    async def reached() -> bool:
+        return (await figure(server, "sockets"), await figure(server, "socket_topics")) == (sockets, topics)
+
+    await eventually(reached)
+
+
+async def test_sockets_and_topics_are_counted_and_forgotten(join: Join, server: RunningServer) -> None:
+    one, two = await join(), await join()
+    await one.subscribe(TOPIC, topic_of("other"))
+    await two.subscribe(TOPIC)
+    await until_open(server, 2, 2)
+
+    await one.socket.close()
+    await until_open(server, 1, 1)
+    await two.socket.close()
+
+    await until_open(server, 0, 0)
+
+
+async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, heartbeat=0.1, metrics_token=METRICS_TOKEN) as server,
+        irn_connected(server.client, server.url, Identity()) as alive,
+        irn_connected(server.client, server.url, Identity()) as dead,
+    ):
+        await dead.subscribe(TOPIC)
+
+        async def one_is_left() -> bool:
+            await alive.settled()
+            return await figure(server, "sockets") == 1
+
+        await eventually(one_is_left)
+        assert await alive.publish(TOPIC) is True
+
+
+async def test_a_stopping_server_says_goodbye_and_loses_nothing(tmp_path: Path) -> None:
+    identity = Identity()
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(aiohttp.ClientSession())
+        async with running_server(tmp_path) as server:
+            dapp = await stack.enter_async_context(irn_connected(client, server.url, Identity()))
+            await dapp.publish(TOPIC)
+            goodbye = asyncio.ensure_future(dapp.closed())
+            await asyncio.sleep(0)
+        assert await goodbye == (1001, "The server stops. Connect again.")
+    async with (
+        running_server(tmp_path, server.clock) as server,
+        irn_connected(server.client, server.url, identity) as wallet,
+    ):
+        await wallet.subscribe(TOPIC)
+        assert await wallet.messages(1) == ["message"]

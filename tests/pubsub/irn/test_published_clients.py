@@ -1,0 +1,125 @@
+"""The published clients of generation 2.x, unmodified, in Node: sign-client, ethereum-provider, walletkit."""
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.server import server_process
+from tests.support.slow import slow
+
+pytestmark = needs_node
+
+_ROOT = Path(__file__).parents[3]
+_PATIENCE_SECONDS = 120
+ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
+
+
+@asynccontextmanager
+async def node(script: str, url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A script in Node, ended on leaving. It leaves its files in the folder."""
+    process = await asyncio.create_subprocess_exec(
+        "node", str(PACKAGES / script), url.replace("http", "ws"),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=folder,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def line_of(process: asyncio.subprocess.Process) -> bytes:
+    """The next line that the script prints."""
+    assert process.stdout is not None
+    return await asyncio.wait_for(process.stdout.readline(), _PATIENCE_SECONDS)
+
+
+async def played(script: str, tmp_path: Path, *settings: str) -> Any:
+    """What came of every scene of a script."""
+    with server_process(tmp_path / "data", *settings) as server:
+        async with node(script, server.url, tmp_path) as process:
+            return orjson.loads(await line_of(process))
+
+
+async def test_a_session_from_its_proposal_to_its_end(tmp_path: Path) -> None:
+    results = await played("v2_pairing.js", tmp_path)
+
+    assert results["session"] == {
+        "peer": "wallet",
+        "account": True,
+        "signed": "0x68656c6c6f",
+        "event": {"name": "chainChanged", "data": 1},
+        "accounts": 2,
+        "ended": True,
+        "left": 0,
+    }
+
+
+@slow
+async def test_every_client_with_every_other(tmp_path: Path) -> None:
+    assert await played("v2_scenes.js", tmp_path) == {
+        "rejection": "User rejected.",
+        "severalAtOnce": [True] * 4,
+        "refusedCall": "User rejected.",
+        "walletAway": ["0x01", "0x02", "0x03"],
+        "extension": True,
+        "disconnectionByWallet": True,
+        "providerAndWalletKit": {
+            "accounts": [ACCOUNT],
+            "signed": "0x68656c6c6f",
+            "chain": "0x5",
+            "connected": True,
+        },
+        "kitRejects": "User rejected.",
+    }
+
+
+@slow
+async def test_twelve_pairs_at_once(tmp_path: Path) -> None:
+    results = await played("v2_crowd.js", tmp_path)
+
+    assert results["twelvePairs"] == [f"0x{number}" for number in range(12)]
+
+
+@slow
+async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(tmp_path: Path) -> None:
+    with server_process(tmp_path / "data") as first:
+        port = first.url.rpartition(":")[2]
+        async with node("v2_restart.js", first.url, tmp_path) as process:
+            assert process.stdin is not None
+            assert await line_of(process) == b"waiting\n"
+            first.kill()
+            with server_process(tmp_path / "data", "--port", port):
+                process.stdin.write(b"back\n")
+
+                result = orjson.loads(await line_of(process))
+
+    assert result["restart"] == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/clients.md"])
+async def test_the_example_makes_a_pairing_uri(tmp_path: Path, page: str) -> None:
+    blocks = re.findall(r"```js\n(.*?)```", (_ROOT / page).read_text("utf-8"), re.DOTALL)
+    (example,) = [block for block in blocks if "require('@walletconnect/sign-client')" in block]
+    show = "dapp.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
+    with server_process(tmp_path / "data") as server:
+        relay_url = server.url.replace("http", "ws")
+        process = await asyncio.create_subprocess_exec(
+            "node", "-e", example.replace("wss://bridge.example.org", relay_url) + show,
+            cwd=tmp_path, env={**os.environ, "NODE_PATH": str(PACKAGES / "node_modules")},
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            output, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert re.search(r"^wc:[0-9a-f]{64}@2\?", output.decode(), re.MULTILINE)
