@@ -188,9 +188,14 @@ async def _scanned(request: web.Request) -> str:
     try:
         return await asyncio.to_thread(uri_in_picture, content)
     except NoReaderError as error:
-        raise UnsupportedMediaError(f"{str(error).capitalize()}.") from error
+        raise UnsupportedMediaError(_sentence(error)) from error
     except ScanError as error:
-        raise InvalidInputError(f"{str(error).capitalize()}.") from error
+        raise InvalidInputError(_sentence(error)) from error
+
+
+def _sentence(error: ScanError) -> str:
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _session_answer(session: HeadlessSession) -> web.Response:
