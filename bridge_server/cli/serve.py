@@ -126,6 +126,8 @@ def _log_warnings(loaded: LoadedSettings) -> None:
         log.warning(
             "development_accounts", advice="everybody knows their keys: never send them anything of value"
         )
+    if loaded.settings.test:
+        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
     _warn_of_open_wallet(loaded.settings)
     descriptors = raise_descriptor_limit()
     if descriptors < _ENOUGH_DESCRIPTORS:

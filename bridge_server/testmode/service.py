@@ -1,8 +1,8 @@
 """Reset and clock: what takes every room to do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TypeAlias
 
 from bridge_server.kernel.clock import MovableClock
@@ -66,29 +66,34 @@ class Controls:
         """Move the clock, and return when everything that became due is done. Raises UnavailableError, and
         InvalidInputError for a time that is out of bounds.
         """
-        clock = self._instruments.clock
-        async with self._turn:
-            delivered_before = self._instruments.sent.delivered
+        clock, sent = self._instruments.clock, self._instruments.sent
+        async with self._turn, _in_time():
+            await self._catch_up()  # an attempt that is under way belongs to the time before
+            delivered_before = sent.delivered
             _move(clock, move)
             self._signals.wake_all(changed=True)  # long polls look whether they wait for something expired
-            try:
-                async with asyncio.timeout(_PATIENCE_SECONDS):
-                    await self._catch_up()
-                    rows = await self._tables.rows()
-                    await self._sweep()
-                    swept = max(0, rows - await self._tables.rows())
-                    await self._catch_up()  # what the sweeps have caused
-            except TimeoutError as error:
-                raise UnavailableError(
-                    f"The clock is moved, but what became due is not done within {_PATIENCE_SECONDS:.0f} s: "
-                    "a receiver or the node may hang."
-                ) from error
-        delivered = self._instruments.sent.delivered - delivered_before
-        return ClockReading(clock.now_ms(), clock.is_frozen, swept, delivered)
+            await self._catch_up()
+            rows = await self._tables.rows()
+            await self._sweep()
+            swept = max(0, rows - await self._tables.rows())
+            await self._catch_up()  # what the sweeps have caused
+        return ClockReading(clock.now_ms(), clock.is_frozen, swept, sent.delivered - delivered_before)
 
     async def _catch_up(self) -> None:
         for catch_up in self._catch_ups:
             await catch_up()
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            yield
+    except TimeoutError as error:
+        raise UnavailableError(
+            f"What is due is not done within {_PATIENCE_SECONDS:.0f} s: a receiver or the node may hang. "
+            "GET /_test/clock says whether the clock was moved."
+        ) from error
 
 
 def _move(clock: MovableClock, move: ClockMove) -> None:

@@ -181,11 +181,12 @@ async def test_a_transaction_that_waits_for_the_node_is_broadcast_before_the_ans
         open_fake_node() as node,
         controlling(tmp_path / "data", dev_accounts=True, node_url=node.url) as controlled,
     ):
-        away = {"where": "node", "route": "eth_sendRawTransaction", "drop": True, "times": 1}
+        away = {"where": "node", "route": "eth_sendRawTransaction", "drop": True}
         await controlled.control.faults.set([away])
         fields = {"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS, "value": "0x1"}
         sent = await RpcClient(controlled.server).call("eth_sendTransaction", fields)
         before = len(node.sent())
+        await controlled.control.faults.set([])
 
         await controlled.control.clock.advance(minutes=2)
 

@@ -10,6 +10,7 @@ from bridge_server.testing.schema import place_schema
 from bridge_server.testmode import sql
 from tests.support.figures import until_waiting
 from tests.support.inbox_client import sign_in
+from tests.support.irn_client import Identity, irn_connected, topic_of
 from tests.support.project import look, opened_app
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.socket_client import connected
@@ -146,6 +147,24 @@ async def test_sockets_are_closed_and_may_come_back(controlled: Controlled) -> N
     async with connected(controlled.server.client, controlled.server.url) as again:
         await again.subscribe(TOPIC)
         await again.nothing()
+
+
+async def test_sockets_of_generation_2_are_closed_and_their_messages_gone(controlled: Controlled) -> None:
+    server, topic, known = controlled.server, topic_of("a"), Identity()
+    async with (
+        irn_connected(server.client, server.url, known) as listener,
+        irn_connected(server.client, server.url, Identity()) as speaker,
+    ):
+        await listener.subscribe(topic)
+        await speaker.publish(topic)
+        assert rows(controlled).keys() >= {"irn_subscriptions", "irn_messages", "irn_calls"}
+
+        await controlled.control.reset()
+
+        assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
+        assert rows(controlled) == {}
+    async with irn_connected(server.client, server.url, known) as again:
+        assert (await again.fetch(topic))["messages"] == []
 
 
 async def test_a_delivery_under_way_is_given_up_and_the_next_one_is_made(controlled: Controlled) -> None:

@@ -1,6 +1,7 @@
 """The background worker: broadcasts waiting transactions when they are due, and confirms sent ones."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -86,14 +87,15 @@ class TransactionWorker:
         """Work until cancelled."""
         if not self._node.exists:
             return
+        asked: list[asyncio.Future[None]] = []
         try:
             while True:
                 asked, self._asked = self._asked, []
                 await self.work()
-                for each in asked:
-                    each.set_result(None)
+                _answer(asked)
                 await self._rest()
         finally:
+            _answer([*asked, *self._asked])
             await self.forget()
 
     async def catch_up(self) -> None:
@@ -227,3 +229,9 @@ class TransactionWorker:
         if self._confirming.awaits_blocks:
             self._seen_mined.add(transaction_hash)
             self._has_news.set()
+
+
+def _answer(asked: Iterable[asyncio.Future[None]]) -> None:
+    for each in asked:
+        if not each.done():
+            each.set_result(None)
