@@ -194,9 +194,9 @@ class HeadlessWallet:
     def _offered(self) -> list[int | str]:
         return list(range(len(self._signer.addresses)) if self._numbers is None else self._numbers)
 
-    def _page_session(self, link: PageLink, origin: str) -> HeadlessSession:
+    def _page_session(self, link: PageLink) -> HeadlessSession:
         return HeadlessSession(
-            _new_id(), "page", origin, tuple(self.accounts), self._signer.chain_id, self._known, link
+            _new_id(), "page", "", tuple(self.accounts), self._signer.chain_id, self._known, link
         )
 
     def _take(

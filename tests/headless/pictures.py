@@ -26,6 +26,7 @@ def qr_code(text: str) -> tuple[int, int, bytes]:
     zxingcpp = import_module("zxingcpp")
     code = zxingcpp.create_barcode(text, zxingcpp.BarcodeFormat.QRCode)
     view = memoryview(code.to_image(scale=4, add_quiet_zones=True))
+    assert view.shape is not None
     height, width = view.shape[:2]
     return width, height, bytes(view)
 
