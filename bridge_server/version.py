@@ -1,4 +1,4 @@
-"""The one place that says which version this is, and what it calls itself."""
+"""The name and the version of the program. No other file repeats them."""
 
 NAME = "Bridge Server"
 VERSION = "1.0.0"

@@ -41,6 +41,19 @@ def test_every_module_stands_on_a_floor() -> None:
     assert {f"bridge_server.{name}" for name in top_names} - on_floors == set()
 
 
+def test_the_parts_of_web_do_not_import_the_middleware_or_the_application() -> None:
+    upward = [
+        (name, node.module)
+        for name, tree in TREES.items()
+        if Path(name).parent == Path("bridge_server/web")
+        for node in imports(tree)
+        if isinstance(node, ast.ImportFrom)
+        and re.match(r"bridge_server\.web\.(middleware|serving)", str(node.module))
+    ]
+
+    assert upward == []
+
+
 def test_imports_stand_at_the_top() -> None:
     inside = {
         (name, alias.name)

@@ -21,12 +21,12 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
-from bridge_server.web.application import build_application
 from bridge_server.web.connections import CONNECTIONS, Connections
-from bridge_server.web.gateway import Gateway
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
+from bridge_server.web.serving.application import build_application
+from bridge_server.web.serving.gateway import Gateway
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
@@ -92,7 +92,7 @@ def _opening(running: Running) -> _Opening:
 
 
 def _stops(foundation: Foundation, rooms: Sequence[Room]) -> list[_Stopping]:
-    """What ends work while requests are still being answered, in this order.
+    """The steps that end work while requests are still being answered, in this order.
 
     First each answer becomes its connection's last, and long polls are answered; then the rooms end streams
     and sockets, and begin no delivery; then requests that wait for other servers have a little time left.

@@ -1,4 +1,4 @@
-"""Commands that write to the database of a running server: the server notices what they have changed."""
+"""Commands that write to the database of a running server, which then notices their changes."""
 
 import asyncio
 from contextlib import suppress

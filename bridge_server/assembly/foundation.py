@@ -1,4 +1,4 @@
-"""What all rooms share, made of the settings in one place. Nothing is opened here."""
+"""The parts that all rooms share, made from the settings. Nothing is opened here."""
 
 import resource
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from bridge_server.web.unread import UnreadLimits
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """What every room may use. The server and an operator's command each have one of their own."""
+    """The parts that every room may use. The server has one, and each operator's command another."""
 
     settings: Settings
     """The settings at the start."""

@@ -1,12 +1,13 @@
 """`/livez` and `/readyz`."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
-from bridge_server.web.bucket_store import saving
+from bridge_server.web.bucket_store import save
+from bridge_server.web.charges import SavedBucket
 from bridge_server.web.health import health_routes
-from bridge_server.web.quotas import SavedBucket
 
 
 def health_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
@@ -20,7 +21,7 @@ def health_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
         database.require_presence()
         await database.read("SELECT 1")
         if database.last_commit_failed:
-            await database.transaction(saving([SavedBucket("probe", "", clock.now_us(), None)]))
+            await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))
 
     def troubles() -> list[str]:
         return [trouble for room in rooms for trouble in room.troubles()]

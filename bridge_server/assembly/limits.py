@@ -12,7 +12,7 @@ from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Transaction
-from bridge_server.web.bucket_store import BucketsSaved, BucketStore, saving
+from bridge_server.web.bucket_store import BucketsSaved, BucketStore, save
 
 _SAVE_SECONDS = 1.0
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 async def save_quotas(foundation: Foundation) -> None:
     """Commit, which saves the token buckets that have changed."""
     if foundation.quotas.has_unsaved:
-        await foundation.database.transaction(saving([]))
+        await foundation.database.transaction(partial(save, []))
 
 
 def limits_room(foundation: Foundation) -> Room:
@@ -53,10 +53,10 @@ async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncI
 
     def with_next_commit() -> Callable[[], Transaction[None]] | None:
         unsaved = quotas.take_unsaved()
-        return saving(unsaved) if unsaved else None
+        return partial(save, unsaved) if unsaved else None
 
     foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
-    foundation.database.ride_along(with_next_commit)
+    foundation.database.add_commit_hook(with_next_commit)
     async with running(_save_forever(foundation)):
         yield
     quotas.forget_nothing()

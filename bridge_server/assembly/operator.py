@@ -1,4 +1,4 @@
-"""The operator's composition root: what a command works with, on the database of a server that may run."""
+"""The operator's composition root: the services of a command, on a database that a running server may use."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager

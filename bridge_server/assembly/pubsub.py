@@ -21,7 +21,7 @@ from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.wire import notice_of
 from bridge_server.settings.settings import Settings
-from bridge_server.web.quotas import Cost
+from bridge_server.web.charges import Cost
 
 _IRN_HEARTBEAT_SECONDS = 20
 """JavaScript clients of generation 2.x give up a socket on which nothing has come for 35 seconds."""

@@ -1,4 +1,4 @@
-"""The sweeper, which deletes what has expired in every room."""
+"""The sweeper, which deletes expired rows in every room."""
 
 from collections.abc import Sequence
 

@@ -88,7 +88,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     @asynccontextmanager
     async def signing() -> AsyncIterator[None]:
-        """Requests of an earlier run are forgotten, and those that still wait at the end are withdrawn."""
+        """Delete approval requests of an earlier run first, and withdraw pending ones at the end."""
         await approvals.forget_waiting()
         async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
             yield

@@ -90,7 +90,7 @@ def list_command(operator: Operator) -> None:
         empty = f"the server at {url} has no accounts: `account new` makes one"
     cells = [(row["address"], row["source"], row["file"] or "-") for row in rows]
     lines = table(("account", "key", "file"), cells, empty)
-    operator.tell({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
+    operator.show({"accounts": [{**row, "file": row["file"] or None} for row in rows]}, lines)
 
 
 @account_group.command("import")
@@ -156,7 +156,7 @@ def unlock_command(
     params = [address, passphrase(passphrase_file), seconds]
     call_wallet(operator.settings, url, "personal_unlockAccount", params)
     until = f"for {seconds} seconds" if seconds else "until the server stops"
-    operator.tell(
+    operator.show(
         {"address": checksummed(address), "seconds": seconds}, [f"{checksummed(address)} is unlocked {until}"]
     )
 
@@ -212,7 +212,7 @@ def _add(operator: Operator, work: Callable[[Accounts], Coroutine[Any, Any, Addr
         return {"address": checksummed(address), "file": str(files.file(address))}
 
     fields = _done(operator, files, added)
-    operator.tell(fields, [fields["address"], f"key file: {fields['file']}"])
+    operator.show(fields, [fields["address"], f"key file: {fields['file']}"])
 
 
 def _fields(account: WalletAccount, files: KeystoreFiles) -> dict[str, str]:

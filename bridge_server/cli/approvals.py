@@ -41,7 +41,7 @@ def list_command(operator: Operator) -> None:
         return await opened.approvals.pending(opened.clock.now_ms())
 
     waiting = _run(operator, pending)
-    operator.tell(
+    operator.show(
         {"approvals": [_fields(approval) for approval in waiting]},
         table(_HEADER, [_row(approval) for approval in waiting], "no request is waiting for approval"),
     )
@@ -53,7 +53,7 @@ def list_command(operator: Operator) -> None:
 def show_command(operator: Operator, approval: str) -> None:
     """Print in words what a request would sign."""
     found = _run(operator, lambda opened: _named(opened, approval))
-    operator.tell(_fields(found), _lines(found))
+    operator.show(_fields(found), _lines(found))
 
 
 @approvals_group.command("approve")
@@ -82,7 +82,7 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
         return approval
 
     decided = _run(operator, decide)
-    operator.tell(
+    operator.show(
         _fields(decided), [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"]
     )
 
@@ -104,7 +104,7 @@ async def _named(opened: OperatorServices, name: str) -> ApprovalRequest:
     found = await opened.approvals.named(name.lower())
     if not found:
         raise CommandError(
-            f"there is no approval {name}: `bridge-server approvals list` prints those that wait"
+            f"there is no approval {name}: `bridge-server approvals list` prints the pending ones"
         )
     if len(found) > 1:
         raise CommandError(f"several approvals begin with {name}: write more of the id")

@@ -44,7 +44,7 @@ def list_command(operator: Operator, account: str) -> None:
     ]
     header = ("device", "channel", "state", "queued", "last delivered", "last error")
     listed = table(header, rows, f"{account} has no devices")
-    operator.tell(wire.devices_fields(devices), [*listed, *_server_state(operator, devices)])
+    operator.show(wire.devices_fields(devices), [*listed, *_server_state(operator, devices)])
 
 
 def _server_state(operator: Operator, devices: Sequence[DeviceState]) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The option `--json`, in a module of its own so that `version` need not import the settings."""
+"""The option `--json`. Its module is separate so that `version` need not import the settings."""
 
 import click
 

@@ -43,7 +43,7 @@ class Operator:
     ) -> Result:
         """Run `work` on the database, which is created first if `may_create` allows it.
 
-        Raises CommandError with one line that says what is wrong.
+        Raises CommandError with one line that names the fault.
         """
         database = self.settings.database_file
         try:
@@ -62,7 +62,7 @@ class Operator:
         """The rate limit per account, from the settings, of projects without their own limit."""
         return account_limit(self.settings.account_rate_per_hour, self.settings.account_burst)
 
-    def tell(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
+    def show(self, fields: dict[str, Any], lines: Iterable[str]) -> None:
         """Print the fields as JSON if `--json` was given, otherwise the lines."""
         if self.as_json:
             click.echo(orjson.dumps(fields))

@@ -39,7 +39,7 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
     """Create a project called NAME, and print its first secret, which is shown only once."""
     project, secret = operator.run(lambda opened: opened.projects.create(name, project_id), may_create=True)
     lines = columns([("project", project.project_id), ("name", project.name), ("secret", secret.secret)])
-    operator.tell(wire.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE])
+    operator.show(wire.new_project_fields(project, secret, operator.servers_limit), [*lines, "", _SHOWN_ONCE])
 
 
 @project_group.command("list")
@@ -48,7 +48,7 @@ def list_command(operator: Operator) -> None:
     """Print every project."""
     projects = operator.run(lambda opened: opened.projects.every_project())
     rows = [(project.project_id, project.name, rfc3339(project.created_at_ms)) for project in projects]
-    operator.tell(
+    operator.show(
         wire.project_list_fields(projects, operator.servers_limit),
         table(("project", "name", "created"), rows, "there are no projects: `project create` makes one"),
     )
@@ -61,7 +61,7 @@ def show_command(operator: Operator, project_id: str) -> None:
     """Print a project, its notification types, its number of subscribers and the numbers of its secrets."""
     details = operator.run(lambda opened: opened.projects.show(project_id))
     fields = wire.details_fields(details, operator.servers_limit)
-    operator.tell(fields, _describe(details, fields["account_limit"]))
+    operator.show(fields, _describe(details, fields["account_limit"]))
 
 
 @project_group.command("rotate-secret")
@@ -74,7 +74,7 @@ def rotate_secret_command(operator: Operator, project_id: str) -> None:
     """
     secret = operator.run(lambda opened: opened.projects.rotate_secret(project_id))
     lines = columns([("number", str(secret.number)), ("secret", secret.secret)])
-    operator.tell(wire.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
+    operator.show(wire.secret_fields(secret), [*lines, "", _SHOWN_ONCE])
 
 
 @project_group.command("revoke-secret")
@@ -84,7 +84,7 @@ def rotate_secret_command(operator: Operator, project_id: str) -> None:
 def revoke_secret_command(operator: Operator, project_id: str, number: int) -> None:
     """Revoke the secret with this NUMBER at once; `project show` prints the numbers."""
     operator.run(lambda opened: opened.projects.revoke_secret(project_id, number))
-    operator.tell({"success": True}, [f"secret {number} is revoked"])
+    operator.show({"success": True}, [f"secret {number} is revoked"])
 
 
 @project_group.command("limits")
@@ -111,7 +111,7 @@ def limits_command(
     else:
         raise CommandError("--per-hour and --burst go together")
     fields = wire.account_limit_fields(project.account_limit, operator.servers_limit)
-    operator.tell(fields, [_describe_limit(fields)])
+    operator.show(fields, [_describe_limit(fields)])
 
 
 @project_group.command("webhook")
@@ -129,14 +129,14 @@ def webhook_command(operator: Operator, project_id: str, url: str | None, remove
     if url is not None:
         webhook = operator.run(lambda opened: opened.projects.set_webhook(project_id, url))
         lines = columns([("webhook", webhook.url), ("signing secret", webhook.signing_secret)])
-        operator.tell(wire.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
+        operator.show(wire.webhook_fields(webhook), [*lines, "", _SHOWN_ONCE])
     elif remove:
         operator.run(lambda opened: opened.projects.remove_webhook(project_id))
-        operator.tell({"success": True}, ["the webhook is removed"])
+        operator.show({"success": True}, ["the webhook is removed"])
     else:
         known = operator.run(lambda opened: opened.projects.show(project_id)).project.webhook
         shown = None if known is None else known.url
-        operator.tell({"url": shown}, [shown or "there is no webhook"])
+        operator.show({"url": shown}, [shown or "there is no webhook"])
 
 
 @project_group.command("delete")
@@ -151,7 +151,7 @@ def delete_command(operator: Operator, project_id: str, yes: bool) -> None:
     if not yes:
         _confirm_deletion(operator, project_id)
     operator.run(lambda opened: opened.projects.delete(project_id))
-    operator.tell({"success": True}, [f"project {project_id} is deleted"])
+    operator.show({"success": True}, [f"project {project_id} is deleted"])
 
 
 @project_group.command("analytics")
@@ -166,7 +166,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     do not count in the read rate.
     """
     found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    operator.tell(wire.analytics_fields(found), _describe_analytics(found))
+    operator.show(wire.analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:

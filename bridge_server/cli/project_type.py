@@ -26,7 +26,7 @@ def type_group() -> None:
 def add_command(operator: Operator, project_id: str, name: str, type_id: str | None) -> None:
     """Add a type called NAME. At first only accounts that subscribe to all types receive it."""
     added = operator.run(lambda opened: opened.projects.add_type(project_id, name, type_id))
-    operator.tell(wire.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
+    operator.show(wire.type_fields(added), columns([("type", added.type_id), ("name", added.name)]))
 
 
 @type_group.command("rename")
@@ -37,7 +37,7 @@ def add_command(operator: Operator, project_id: str, name: str, type_id: str | N
 def rename_command(operator: Operator, project_id: str, type_id: str, name: str) -> None:
     """Change the displayed name of a type. Its id stays."""
     renamed = operator.run(lambda opened: opened.projects.rename_type(project_id, type_id, name))
-    operator.tell(wire.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
+    operator.show(wire.type_fields(renamed), columns([("type", renamed.type_id), ("name", renamed.name)]))
 
 
 @type_group.command("remove")
@@ -47,7 +47,7 @@ def rename_command(operator: Operator, project_id: str, type_id: str, name: str)
 def remove_command(operator: Operator, project_id: str, type_id: str) -> None:
     """Remove a type, also from every subscription. Its past notifications stay in the analytics."""
     operator.run(lambda opened: opened.projects.remove_type(project_id, type_id))
-    operator.tell({"success": True}, [f"type {type_id} is removed"])
+    operator.show({"success": True}, [f"type {type_id} is removed"])
 
 
 @type_group.command("list")
@@ -57,4 +57,4 @@ def list_command(operator: Operator, project_id: str) -> None:
     """Print the types of a project."""
     types = operator.run(lambda opened: opened.projects.types(project_id))
     rows = [(kind.type_id, kind.name, rfc3339(kind.created_at_ms)) for kind in types]
-    operator.tell(wire.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))
+    operator.show(wire.type_list_fields(types), table(("type", "name", "created"), rows, _NO_TYPES))

@@ -36,4 +36,4 @@ def test_command(operator: Operator, topic: str) -> None:
     configure_logs(operator.settings.log_level, operator.settings.log_format)
     status = operator.run(send).status
     answer = "" if status is None else f" and answered {status}"
-    operator.tell({"success": True, "status": status}, [f"the provider took it{answer}"])
+    operator.show({"success": True, "status": status}, [f"the provider took it{answer}"])

@@ -7,8 +7,8 @@ import signal
 import sqlite3
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,12 +17,12 @@ from typing import Any
 
 import click
 import structlog
-from aiohttp import web
 
 from bridge_server.assembly.application import build_app
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
+from bridge_server.cli.listening import listening, metrics_listening
 from bridge_server.cli.logs import configure_logs, set_log_level
 from bridge_server.cli.options import (
     CommandError,
@@ -39,7 +39,7 @@ from bridge_server.cli.process import (
     ready_file_at,
     server_file_at,
 )
-from bridge_server.cli.reachable_url import local_url, url_for_others
+from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
@@ -47,11 +47,9 @@ from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.version import VERSION
-from bridge_server.web.application import runner_of
+from bridge_server.web.serving.application import runner_of
 
-_BACKLOG = 4096
 _ENOUGH_DESCRIPTORS = 5_500
-_METRICS_SHUTDOWN_SECONDS = 0.2
 _EXIT_SECONDS = 1.0
 
 log = structlog.get_logger()
@@ -196,8 +194,8 @@ async def _serve(
         async with (
             running(reloader.run_forever()),
             running(stop_with(parent, stop)),
-            _listening(runner_of(built.application), settings.host, settings.port) as url,
-            _metrics_listening(built.metrics, settings),
+            listening(runner_of(built.application), settings.host, settings.port) as url,
+            metrics_listening(built.metrics, settings),
         ):
             facts = _facts(url, settings)
             secrets = {} if built.test_token is None else {"test_token": built.test_token}
@@ -234,35 +232,6 @@ def _start_and_stop_logged() -> Iterator[Callable[[Mapping[str, Any]], None]]:
     finally:
         if logged:
             log.info("server_stopped", url=logged["url"], pid=logged["pid"])
-
-
-@asynccontextmanager
-async def _metrics_listening(metrics: web.Application, settings: Settings) -> AsyncIterator[None]:
-    if settings.metrics_port is None:
-        yield
-        return
-    host = settings.metrics_host or settings.host
-    async with _listening(runner_of(metrics, _METRICS_SHUTDOWN_SECONDS), host, settings.metrics_port) as url:
-        log.info("metrics_listening", url=f"{url}/metrics")
-        yield
-
-
-@asynccontextmanager
-async def _listening(runner: web.AppRunner, host: str, port: int) -> AsyncIterator[str]:
-    """Serve the application and yield its local URL; at the end finish open requests and close."""
-    try:
-        await runner.setup()
-        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
-        try:
-            await site.start()
-        except OSError as error:
-            raise CommandError(
-                f"cannot listen on {host} port {port} ({error.strerror or error}): "
-                "name another with --host and --port"
-            ) from error
-        yield local_url(host, runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
 
 
 def _facts(url: str, settings: Settings) -> dict[str, Any]:

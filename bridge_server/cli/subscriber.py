@@ -104,7 +104,7 @@ def remove_command(operator: Operator, project_id: str, accounts: tuple[str, ...
         return removed, len(keys) - removed
 
     removed, unknown = operator.run(remove)
-    operator.tell(
+    operator.show(
         {"unsubscribed": removed, "not_subscribed": unknown},
         [f"{removed} unsubscribed, {unknown} not subscribed before"],
     )
@@ -129,7 +129,7 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
     with replacing(Path(file)) as stream:
         written = _write_pages(operator, project_id, stream, as_lines)
     name = click.format_filename(file)
-    operator.tell({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
+    operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
 
 
 @subscriber_group.command("import")
@@ -194,7 +194,7 @@ def _tell_counts(operator: Operator, counts: Counts) -> None:
         counts[SubscriptionChange.UPDATED],
         counts[None],
     )
-    operator.tell(
+    operator.show(
         {"subscribed": subscribed, "updated": updated, "unchanged": unchanged},
         [f"{subscribed} subscribed, {updated} updated, {unchanged} unchanged"],
     )

@@ -19,7 +19,7 @@ _STEP = re.compile(r"(0|[1-9][0-9]{0,9})(['hH]?)", re.ASCII)
 
 
 class DerivationError(ValueError):
-    """The seed or the path is none, or there is no key there; the text says which."""
+    """The seed or the path is invalid, or has no key; the text names the fault."""
 
 
 @dataclass(frozen=True, slots=True)

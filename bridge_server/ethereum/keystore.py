@@ -29,7 +29,7 @@ _HEX = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2})*)")
 
 
 class KeystoreError(ValueError):
-    """The file is no keystore, or a broken one; the text says why."""
+    """The file is not a valid keystore; the text names the fault."""
 
 
 class PassphraseError(KeystoreError):
@@ -49,7 +49,7 @@ class Keystore:
     def open(self, passphrase: bytes) -> bytes:
         """The private key, in 32 bytes. Takes a second and runs beside other threads.
 
-        Raises PassphraseError; KeystoreError when the key is not that of the file's address;
+        Raises PassphraseError; KeystoreError when the key does not belong to the file's address;
         CostError when there is too little memory.
         """
         key = self.kdf.key(passphrase)
@@ -65,7 +65,7 @@ class Keystore:
         except SigningKeyError as error:
             raise KeystoreError(f"the file holds no private key: {error}") from error
         if self.address not in (None, address):
-            raise KeystoreError(f"the file names {self.address}, but its key is that of {address}")
+            raise KeystoreError(f"the file names {self.address}, but its key belongs to {address}")
 
 
 def read_keystore(content: bytes) -> Keystore:

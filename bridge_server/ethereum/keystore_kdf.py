@@ -17,7 +17,7 @@ _MOST_BLOCKS = 2**14
 
 
 class CostError(ValueError):
-    """The parameters are none, or ask for too much, or for more than there is; the text says which."""
+    """The parameters are invalid, or need too much time or memory; the text names the fault."""
 
 
 @dataclass(frozen=True, slots=True)

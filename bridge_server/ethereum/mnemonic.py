@@ -17,7 +17,7 @@ _ROUNDS = 2048
 
 
 class MnemonicError(ValueError):
-    """The words are no mnemonic; the text says why."""
+    """The words are not a valid mnemonic; the text names the fault."""
 
 
 @cache

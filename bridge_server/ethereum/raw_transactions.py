@@ -40,7 +40,7 @@ _UINT256_MAX = 2**256 - 1
 
 
 class RawTransactionError(ValueError):
-    """The bytes are no signed transaction that a node could take; the text says which field is wrong."""
+    """The bytes are not a valid signed transaction; the text names the wrong field."""
 
 
 @dataclass(frozen=True, slots=True)

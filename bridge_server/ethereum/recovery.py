@@ -16,7 +16,7 @@ _PARITIES = {0: b"\x00", 1: b"\x01", 27: b"\x00", 28: b"\x01"}
 
 
 class SignatureError(ValueError):
-    """The bytes are no signature; the text says why."""
+    """The bytes are not a valid signature; the text names the fault."""
 
 
 def recover_address(digest: bytes, signature: bytes) -> str:

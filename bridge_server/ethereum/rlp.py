@@ -92,7 +92,7 @@ def _long_head(kind: int, length: int) -> bytes:
 
 
 def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
-    """Where the content of the item at `start` begins and ends, which is not after `limit`."""
+    """The begin and the end of the content of the item at `start`. The end is at most `limit`."""
     first = data[start]
     if first < _STRING:
         return start, start + 1
@@ -104,7 +104,7 @@ def _content(data: bytes, start: int, limit: int) -> tuple[int, int]:
         if length <= _SHORT or length_bytes.startswith(b"\0"):
             raise RlpError(f"the length at byte {start} is not in its shortest form")
     if content + length > limit:
-        raise RlpError(f"the item at byte {start} ends after what it lies in")
+        raise RlpError(f"the item at byte {start} ends after the list that contains it")
     return content, content + length
 
 

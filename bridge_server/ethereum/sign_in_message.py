@@ -200,7 +200,7 @@ def _resources(lines: _Lines) -> tuple[str, ...]:
     if not lines.peek().startswith(_RESOURCES):
         return ()
     if lines.next() != _RESOURCES:
-        raise lines.fault(f"must be “{_RESOURCES}” and nothing else: every resource has a line of its own")
+        raise lines.fault(f"must be “{_RESOURCES}” and nothing else: each resource has a separate line")
     resources = []
     while not lines.at_end():
         marker, resource = (line := lines.next())[:2], line[2:]
@@ -236,5 +236,5 @@ def _nonce(text: str) -> str:
 
 def _request_id(text: str) -> str:
     if not is_segment(text):
-        raise ValueError("must consist of what a URI's path may hold between slashes (RFC 3986, pchar)")
+        raise ValueError("must consist of characters of a URI's path segment (RFC 3986, pchar)")
     return text

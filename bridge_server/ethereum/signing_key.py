@@ -10,7 +10,7 @@ _V = (b"\x1b", b"\x1c")  # 27 and 28: by Bitcoin's custom, which Ethereum's mess
 
 
 class SigningKeyError(ValueError):
-    """The bytes are no private key; the text says why and does not repeat them."""
+    """The bytes are not a valid private key; the text names the fault and does not repeat them."""
 
 
 class SigningKey:

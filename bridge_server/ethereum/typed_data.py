@@ -97,7 +97,7 @@ def _parts(value: object) -> tuple[Any, ...]:
 
 
 def _json_of(name: str, value: object, max_bytes: int) -> bytes:
-    """The value's canonical text: the key of the cache for what is computed from it."""
+    """The value's canonical text, which is the key of cached results for it."""
     try:
         text = orjson.dumps(value)
     except TypeError as error:

@@ -44,7 +44,7 @@ class DeviceStore:
     def add(
         self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
     ) -> Transaction[Device]:
-        """Store a device, or return the equal one that is stored. Raises TooManyDevicesError."""
+        """Store a device, or return the stored device with equal values. Raises TooManyDevicesError."""
         known = yield Statement(_SAME, (account, device.channel, device.url))
         if known:
             return _device(known[0])

@@ -58,7 +58,7 @@ class Devices:
         return await self._store.devices(reader.number)
 
     async def add(self, reader: Reader, device: NewDevice) -> Device:
-        """Register a device; one that is registered already is unchanged. Raises TooManyDevicesError."""
+        """Register a device. A device that is already registered is unchanged. Raises TooManyDevicesError."""
         device_id = DeviceId(self._ids.random_uuid())
         return await self._store.add(
             reader.number, device_id, device, self._clock.now_ms(), self.most_per_account

@@ -144,7 +144,7 @@ class Streams:
                 await asyncio.sleep(0)
 
     def _notice(self, accounts: AbstractSet[int]) -> None:
-        """Count deliveries at once, so that a replaying stream sees one that came during its read."""
+        """Count deliveries at once, so that a replaying stream sees a delivery during its read."""
         here = accounts & self._audiences.keys()
         if here:
             for number in here:

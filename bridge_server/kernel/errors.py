@@ -17,7 +17,7 @@ class Fault:
 
 
 class BridgeError(Exception):
-    """A failure that is shown to the caller. `detail` says what was wrong and what to do."""
+    """A failure that is shown to the caller. `detail` names the fault and the remedy."""
 
     code: ClassVar[str] = "error"
     title: ClassVar[str] = "Error"

@@ -1,4 +1,4 @@
-"""Events: what a commit changed, announced once it is on disk. A listener subscribes to one type.
+"""Events: changes by a commit, announced once it is on disk. A listener subscribes to one type.
 
 The room that announces an event defines its type: a frozen dataclass of texts, whole numbers and tuples of
 them. So an event is its type's name and a JSON array of its fields, which a driver can carry to other
@@ -33,7 +33,10 @@ class Events:
         self._listeners.setdefault(event_type, []).append(listener)
 
     def publish(self, event: Event) -> None:
-        """Call every listener of the event's type. One that raises is logged and stops none of the others."""
+        """Call every listener of the event's type.
+
+        A listener that raises is logged, and the others are called.
+        """
         for listener in self._listeners.get(type(event), ()):
             try:
                 listener(event)

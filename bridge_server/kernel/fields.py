@@ -7,7 +7,7 @@ URL_MAX_CHARACTERS = 2048
 PUSH_TYPE_MAX_CHARACTERS = 64
 PUSH_TOKEN_MAX_CHARACTERS = 4096
 
-# What RFC 3986 has in a URI. Programs that find others in one disagree about where its host ends.
+# The characters of a URI (RFC 3986). With other characters, parsers disagree about where its host ends.
 _URL_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]*", re.ASCII)
 
 _NO_ORIGIN = "must be an origin and nothing more, such as https://app.example.org"

@@ -1,4 +1,4 @@
-"""What a server that asks for time means (RFC 9110, 10.2.3)."""
+"""The Retry-After header field (RFC 9110, 10.2.3)."""
 
 import re
 from datetime import UTC

@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Touched(Event):
-    """What the key names has changed: its waiters read again, and caches forget it."""
+    """The value of the key has changed: its waiters read again, and caches forget it."""
 
     key: Key
 
@@ -32,7 +32,7 @@ _TICK_SECONDS = 0.05
 class Signals:
     """The waiters of one event loop, by the key that they wait for.
 
-    Thousands wait, nearly each for a key of its own: the first waiter of a key needs no collection.
+    There can be thousands, most of them alone with their key: the first waiter of a key needs no collection.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Signals:
         events.subscribe(Touched, self._on_touched)
 
     def touch(self, key: Key) -> None:
-        """Wake the waiters of the key: what it names has changed."""
+        """Wake the waiters of the key, because its value has changed."""
         first = self._first.pop(key, None)
         if first is not None:
             _wake(first, True)

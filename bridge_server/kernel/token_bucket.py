@@ -26,11 +26,11 @@ class Limit:
 
     @property
     def window_us(self) -> int:
-        """How long an empty bucket takes to be full."""
+        """The time in which an empty bucket fills."""
         return self.price_us(self.burst)
 
     def price_us(self, tokens: int) -> int:
-        """How long these tokens take to come back, in whole microseconds, rounded up."""
+        """The time in which these tokens come back, in whole microseconds, rounded up."""
         return -(-tokens * self.interval_us // self.gain)
 
 

@@ -9,21 +9,18 @@ is tried again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from bridge_server.outbox.fair_order import FairOrder
 from bridge_server.outbox.models import Claimant, Queue
-
-_DEPTH = 4  # of the fair order: payer, subject, host, queue
+from bridge_server.outbox.places import Place, PlacePool
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests may be under way at once, and how long each may take while other queues wait: less
-    time when many wait.
+    """The limits of requests under way, and of their time while other queues wait: less time when many wait.
 
-    A retry is given all its time: its receiver may only be slow.
+    A retry has its full time: its receiver may only be slow.
     """
 
     known: int = 64
@@ -35,70 +32,6 @@ class Limits:
     patience_in_crowd_seconds: float = 0.5
     patience_with_known_seconds: float = 5.0
     look_every_seconds: float = 0.02
-
-
-class Place:
-    """One request at a time may be under way in a place, as long as it is held."""
-
-    __slots__ = ("claimant", "group", "has_ended", "limit", "started")
-
-    def __init__(self, claimant: Claimant, group: "_Group | None") -> None:
-        self.claimant = claimant
-        self.group = group
-        self.limit: asyncio.Timeout | None = None
-        self.started = 0.0
-        self.has_ended = False
-
-    def is_late(self, now: float, patience_seconds: float) -> bool:
-        """Whether its request takes longer than the patience, and was not given up yet."""
-        return not self.has_ended and now - self.started >= patience_seconds
-
-    def end(self, now: float) -> None:
-        """Give up the request that is under way."""
-        if self.limit is not None and not self.limit.expired():
-            self.has_ended = True
-            self.limit.reschedule(now)
-
-
-class _Group:
-    """Places that are limited together, and the queues that wait for one of them."""
-
-    __slots__ = ("_ended_at", "places", "taken", "waiting")
-
-    def __init__(self, places: int) -> None:
-        self.places = places
-        self.taken: dict[Place, None] = {}  # in the order of their requests' starts
-        self.waiting: FairOrder[Claimant] = FairOrder(_DEPTH)
-        self._ended_at = 0.0
-
-    @property
-    def has_room(self) -> bool:
-        return len(self.taken) < self.places
-
-    def end_late(self, now: float, patience_seconds: float) -> None:
-        """If a queue waits, give up requests that take too long: no more of them than let every place change
-        hands once within the patience, so that a place is always about to be free.
-        """
-        turns = int((now - self._ended_at) * self.places / patience_seconds)
-        if self.has_room or not self.waiting or not turns:
-            return
-        late = [place for place in self.taken if place.is_late(now, patience_seconds)]
-        if late:
-            self._ended_at = now
-            for place in self._heaviest_first(late)[: min(turns, max(1, self.places // 16))]:
-                place.end(now)
-
-    def _heaviest_first(self, late: Iterable[Place]) -> list[Place]:
-        held = [place.claimant for place in self.taken]
-        clients = Counter(claimant.client for claimant in held)
-        subjects = Counter(claimant.queue.name for claimant in held)
-        hosts = Counter(claimant.host for claimant in held)
-
-        def weight(place: Place) -> tuple[int, int, int]:
-            whose = place.claimant
-            return clients[whose.client] if whose.client else 0, subjects[whose.queue.name], hosts[whose.host]
-
-        return sorted(late, key=weight, reverse=True)
 
 
 class Admission:
@@ -113,10 +46,10 @@ class Admission:
         self._limits = limits
         self._is_known = is_known
         self._grant = grant
-        self._known = _Group(limits.known)
-        self._strangers = _Group(limits.strangers)
-        self._retries = _Group(limits.retries)
-        self._hosts: dict[str, _Group] = {}
+        self._known = PlacePool(limits.known)
+        self._strangers = PlacePool(limits.strangers)
+        self._retries = PlacePool(limits.retries)
+        self._hosts: dict[str, PlacePool] = {}
         self._waiting: dict[Queue, Claimant] = {}
         self._payers: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
@@ -136,7 +69,7 @@ class Admission:
     def ask(self, claimant: Claimant, *, had_a_turn: bool = False) -> None:
         """Ask for a place for the queue, unless it waits for one already.
 
-        When too many wait, it is turned away, and has to be found in the store again.
+        When too many queues wait, it is refused, and must be found in the store again.
         """
         if self._is_closed:
             return
@@ -185,20 +118,20 @@ class Admission:
         self._serve_host(place.claimant.host)
         self._serve_pool(pool)
 
-    def _give(self, claimant: Claimant, pool: _Group) -> None:
+    def _give(self, claimant: Claimant, pool: PlacePool) -> None:
         place = Place(claimant, pool)
         host = self._hosts.get(claimant.host)
         if host is None:
-            host = self._hosts[claimant.host] = _Group(self._limits.host)
+            host = self._hosts[claimant.host] = PlacePool(self._limits.host)
         self._start(place, pool, host)
         self._grant(place)
 
-    def _start(self, place: Place, *groups: _Group) -> None:
+    def _start(self, place: Place, *groups: PlacePool) -> None:
         place.started = asyncio.get_running_loop().time()
         for group in groups:
             group.taken[place] = None
 
-    def _let_wait(self, claimant: Claimant, group: _Group, had_a_turn: bool) -> None:
+    def _let_wait(self, claimant: Claimant, group: PlacePool, had_a_turn: bool) -> None:
         if len(self._waiting) >= self._limits.waiting:
             self._turn_one_away()
         self._waiting[claimant.queue] = claimant
@@ -227,7 +160,7 @@ class Admission:
         if not host.taken and not host.waiting:
             del self._hosts[name]
 
-    def _serve_pool(self, pool: _Group) -> None:
+    def _serve_pool(self, pool: PlacePool) -> None:
         while pool.has_room and (claimant := self._next(pool)) is not None:
             host = self._hosts.get(claimant.host)
             if host is None or host.has_room:
@@ -235,7 +168,7 @@ class Admission:
             else:
                 self._let_wait(claimant, host, had_a_turn=False)
 
-    def _next(self, group: _Group) -> Claimant | None:
+    def _next(self, group: PlacePool) -> Claimant | None:
         """Remove and return the queue that is next in the group."""
         while (claimant := group.waiting.take()) is not None:
             if self._waiting.get(claimant.queue) is claimant:
@@ -250,7 +183,7 @@ class Admission:
         if not self._payers[payer]:
             del self._payers[payer]
 
-    def _pool_of(self, claimant: Claimant) -> _Group:
+    def _pool_of(self, claimant: Claimant) -> PlacePool:
         if claimant.has_failed:
             return self._retries
         return self._known if self._is_known(claimant.host) else self._strangers

@@ -104,7 +104,7 @@ class Delivery:
         await self._settling.close()
 
     def _silent_host(self, due: DueMessage, outcome: Outcome) -> str | None:
-        """The host, if it did not answer and the store says that it does."""
+        """The host, if it did not answer although the store has it as answering."""
         host = host_of(due.message.destination)
         return host if outcome.verdict is Verdict.FAILED and self.known_hosts.failed(host) else None
 

@@ -12,20 +12,21 @@ import structlog
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Admission, Limits, Place
+from bridge_server.outbox.admission import Admission, Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
-from bridge_server.outbox.models import Backlog, Claimant, GoneHandlers, Queue
+from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
+from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 
 _LANES_ROUSED_AT_ONCE = 1_000
-_BACKLOG_PAGE = 1_000
+_QUEUES_PAGE = 1_000
 _FIRST = Queue("", "")
 _MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
@@ -76,7 +77,10 @@ class Dispatcher:
         self._running = False
 
     async def start(self) -> None:
-        """Resume what is owed and wait for more. Raises UnavailableError when the store cannot be read."""
+        """Resume the pending messages and wait for new ones.
+
+        Raises UnavailableError when the store cannot be read.
+        """
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
         await self._resume()
@@ -115,7 +119,7 @@ class Dispatcher:
         await self._delivery.close()
 
     async def wake(self) -> None:
-        """Send what has become due by the clock; called every second while running."""
+        """Send messages that have become due by the clock; called every second while running."""
         now_ms = self._clock.now_ms()
         due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
         for claimant in due:
@@ -158,13 +162,13 @@ class Dispatcher:
         has_wrapped = begin == _FIRST
         self._recounted_to = _FIRST
         while not has_wrapped or begin == _FIRST or after < begin:
-            page = await self._store.backlog(now_ms, after, _BACKLOG_PAGE)
+            page = await self._store.pending_queues(now_ms, after, _QUEUES_PAGE)
             for owed in page:
                 self._plan(owed)
             if self._admission.has_turned_away:
                 self._recounted_to = after
                 return
-            if len(page) == _BACKLOG_PAGE:
+            if len(page) == _QUEUES_PAGE:
                 after = page[-1].claimant.queue
             elif has_wrapped:
                 return
@@ -172,8 +176,8 @@ class Dispatcher:
                 has_wrapped, after = True, _FIRST
 
     def figures(self) -> dict[str, int]:
-        """The operator's figures: messages that are owed (`due`) and kept as dead letters (`dead`); attempts
-        since the start that `delivered` and that `failed`.
+        """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
+        start that `delivered` and that `failed`.
         """
         done = self._delivery.figures
         return {
@@ -188,7 +192,7 @@ class Dispatcher:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, has_failed=False))
 
-    def _plan(self, owed: Backlog) -> None:
+    def _plan(self, owed: PendingQueue) -> None:
         if owed.is_due:
             self._attend(owed.claimant)
         if owed.next_due_ms is not None:
@@ -239,7 +243,7 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     def _has_to_look_again(self, ticks: int) -> bool:
-        """Whether a queue was turned away, and there is room again."""
+        """Whether a queue was refused and a place is free again."""
         if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
             return False
         half = self._limits.waiting // 2

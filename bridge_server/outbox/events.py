@@ -8,7 +8,7 @@ from bridge_server.outbox.models import OutgoingMessage
 
 @dataclass(frozen=True, slots=True)
 class OutboxGrew(Event):
-    """A queue of a destination has so many messages more that are due; the last one counts to `client`."""
+    """A queue has `count` more messages that are due; the last of them counts to `client`."""
 
     destination: str
     queue: str
@@ -18,10 +18,7 @@ class OutboxGrew(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutboxChanged(Event):
-    """How many more messages are owed and dead letters kept than before, apart from `OutboxGrew`.
-
-    A negative number means fewer.
-    """
+    """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
 
     owed: int = 0
     dead: int = 0
@@ -29,13 +26,13 @@ class OutboxChanged(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutboxCounted(Event):
-    """How many messages were owed and dead letters kept at this commit."""
+    """The numbers of pending messages and of dead letters at this commit."""
 
     owed: int
     dead: int
 
 
 def grown_by(message: OutgoingMessage, messages: int = 1) -> OutboxGrew:
-    """The event for the message's queue, which has so many messages more."""
+    """The event for the message's queue, which has this many more messages."""
     destination, queue = message.queue
     return OutboxGrew(destination, queue, message.client, messages)

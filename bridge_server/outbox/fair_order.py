@@ -30,7 +30,7 @@ class FairOrder(Generic[Item]):
         level.put(path[-1], item, had_a_turn)
 
     def take(self) -> Item | None:
-        """Remove and return the item whose turn it is; None when nothing waits."""
+        """Remove and return the next item in the fair order; None when nothing waits."""
         if not self._root:
             return None
         item: Item = _take(self._root, self._depth)

@@ -30,7 +30,7 @@ class KnownHosts:
             self._written_at_ms.popitem(last=False)
 
     def failed(self, host: str) -> bool:
-        """The host did not take a message; returns whether the store says that it answers."""
+        """Note that the host did not take a message; returns whether the store has it as answering."""
         return bool(self._written_at_ms.pop(host, 0))
 
     def to_write(self, hosts: Iterable[str], now_ms: int) -> list[str]:

@@ -9,9 +9,10 @@ from functools import partial
 import structlog
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.admission import Admission, Place
+from bridge_server.outbox.admission import Admission
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.models import Claimant, DueMessage
+from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
@@ -74,7 +75,7 @@ class Lane:
         self.workers: set[asyncio.Task[None]] = set()
 
     def rouse(self, has_failed: bool) -> None:
-        """Read the store again: a message was added, or one that failed has become due."""
+        """Read the store again: a message was added, or a retry has become due."""
         self._more_has_failed = has_failed and (self._more_has_failed or not self._maybe_more)
         if not has_failed and self._claimed and self._claimed[-1].attempts > 0:
             self._claimed.clear()  # a new message goes before them, and they are still due
@@ -137,7 +138,7 @@ class Lane:
             self._shared.on_idle(self)
 
     async def _next(self, place: Place) -> DueMessage | None:
-        """The message to send with this place, if there is one that this kind of place is for."""
+        """The message to send with this place, or None if there is none for this kind of place."""
         await self._shared.delivery.caught_up()
         if not self._claimed and self._maybe_more and self._may_start():
             await self._claim()

@@ -1,4 +1,4 @@
-"""Outgoing messages, the queues in which they wait, and what is read of both from the store."""
+"""Outgoing messages, the queues in which they wait, and the values that the store returns for both."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ class Claimant:
 class OutgoingMessage:
     """A body of JSON to POST to an absolute http(s) URL, or to hand to the channel that another scheme names.
 
-    `message_id` is the same at every attempt. `purpose` and `subject` say what it serves: the purpose decides
+    `message_id` is the same at every attempt. `purpose` and `subject` name its use: the purpose decides
     what is forgotten when the receiver is gone; the subject is the session, the topic or the project that the
     message is about. `signing_secret`, a Standard Webhooks secret, signs it instead of the server's own.
     `lane` is its destination, for a channel that knows better than its URL. `device_id` names the device that
@@ -99,8 +99,10 @@ class OutgoingMessage:
 
     @property
     def queue(self) -> Queue:
-        """The queue at its destination. At a host that a stranger named, every device and every subject has a
-        queue of its own; a channel sends everything in its order.
+        """The queue at its destination.
+
+        At a host that a client named, every device and every subject has a separate queue; a channel sends
+        everything in its order.
         """
         is_webhook = self.channel in ("http", "https")
         return Queue(self.destination, (self.device_id or self.subject or "") if is_webhook else "")
@@ -130,8 +132,8 @@ class DueMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
-    """One queue that is owed something: whether a message is due now, and when the next one will be."""
+class PendingQueue:
+    """A queue with pending messages: whether a message is due now, and when the next one becomes due."""
 
     claimant: Claimant
     is_due: bool

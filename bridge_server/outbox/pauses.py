@@ -15,7 +15,7 @@ class Pauses:
         self._until_us[destination] = max(until_us, self._until_us.get(destination, until_us))
 
     def left_us(self, destination: str, elapsed_us: int) -> int:
-        """How long the destination still rests; 0 once the pause is over, which is forgotten then."""
+        """The rest of the destination's pause; 0 once it is over, and the pause is deleted then."""
         left_us = self._until_us.get(destination, elapsed_us) - elapsed_us
         if left_us <= 0:
             self._until_us.pop(destination, None)

@@ -1,4 +1,4 @@
-"""One attempt to deliver: one POST to a stranger's server, which may answer anything, slowly, or never."""
+"""One attempt to deliver: one POST to an untrusted server, which may answer anything, slowly, or never."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

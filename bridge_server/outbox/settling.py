@@ -42,7 +42,7 @@ class Settling:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so many deliveries wait to be recorded that no more should be made."""
+        """Whether too many deliveries wait to be recorded for new ones to begin."""
         return self._unsettled >= _TOO_MANY
 
     async def caught_up(self) -> None:

@@ -1,4 +1,4 @@
-"""How many messages are owed and dead letters kept, by the events of every commit."""
+"""The numbers of pending messages and of dead letters, from the events of every commit."""
 
 from dataclasses import dataclass
 

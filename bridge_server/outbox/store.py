@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import orjson
 
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
-from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Purpose, Queue
+from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Purpose, Queue
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
 
 _INSERT = """
@@ -24,7 +24,7 @@ SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(va
 FROM json_each(?2)
 """
 # The client is read from the first row of each queue; all else is in the index.
-_BACKLOG = """
+_PENDING_QUEUES = """
 SELECT owed.destination, owed.queue, outbox.client, owed.tried_due, owed.tried, owed.next_due_ms
 FROM (SELECT destination, queue, MIN(id) AS id,
              MIN(CASE WHEN next_attempt_at_ms <= ?1 THEN attempts END) AS tried_due,
@@ -111,25 +111,27 @@ def withdraw(device_id: str, but_message_id: str = "") -> Transaction[None]:
 
 
 class OutboxStore:
-    """The messages that are owed, and the dead letters. Times are milliseconds since the Unix epoch.
+    """Pending messages and dead letters. Times are milliseconds since the Unix epoch.
 
-    Every commit that changes how many there are publishes `OutboxGrew` or `OutboxChanged`.
+    Every commit that changes their numbers publishes `OutboxGrew` or `OutboxChanged`.
     All methods raise `UnavailableError` when the database cannot serve now.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    async def backlog(self, now_ms: int, after: Queue, limit: int) -> list[Backlog]:
+    async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
         """The queues that follow this one in their order and hold a message, due or not yet."""
-        return [_backlog(row) for row in await self.database.read(_BACKLOG, (now_ms, *after, limit))]
+        return [
+            _pending_queue(row) for row in await self.database.read(_PENDING_QUEUES, (now_ms, *after, limit))
+        ]
 
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
         """The messages that are due: fewest attempts first, and then in the order of time."""
         return [_due_message(row) for row in await self.database.read(_NEXT, (*queue, now_ms, limit))]
 
     async def next_due_ms(self, queue: Queue, now_ms: int) -> int | None:
-        """When the next message becomes due that is not due yet; None when there is none."""
+        """The time at which the next message becomes due; None when there is none."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(_NEXT_DUE, (*queue, now_ms))
         return due_at_ms
@@ -212,7 +214,7 @@ def _note_failure(message: DueMessage, now_ms: int, error: str, silent: str | No
         yield Statement(_HOST_SILENT, (silent,))
 
 
-def _backlog(row: Row) -> Backlog:
+def _pending_queue(row: Row) -> PendingQueue:
     destination, queue, client, tried_due, tried, next_due_ms = row
     is_due = tried_due is not None
     claimant = Claimant(
@@ -220,7 +222,7 @@ def _backlog(row: Row) -> Backlog:
         client,
         has_failed=tried_due if is_due else tried > 0,
     )
-    return Backlog(claimant, is_due, next_due_ms)
+    return PendingQueue(claimant, is_due, next_due_ms)
 
 
 def _due_message(row: Row) -> DueMessage:

@@ -65,7 +65,7 @@ _FIRST_UNPRIVILEGED_PORT = 1_024
 
 
 class AddressRefusedError(OSError):
-    """The guard refuses the address or port. The text says why."""
+    """The guard refuses the address or port. The text names the reason."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(errno.EACCES, reason)

@@ -1,7 +1,7 @@
 """The statements that delete sendings, notifications and projects.
 
-The sendings or notifications to delete are a JSON array. One that becomes empty is deleted in the same slice,
-so that the next slice need not read it again.
+The sendings or notifications to delete are a JSON array. A sending that becomes empty is deleted in the same
+slice, so that the next slice need not read it again.
 """
 
 DELETE_DELIVERIES = """

@@ -105,7 +105,7 @@ class NewSubscription:
 
 
 class SubscriptionChange(Enum):
-    """A change of a subscription. The values are those of the messages to the project's webhook."""
+    """A change of a subscription. Its values are the ones that messages to the project's webhook have."""
 
     SUBSCRIBED = "subscribed"
     UPDATED = "updated"

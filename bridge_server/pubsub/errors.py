@@ -1,4 +1,4 @@
-"""What closes a socket. The details are reasons of close frames: at most 123 bytes."""
+"""Failures that close a socket. Their details are reasons of close frames: at most 123 bytes."""
 
 from bridge_server.kernel.errors import (
     InvalidInputError,

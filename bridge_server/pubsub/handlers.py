@@ -1,4 +1,4 @@
-"""The root: a socket for who asks for one, a page for everybody else."""
+"""The root path: a WebSocket for a handshake, a page for any other request."""
 
 from collections.abc import Callable
 from html import escape
@@ -37,11 +37,11 @@ _NOT_ALLOWED = 3000
 """The one code of a close frame at which JavaScript clients of generation 2.x stay away."""
 
 _MESSAGES_IN_A_FRAME = 4
-"""Of generation 2.x: several are published in one call, and what is too large for one message is told so."""
+"""Of generation 2.x: one call may publish several messages, and a message that is too large gets an error."""
 
 
 class PubSubHandlers:
-    """Opens sockets. `address_of` tells under which address a client is counted."""
+    """Opens sockets. `address_of` returns the address to which a client is counted."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Brings to the disk what must not be lost, in one transaction for all that has come together meanwhile."""
+"""Writes messages and acknowledgements to the disk, all that came during a commit in the next transaction."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 class Journal:
-    """What is on its way to the disk. It must be `running`.
+    """Changes on their way to the disk. `running` must be entered.
 
     `refuse` is called with each message that is not stored, because its topic or its address has too many.
     """
@@ -51,7 +51,7 @@ class Journal:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write while inside; on leaving, what is left."""
+        """Write while inside, and the rest on leaving."""
         writing = asyncio.create_task(self._write_until_closed())
         try:
             yield
@@ -81,13 +81,13 @@ class Journal:
 
     @property
     def is_behind(self) -> bool:
-        """Whether so much is unsaved that whoever publishes more is to wait."""
+        """Whether so much is unsaved that publishers must wait."""
         return (
             len(self._unsaved) + len(self._announced) >= _MOST_MESSAGES or self._unsaved_bytes >= _MOST_BYTES
         )
 
     async def caught_up(self) -> None:
-        """Return once all that was said before is on disk. Raises UnavailableError."""
+        """Return once all earlier changes are on disk. Raises UnavailableError."""
         if not (self._is_writing or self._has_changes()):
             return
         done = asyncio.get_running_loop().create_future()
@@ -118,7 +118,7 @@ class Journal:
                 log.exception("messages_lost")
 
     async def _write(self) -> None:
-        """Everything that there is now. If it cannot be stored, it is there again afterwards."""
+        """Write all unsaved changes. If the write fails, they are unsaved again."""
         unsaved, unsaved_bytes, waiting = self._unsaved, self._unsaved_bytes, self._waiting
         changes = Changes(tuple(unsaved.values()), tuple(self._settled), tuple(self._announced))
         self._unsaved, self._unsaved_bytes = {}, 0

@@ -21,7 +21,7 @@ class Subscribe(NamedTuple):
 
 
 class Acknowledge(NamedTuple):
-    """A client has received the oldest message of a topic that it was sent."""
+    """A client has received the oldest message that it was sent on a topic."""
 
     topic: Topic
 
@@ -45,7 +45,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be brought to the disk together."""
+    """Changes to store in one transaction."""
 
     kept: tuple[Message, ...]
     """Messages to store, unless that is too many for their topic or their address."""
@@ -57,7 +57,7 @@ class Changes:
 
 @dataclass(slots=True)
 class Share:
-    """How much may wait."""
+    """The limit of waiting messages and their bytes."""
 
     messages: int
     size_bytes: int
@@ -65,7 +65,7 @@ class Share:
 
 @dataclass(slots=True)
 class QueueLimits:
-    """How much may wait, on each topic and from each address, and for how long.
+    """Limits of waiting messages for each topic and each address, and their lifetime.
 
     Rewritten in place when the settings are read again, as the limits of sockets are.
     """
@@ -77,7 +77,7 @@ class QueueLimits:
 
 @dataclass(slots=True)
 class SocketLimits:
-    """How much a client may have, and how often each socket is pinged."""
+    """Limits of a client's sockets and topics, and the interval of pings."""
 
     per_address: int
     topics: int

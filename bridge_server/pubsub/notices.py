@@ -1,4 +1,4 @@
-"""What webhooks are owed for messages: parts of the transactions that store these."""
+"""Notices to webhooks of topics: parts of the transactions that store messages."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -15,10 +15,10 @@ NoticeOf: TypeAlias = Callable[[Topic, str | None, str], OutgoingMessage]
 
 
 class Allowance(Protocol):
-    """How many bytes an address may have stored; None is exempt."""
+    """The bytes that an address may store; None is exempt."""
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether there is so much left. Any thread may ask."""
+        """Whether the address may store this many bytes. Any thread may call it."""
         ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:
@@ -61,7 +61,7 @@ def send_later(messages: list[OutgoingMessage], now_ms: int) -> Transaction[Coun
 
 
 def pay_for(caused: Mapping[str | None, int], allowance: Allowance | None) -> None:
-    """Charge the addresses for what has been stored for them."""
+    """Charge the addresses for their stored notices."""
     if allowance is not None:
         for address, size_bytes in caused.items():
             allowance.pay(address, size_bytes)

@@ -1,4 +1,4 @@
-"""Where the clients of generations 1.x and 2.x connect: at the URL that they were given."""
+"""The paths at which clients of generations 1.x and 2.x connect."""
 
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.pubsub.handlers import PubSubHandlers
@@ -6,7 +6,7 @@ from bridge_server.web.routes import Route
 
 
 def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route, ...]:
-    """The server's root, and each generation by its name. Dapps live in web pages of any origin."""
+    """The server's root, and a path for each generation. Dapps are web pages of any origin."""
     return tuple(
         Route(
             method="GET", path=path, name=name, handler=handler,

@@ -1,4 +1,4 @@
-"""Every open socket of generation 1.x, and the topics that they are subscribed to."""
+"""All open sockets of generation 1.x, and the topics to which they are subscribed."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +22,7 @@ _SWEEP_SLICE = 500
 
 
 class PubSub:
-    """The room's service for generation 1.x. It must be `running`."""
+    """The room's service for generation 1.x. `running` must be entered."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class PubSub:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store what is published, and look for dead sockets, while inside."""
+        """Store published messages and look for dead sockets while inside."""
         await self._topics.open()
         async with self._journal.running(), running(self._open.ping_forever()):
             try:
@@ -57,16 +57,16 @@ class PubSub:
 
     @property
     def sockets(self) -> int:
-        """How many are open."""
+        """The number of open sockets."""
         return len(self._open)
 
     @property
     def topics(self) -> int:
-        """How many somebody is subscribed to."""
+        """The number of topics with a subscriber."""
         return len(self._topics)
 
     def welcome(self, address: str | None) -> Subscriber:
-        """Whoever is at this address; None is exempt from limits. Whoever is welcomed must leave.
+        """A subscriber at this address; None is exempt from limits. The caller must let it `leave`.
 
         Raises TooManySocketsError, UnavailableError.
         """

@@ -24,7 +24,7 @@ class OpenSocket(Protocol):
 
     @property
     def number(self) -> int:
-        """Its own among those of its generation."""
+        """The socket's number, unique in its generation."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class OpenSocket(Protocol):
         ...
 
     def probe(self, ping: bytes, payload: bytes) -> None:
-        """Ping the client; one that has said nothing since the last time is not there any more."""
+        """Ping the client, and close its socket if it has sent nothing since the last ping."""
         ...
 
     def end(self, code: int, reason: str) -> None:
@@ -49,7 +49,7 @@ AnySocket = TypeVar("AnySocket", bound=OpenSocket)
 
 
 class OpenSockets(Generic[AnySocket]):
-    """The sockets of one generation of clients. `open_from` counts those of every generation by address."""
+    """The sockets of one generation of clients. `open_from` counts sockets of every generation by address."""
 
     def __init__(
         self, limits: SocketLimits, open_from: Counter[str], heartbeat_seconds: Callable[[], float]
@@ -81,7 +81,7 @@ class OpenSockets(Generic[AnySocket]):
             self._open_from[socket.address] += 1
 
     def forget(self, socket: AnySocket) -> bool:
-        """It is closed; returns whether it was there until now."""
+        """Remove a closed socket; returns whether it was there until now."""
         if self._sockets.pop(socket.number, None) is None:
             return False
         if socket.address is not None:

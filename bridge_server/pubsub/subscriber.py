@@ -1,4 +1,4 @@
-"""One socket: what its client says, what it was sent, and whether it is still there."""
+"""One socket: its client's messages, its deliveries, and its detection as dead."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -105,17 +105,17 @@ class Subscriber:
         self._outlet.push(frame)
         if len(sent) > self._most_unacknowledged:
             self.end(
-                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too little. Connect again for what is left."
+                WSCloseCode.TRY_AGAIN_LATER, "You acknowledge too few messages. Connect again for the rest."
             )
 
     async def drain(self) -> None:
-        """Wait as long as much is on its way."""
+        """Wait while too much is unsent."""
         if self._outlet is not None:
             await self._outlet.drain()
-            self._is_quiet = False  # it has read something; what it says is heard only after a backlog
+            self._is_quiet = False  # it has read something; its messages are heard only after a backlog
 
     def probe(self, ping: bytes, payload: bytes) -> None:
-        """Ping the client; one that has said nothing since the last time is not there any more."""
+        """Ping the client, and close its socket if it has sent nothing since the last ping."""
         if self._outlet is None:
             return
         if self._is_quiet:
@@ -151,6 +151,6 @@ class Subscriber:
         self._topics.settle(topic, sent.popleft())
 
     def _charge_address(self) -> None:
-        """What the client asks for is limited; to acknowledge what it was sent is not."""
+        """Charge the address for the client's message. Acknowledgements are free."""
         if self.address is not None:
             self._charge(self.address)

@@ -1,4 +1,4 @@
-"""A topic that somebody is subscribed to: its receivers, and all its messages that are not settled."""
+"""A topic with a subscriber: its receivers, and all its messages that are not settled."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -12,7 +12,7 @@ class Receiver(Protocol):
 
     @property
     def number(self) -> int:
-        """Different for each socket, in this process and in those before it."""
+        """A unique number of the socket, in this process and in earlier ones."""
         ...
 
     def send(self, message: Message, frame: bytes) -> None:
@@ -20,7 +20,7 @@ class Receiver(Protocol):
         ...
 
     async def drain(self) -> None:
-        """Wait as long as much is on its way."""
+        """Wait while too much is unsent."""
         ...
 
 
@@ -39,11 +39,11 @@ class LiveTopic:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether nobody is there or about to be."""
+        """Whether no receiver is subscribed or joining."""
         return not self.receivers and not self.joining
 
     def load(self, stored: Iterable[Message]) -> None:
-        """Take over what is on disk, before what has come in the meantime."""
+        """Add the stored messages, before the ones that have come in the meantime."""
         on_disk = {message.number: message for message in stored}
         self._messages = on_disk | self._messages
         self._kept |= on_disk.keys()
@@ -73,7 +73,7 @@ class LiveTopic:
         return message
 
     def to_keep(self, up_to: int) -> list[Message]:
-        """The messages with numbers `up_to` this one that are not kept yet, and now are."""
+        """The messages up to this number that are not kept yet. They count as kept from now on."""
         messages = [
             message
             for number, message in self._messages.items()
@@ -88,7 +88,7 @@ class LiveTopic:
         return len(self._kept) < len(self._messages)
 
     def missed(self, receiver: Receiver, position: int, now_ms: int) -> Iterator[Message]:
-        """What came after `position`, oldest first, without the receiver's own."""
+        """The messages after `position`, oldest first, without the receiver's own."""
         for message in list(self._messages.values()):
             is_meant = message.number > position and message.sender != receiver.number
             if is_meant and message.number in self._messages and message.expires_at_ms > now_ms:

@@ -1,7 +1,7 @@
 """Publishing, subscribing, settling: the rules of the room (see its package for when a message is dropped).
 
-A message for nobody is stored at once. One that was sent to an open socket is stored only if it is not
-settled within a moment: most are, and never touch the disk.
+A message without a receiver is stored at once. A message that was sent to an open socket is stored only if it
+is not settled soon: most are, and never touch the disk.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ GRACE_SECONDS = 0.05
 
 
 class Topics:
-    """The topics that somebody is subscribed to, in memory; those of nobody are only on disk."""
+    """The topics with a subscriber, in memory. A topic without one is only on disk."""
 
     def __init__(self, store: TopicStore, journal: Journal, clock: Clock, limits: QueueLimits) -> None:
         self._store = store
@@ -39,13 +39,13 @@ class Topics:
         return len(self._live)
 
     async def open(self) -> None:
-        """Go on counting where the process before this one has stopped."""
+        """Continue the message numbers of the previous process."""
         self._last_number = self._number_at_tick = await self._store.newest()
 
     def publish(self, sender: int, address: str | None, published: Publish) -> None:
-        """Send the message to everybody else who is there, and keep it until it is settled.
+        """Send the message to all other receivers, and keep it until it is settled.
 
-        Raises QueueFullError; of a topic that nobody is subscribed to, this turns out only on the disk.
+        Raises QueueFullError. For a topic without a subscriber, only the journal finds this out.
         """
         now_ms = self._clock.now_ms()
         message = Message(
@@ -67,7 +67,10 @@ class Topics:
             self._journal.announce(message)
 
     async def subscribe(self, receiver: Receiver, topic: Topic) -> None:
-        """Send the receiver all that the topic has, and then whatever comes. Raises UnavailableError."""
+        """Send the receiver all messages of the topic, and from then on each new one.
+
+        Raises UnavailableError.
+        """
         live = self._live.get(topic)
         if live is None:
             live = self._live[topic] = LiveTopic()
@@ -87,19 +90,19 @@ class Topics:
         self._forget_if_deserted(topic, live)
 
     def settle(self, topic: Topic, number: int) -> None:
-        """The message of this number has arrived: drop it, unless that was done before."""
+        """Drop the message of this number, which has arrived, unless it is dropped already."""
         live = self._live.get(topic)
         if live is not None and (kept := live.remove(number)) is not None:
             self._journal.settle(kept)
 
     def refuse(self, message: Message) -> None:
-        """The message was not taken in the end."""
+        """Forget a message that the journal refused."""
         live = self._live.get(message.topic)
         if live is not None:
             live.remove(message.number)
 
     def keep_all(self) -> None:
-        """Leave nothing that is not settled to memory alone."""
+        """Store all messages that are not settled."""
         for live in self._unkept:
             self._keep(live, self._last_number)
         self._unkept.clear()
@@ -122,7 +125,7 @@ class Topics:
             self._journal.keep(message)
 
     def _keep_old(self) -> None:
-        """What was there at the last tick, and still is, was not settled in its time."""
+        """Store the messages that were there at the last tick already: they were not settled in time."""
         for live in list(self._unkept):
             self._keep(live, self._number_at_tick)
             if not live.has_more_to_keep:
@@ -135,11 +138,11 @@ class Topics:
     async def _load(self, topic: Topic, live: LiveTopic) -> None:
         async with self._turns.taken(topic):
             if not live.is_loaded:
-                await self._journal.caught_up()  # what was settled before is gone from the disk then
+                await self._journal.caught_up()  # messages that were settled before are deleted by then
                 live.load(await self._store.waiting(topic, self._clock.now_ms()))
 
     async def _replay(self, live: LiveTopic, receiver: Receiver) -> None:
-        """Send what the receiver has missed, until nothing has come while that was sent."""
+        """Send the messages that the receiver has missed, until no new one came during the sending."""
         position = -1
         while True:
             reached = position
@@ -151,7 +154,7 @@ class Topics:
                 return
 
     def _forget_if_deserted(self, topic: Topic, live: LiveTopic) -> None:
-        """What is left of its messages goes to the disk."""
+        """Forget the topic if it has no subscriber, after its messages are stored."""
         if live.is_deserted and self._live.get(topic) is live:
             self._keep(live, self._last_number)
             self._unkept.pop(live, None)

@@ -1,7 +1,7 @@
 """The published clients' spelling: frames to models and back.
 
-What is sent on is written anew: receivers get the four members that the protocol has, and no text that two
-parsers could read differently.
+Messages to receivers are written anew: they have the protocol's four members, and no text that two parsers
+could read differently.
 """
 
 import orjson
@@ -16,9 +16,9 @@ TOPIC_MAX_CHARACTERS = 128
 
 
 def read_frame(text: bytes) -> Frame:
-    """A frame of a client's. Raises NotJsonError, InvalidFrameError.
+    """Read a client's frame. Raises NotJsonError, InvalidFrameError.
 
-    `silent` may be left out, and then is false; so may the payload of what is no publication.
+    `silent` is false if it is missing. Only a publication needs a payload.
     """
     try:
         values = orjson.loads(text)
@@ -44,12 +44,12 @@ def read_frame(text: bytes) -> Frame:
 
 
 def write_message(published: Publish) -> bytes:
-    """What the receivers of a message are sent."""
+    """The frame that receivers of a message are sent."""
     topic, payload, silent = published
     return orjson.dumps({"topic": topic, "type": "pub", "payload": payload, "silent": silent})
 
 
 def notice_of(ids: IdMaker, topic: Topic, address: str | None, webhook: str) -> OutgoingMessage:
-    """What a webhook of the topic is told. It counts to the client address."""
+    """The notice to a webhook of the topic. It counts to the client address."""
     notice = orjson.dumps({"topic": topic})
     return OutgoingMessage(ids.random_uuid(), webhook, notice, TOPIC_WEBHOOK, client=address, subject=topic)

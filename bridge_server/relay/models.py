@@ -137,7 +137,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """How long things live, in milliseconds."""
+    """Lifetimes of sessions, calls, statuses and subscriptions, in milliseconds."""
 
     session_ms: int
     call_ms: int

@@ -6,7 +6,7 @@ from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.web.routes import Handler, Route
 
-# What does not look like an id is no route at all: 404 without a look-up.
+# A path segment without the form of an id matches no route: 404 without a look-up.
 _ID = "[A-Za-z0-9_-]{1,128}"
 _SESSION = f"/session/{{session_id:{_ID}}}"
 _CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"

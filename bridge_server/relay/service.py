@@ -1,4 +1,4 @@
-"""What dapps and wallets change: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
+"""Writing use cases of the bridge: sessions, calls, statuses, subscriptions (docs/protocol.md, B)."""
 
 from collections.abc import Callable, Sequence
 
@@ -63,7 +63,7 @@ class Relay:
     ) -> CallId:
         """Store a call for the wallet and queue its webhooks; returns its id.
 
-        The session's lifetime begins anew, to the minute: most calls of a burst need not write its row.
+        The session's lifetime is extended, to the minute: most calls of a burst need not write its row.
         `client` is the address that the dapp counts to, None when it is exempt. Before webhooks are queued,
         `afford` is called in another thread with the bytes that they take; its errors are raised, and nothing
         is stored.

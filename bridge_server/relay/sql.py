@@ -12,7 +12,7 @@ UPDATE sessions SET payload = ?, expires_at_ms = ?, push_type = ?, push_token = 
 WHERE session_id = ? AND expires_at_ms > ?
 """
 
-# An ended session has expired; its rows are swept like those of every expired session.
+# An ended session has expired, and its rows are swept as for any expired session.
 END_SESSION = """
 UPDATE sessions
 SET expires_at_ms = 0, payload = NULL, push_type = NULL, push_token = NULL, push_webhook = NULL

@@ -6,8 +6,8 @@ from bridge_server.settings.types import Token
 
 
 class AdminSettings(BaseModel, defer_build=True):
-    """Who may call the admin API."""
+    """Authentication of the admin API."""
 
     admin_token: Token | None = Field(
-        None, description="Serve the admin API to whoever sends this bearer token."
+        None, description="The bearer token of the admin API; without one, there is no admin API."
     )

@@ -1,6 +1,6 @@
 """Settings that a running server reads again: parts hold values that are rewritten in place.
 
-A name that is read by what is registered here can be changed without a restart; every other name cannot.
+A setting that a registered part reads can be changed without a restart; any other setting cannot.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class LiveSettings:
         return token
 
     def take(self, read: Settings) -> Taken:
-        """Use those of the settings that can be used without a restart."""
+        """Apply the settings that need no restart."""
         different = [name for name in Settings.model_fields if self._differs(name, read)]
         changed = [name for name in different if self._can_change(name, read)]
         self.current = self.current.model_copy(update={name: getattr(read, name) for name in changed})
@@ -81,7 +81,7 @@ class LiveSettings:
 
 
 class _NotedReading:
-    """Reads settings, and keeps the names of those that were read."""
+    """Reads settings, and records the names that were read."""
 
     def __init__(self, settings: Settings, names: set[str]) -> None:
         self._settings = settings

@@ -15,4 +15,4 @@ class OutboxSettings(BaseModel, defer_build=True):
     allow_private_webhooks: bool = Field(
         False, description="Call webhooks at private and loopback addresses too. For development."
     )
-    dead_letter_ttl: Seconds = Field(7 * DAY, description="How long a webhook that was given up is kept.")
+    dead_letter_ttl: Seconds = Field(7 * DAY, description="A webhook that failed for good is kept this long.")

@@ -25,7 +25,7 @@ class PubSubSettings(BaseModel, defer_build=True):
     max_sockets: PositiveInt = Field(1000, description="Open WebSockets per client address.")
     max_socket_topics: PositiveInt = Field(1000, description="Topics that one WebSocket may subscribe to.")
     heartbeat: Duration = Field(
-        30, description="How often a WebSocket is pinged; one that does not answer until the next is dead."
+        30, description="Interval of pings on a WebSocket; a client that sends nothing in between is cut off."
     )
     relay_check_audience: bool = Field(
         False, description="Clients of generation 2.x must have made their tokens for this server's URL."

@@ -25,7 +25,7 @@ class PushSettings(BaseModel, defer_build=True):
         64 * 1024, description="The largest body that the push server accepts."
     )
     push_timeout: Duration = Field(10, description="How long a push provider may take to answer.")
-    push_log: bool = Field(True, description="Let devices of type log have their pushes written to the log.")
+    push_log: bool = Field(True, description="Write pushes to devices of type log to the server's log.")
     clients_per_minute: Rate = Field(
         60, description="New push registrations per client address, in the long run."
     )
@@ -44,13 +44,13 @@ class PushSettings(BaseModel, defer_build=True):
     )
     apns_endpoint: Url | None = Field(None, description="APNs: another server than Apple's, for tests.")
     apns_ca_file: File | None = Field(
-        None, description="APNs: the certificates that the other server is checked with, for tests."
+        None, description="APNs: the CA certificates for apns_endpoint, for tests."
     )
     vapid_private_key: Token | None = Field(
         None, description="Web Push: the private key that `bridge-server keys vapid` prints."
     )
     vapid_subject: str = Field(
-        "", description="Web Push: whom push services write to, mailto:you@example.org or an https URL."
+        "", description="Web Push: the contact for push services, mailto:you@example.org or an https URL."
     )
 
     @model_validator(mode="after")

@@ -27,7 +27,7 @@ class RelaySettings(BaseModel, defer_build=True):
     )
     payload_bytes_in_all: PositiveInt = Field(
         4 * 2**30,
-        description="Payload bytes that all clients together store at once; they come back likewise.",
+        description="Payload bytes that all clients together store at once; they come back over `call_ttl`.",
     )
     subscription_bytes_per_address: PositiveInt = Field(
         64 * 2**20,

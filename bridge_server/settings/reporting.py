@@ -10,22 +10,22 @@ from bridge_server.settings.types import Duration, Port, Token
 
 
 class ReportingSettings(ServerSettings, defer_build=True):
-    """What the server writes to its log, and where its metrics are."""
+    """Settings of the log and of metrics."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level logged."
+        "info", description="The lowest level that is logged."
     )
     log_format: Literal["auto", "console", "json"] = Field(
         "auto", description="auto: console on a terminal, JSON otherwise."
     )
     access_log: bool = Field(False, description="Log every request, not only errors and slow ones.")
     slow_request_seconds: Duration = Field(1.0, description="A request that takes longer is logged.")
-    metrics_port: Port | None = Field(None, description="Serve /metrics on a port of its own.")
+    metrics_port: Port | None = Field(None, description="A separate port for /metrics.")
     metrics_host: str | None = Field(
-        None, description="The address that metrics_port is at; by default that of host."
+        None, description="The address of metrics_port; by default the value of host."
     )
     metrics_token: Token | None = Field(
-        None, description="Serve /metrics on the main port to whoever sends this bearer token."
+        None, description="The bearer token of /metrics; without one, the main port has no /metrics."
     )
 
     @model_validator(mode="after")
@@ -44,5 +44,5 @@ class ReportingSettings(ServerSettings, defer_build=True):
 
     @property
     def _metrics_host(self) -> str:
-        """The address that /metrics is served on when it has a port of its own."""
+        """The address of `metrics_port`."""
         return self.metrics_host or self.host

@@ -1,4 +1,4 @@
-"""Settings of the server's addresses: its own, and those of proxies before it."""
+"""Settings of the addresses of the server and of its proxies."""
 
 from urllib.parse import urlsplit
 
@@ -9,18 +9,18 @@ from bridge_server.settings.types import Networks, Port, Url
 
 
 class ServerSettings(BaseModel, defer_build=True):
-    """Where the server listens, and how others reach it."""
+    """The addresses of the server and of proxies in front of it."""
 
     host: str = Field("127.0.0.1", description="The address to listen on; 0.0.0.0 or :: for every one.")
     port: Port = Field(8080, description="The port to listen on; 0 picks a free one.")
     public_url: Url | None = Field(
-        None, description="How others reach this server; by default its own address."
+        None, description="The URL at which clients reach this server; by default its own address."
     )
-    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is believed.")
+    trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
 
     @property
     def way_through_a_proxy(self) -> str | None:
-        """The setting by which others than this machine come through a proxy; None when none says so."""
+        """The setting that shows that clients come through a proxy; None without one."""
         if self.trusted_proxies:
             return "trusted_proxies"
         public_host = urlsplit(self.public_url or "").hostname

@@ -1,4 +1,4 @@
-"""All settings in one flat model: the names are those of the environment, the TOML file and the flags."""
+"""All settings in one flat model, with the names that the environment, the TOML file and the flags use."""
 
 from typing import Any
 
@@ -50,7 +50,10 @@ class Settings(
     @model_validator(mode="before")
     @classmethod
     def _none_is_a_value(cls, values: Any) -> Any:
-        """`none`, in any source, is what is printed of a setting that is not set, or of an empty list."""
+        """Read `none`, in any source, as no value or an empty list.
+
+        `config check` prints such values as `none`.
+        """
         return {name: _read_none(name, value) for name, value in values.items()}
 
     @classmethod
@@ -62,7 +65,7 @@ class Settings(
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is handed in: `load_settings` merges the sources, and knows which one won."""
+        """Take only the arguments: `load_settings` merges the sources, and records which one won."""
         return (init_settings,)
 
 

@@ -1,4 +1,4 @@
-"""Where the values of settings come from. Flag > environment > TOML file > default."""
+"""Sources of settings. A flag wins over the environment, that over the TOML file, that over the default."""
 
 import os
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ CONFIG_VARIABLE = "BRIDGE_CONFIG"
 
 
 class SettingsError(Exception):
-    """The settings cannot be used; each line says which, where it came from, and why."""
+    """The settings are invalid; each line names a setting, its source and the fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
 
 def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
     faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
-    faults += [f"--set: {name} is also given by a flag of its own" for name in assigned if name in flags]
+    faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
     if faults:
         raise SettingsError("\n".join(faults))
 

@@ -17,21 +17,21 @@ def _default_data_dir() -> Path:
 
 
 class StorageSettings(BaseModel, defer_build=True):
-    """Where data is stored, and how much of it."""
+    """The data directory, and limits of stored and cached data."""
 
     data_dir: Directory = Field(
         default_factory=_default_data_dir,
-        description="Where the database lives. For its owner alone (mode 0700).",
+        description="The directory of the database. Only its owner can read it (mode 0700).",
     )
     database_limit: PositiveInt | None = Field(
-        None, description="The database may hold so many bytes, its log included; by default any number."
+        None, description="The largest size of the database, its log included; by default unlimited."
     )
-    cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for what is read again and again.")
-    sweep_interval: Duration = Field(60, description="How often expired things are deleted.")
+    cache_bytes: PositiveInt = Field(32 * 2**20, description="Memory for cached answers.")
+    sweep_interval: Duration = Field(60, description="Interval at which expired rows are deleted.")
 
     @property
     def server_file(self) -> Path:
-        """Where a running server answers is written here, for commands."""
+        """The file with a running server's address, for commands."""
         return self.data_dir / "server.json"
 
     @property

@@ -1,4 +1,4 @@
-"""The kinds of values that settings have: what each may be, and what is said of one that it may not be."""
+"""Types of settings, with their validation and error messages."""
 
 from ipaddress import ip_network
 from pathlib import Path
@@ -54,7 +54,7 @@ def _node_url(value: SecretStr) -> SecretStr:
         raise ValueError("the node is asked over HTTP: name its http or https endpoint")
     try:
         return SecretStr(http_url(url))
-    except ValueError:  # its text may repeat what is secret
+    except ValueError:  # its text may repeat a secret
         raise ValueError("must be an http or https URL, such as http://127.0.0.1:8545") from None
 
 
@@ -80,7 +80,7 @@ def _not_empty(value: SecretStr) -> SecretStr:
 
 
 def _joined(value: Any) -> Any:
-    """A list as the text that means it, and an empty one as nothing. What is no list is left to others."""
+    """Write a list as its text, and an empty list as the empty text. Other values stay as they are."""
     if not isinstance(value, list | tuple):
         return value
     if not all(isinstance(part, str) for part in value):

@@ -30,12 +30,14 @@ _DEVELOPMENT_CHAIN_ID = 31_337
 
 
 class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
-    """Who may call the wallet, its Ethereum node, approvals, and the keys it signs with."""
+    """Settings of the wallet: authentication, its Ethereum node, approvals, and its keys."""
 
     rpc_token: Token | None = Field(
-        None, description="The wallet answers whoever sends this bearer token; without one, loopback only."
+        None, description="The bearer token of the wallet; without one, it answers on loopback only."
     )
-    rpc_hosts: HostNames = Field((), description="Further names that the wallet may be called by (Host).")
+    rpc_hosts: HostNames = Field(
+        (), description="Further host names of the wallet, in the Host header field."
+    )
     rpc_origins: Origins = Field(
         (), description="Web pages that may call the wallet, such as https://app.example.org."
     )
@@ -53,31 +55,30 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     approve: Literal["auto", "queue"] = Field(
         "auto", description="queue: nothing is signed before `bridge-server approvals approve`."
     )
-    approval_timeout: Seconds = Field(300, description="A request waits this long to be approved.")
+    approval_timeout: Seconds = Field(300, description="A request for approval expires after this time.")
     settled_request_ttl: Seconds = Field(
-        30 * DAY, description="Transactions that are done and requests that were decided are kept this long."
+        30 * DAY, description="Settled transactions and decided approval requests are kept this long."
     )
     keystore_dir: Directory | None = Field(
         None, description="Where the wallet's key files are; by default `keystore` in `data_dir`."
     )
-    light_kdf: bool = Field(
-        False, description="New key files are quicker to open, for their owner and for a thief."
-    )
+    light_kdf: bool = Field(False, description="New key files are faster to open, also for an attacker.")
     private_keys: Tokens = Field(
-        None, description="Keys of the wallet, in hexadecimal, separated by commas. Never locked."
+        None,
+        description="Private keys of the wallet, in hexadecimal, separated by commas. They are never locked.",
     )
-    private_keys_file: File | None = Field(None, description="The same in a file, separated by lines.")
-    dev_accounts: bool = Field(
-        False, description="Have accounts whose keys everybody knows, for development."
+    private_keys_file: File | None = Field(
+        None, description="A file with keys of the wallet, one on each line."
     )
+    dev_accounts: bool = Field(False, description="Add accounts with published keys. For development.")
     dev_account_count: Annotated[int, Field(ge=1, le=1000)] = Field(
-        10, description="How many accounts for development."
+        10, description="Number of accounts for development."
     )
     dev_mnemonic: Token = Field(
-        SecretStr(DEVELOPMENT_MNEMONIC), description="The words that they are made from (BIP-39)."
+        SecretStr(DEVELOPMENT_MNEMONIC), description="The mnemonic of the accounts for development (BIP-39)."
     )
     dev_accounts_public: bool = Field(
-        False, description="Have them even where others than this machine can reach the server."
+        False, description="Allow accounts for development on a server that other machines can reach."
     )
 
     @model_validator(mode="after")
@@ -135,5 +136,5 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
 
     @property
     def audit_file(self) -> Path:
-        """What the wallet has signed is written here."""
+        """The file of the wallet's audit log."""
         return self.data_dir / "audit.log"

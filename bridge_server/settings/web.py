@@ -6,7 +6,7 @@ from bridge_server.settings.types import Burst, Duration, Networks, Rate, networ
 
 
 class WebSettings(BaseModel, defer_build=True):
-    """How much a client address may ask for, and how long it may wait."""
+    """Limits of a client address: requests, connections, unread bytes, and times."""
 
     quota_exempt: Networks = Field(
         networks("127.0.0.0/8,::1/128"), description="Clients that no quota per address applies to."
@@ -19,10 +19,10 @@ class WebSettings(BaseModel, defer_build=True):
         description="Open connections per client address; by default a quarter of the open files.",
     )
     head_timeout: Duration = Field(
-        10, description="A new connection on which no request has come after so long is closed."
+        10, description="A new connection without a request is closed after this time."
     )
     unread_timeout: Duration = Field(
-        30, description="A client that takes nothing of what it is sent for so long is cut off."
+        30, description="A client that reads none of its answer for this long is cut off."
     )
     max_address_unread_bytes: PositiveInt = Field(
         32 * 2**20, description="Bytes that wait in memory for the clients at one address to read them."

@@ -1,1 +1,1 @@
-"""The only SQL. A narrow protocol (`database`), the SQLite driver behind it, and one store per room."""
+"""The database engine: a narrow protocol (`database`) and the SQLite driver behind it."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class BackupError(Exception):
-    """The copy could not be made. The text says why."""
+    """The copy could not be made. The text names the reason."""
 
 
 def backup(database: Path, target: Path) -> int:

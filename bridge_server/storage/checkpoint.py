@@ -1,8 +1,8 @@
 """Moves the write-ahead log into the database file, on a connection of its own, outside the write path.
 
-Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The
-connection has no patience: whatever needs a lock that others have is left for later, so that a reader in
-another process, such as one that makes a backup, is never waited for with the writer's lock held.
+Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The connection
+waits for no lock: a step that needs a lock of others is tried later, so that a reader in another process,
+such as one that makes a backup, is never waited for with the writer's lock held.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import structlog
 
 from bridge_server.storage.connection import run
 from bridge_server.storage.log_file import LogFile, LogState
-from bridge_server.storage.room import Room
+from bridge_server.storage.size_limit import SizeLimit
 
 _INTERVAL_SECONDS = 0.25
 _WORTHWHILE_BYTES = 2**20
@@ -53,9 +53,9 @@ class _Progress(NamedTuple):
 class Checkpointer:
     """Watches the log, copies it back before it grows long, and cuts it off in a pause of the writer."""
 
-    def __init__(self, log_file: LogFile, room: Room) -> None:
+    def __init__(self, log_file: LogFile, size_limit: SizeLimit) -> None:
         self._log_file = log_file
-        self._room = room
+        self._size_limit = size_limit
         self._copied: LogState | None = None
         self._seen = LogState(0, 0)
         self._seen_at = 0.0
@@ -73,12 +73,12 @@ class Checkpointer:
 
     async def _tend(self, connection: aiosqlite.Connection) -> None:
         self._is_behind = False
-        if self._room.is_limited:
-            await run(connection, self._room.measure)
+        if self._size_limit.is_limited:
+            await run(connection, self._size_limit.measure)
         state, now = self._log_file.state, asyncio.get_running_loop().time()
         if state != self._seen:
             self._seen, self._seen_at = state, now
-        is_quiet = self._room.is_full or now - self._seen_at >= _QUIET_SECONDS
+        is_quiet = self._size_limit.is_full or now - self._seen_at >= _QUIET_SECONDS
         if not state.size_bytes or not (is_quiet or state.size_bytes >= _WORTHWHILE_BYTES):
             return
         if state != self._copied:

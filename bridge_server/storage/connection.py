@@ -39,7 +39,7 @@ async def open_connection(
 ) -> aiosqlite.Connection:
     """Open the database file. Transactions are begun and ended by hand; the log is checkpointed elsewhere.
 
-    One that `is_patient` waits a while for a lock that others have. The caller must close the connection on
+    A connection that `is_patient` waits a while for a lock of others. The caller must close the connection on
     every path: its thread would keep the interpreter alive.
     """
     connection = await aiosqlite.connect(

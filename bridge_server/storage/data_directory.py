@@ -13,7 +13,7 @@ _OF_OTHERS = 0o077
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used. The text says why, and what to do."""
+    """The data directory cannot be used. The text names the reason and the remedy."""
 
 
 class DataDirectoryInUseError(DataDirectoryError):
@@ -24,8 +24,8 @@ class DataDirectoryInUseError(DataDirectoryError):
 def held(directory: Path) -> Iterator[int | None]:
     """Make the directory if need be (mode 0700) and keep other servers out while in use.
 
-    One that was there and that others could enter is made private: its mode before is yielded, else None.
-    Raises DataDirectoryError, of which DataDirectoryInUseError is one.
+    An existing directory that others could enter is made private: its previous mode is yielded, else None.
+    Raises DataDirectoryError or its subclass DataDirectoryInUseError.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -66,8 +66,8 @@ class Database(Protocol):
 
         A transaction that `adds` data on a client's demand is refused while the database is full.
 
-        Its events are published then, even when the caller no longer waits. What it raises is raised, and it
-        then has changed nothing.
+        Its events are published then, even when the caller no longer waits. Its exceptions are raised here,
+        and such a transaction has changed nothing.
         """
         ...
 
@@ -77,7 +77,7 @@ class Store(Protocol):
 
     @property
     def database(self) -> Database:
-        """Where the rows are."""
+        """The database of the store's rows."""
         ...
 
 

@@ -41,7 +41,7 @@ class DatabaseFullError(UnavailableError):
 
 
 def passing_failure(error: BaseException) -> str | None:
-    """Why the database cannot serve at the moment, or None when the error is not of that sort."""
+    """The reason why the database cannot serve at the moment; None for an error that will not pass."""
     if not isinstance(error, sqlite3.Error):
         return None
     code = getattr(error, "sqlite_errorcode", None)
@@ -57,5 +57,5 @@ def ordered_failure(name: str) -> sqlite3.OperationalError:
 
 
 def unavailable(reason: str) -> UnavailableError:
-    """The failure that tells a caller to come back."""
+    """The failure that asks a caller to retry later."""
     return UnavailableError(f"Nothing was stored: {reason}. Try again shortly.", _RETRY_AFTER_SECONDS)

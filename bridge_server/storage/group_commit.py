@@ -1,8 +1,8 @@
 """Group commit: the transactions that arrive while a commit is under way go into the next one.
 
-A caller resumes when its transaction is on disk. One that fails harms none of the others: if it had
-changed nothing it is simply left out; if it had, the batch is rolled back and run again with each
-transaction in a savepoint of its own.
+A caller resumes when its transaction is on disk. A failed transaction harms no other: if it changed nothing,
+it is left out; otherwise the batch is rolled back and run again with each transaction in a savepoint of its
+own.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from bridge_server.storage.connection import run
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
 from bridge_server.storage.presence import Presence
-from bridge_server.storage.room import Room
+from bridge_server.storage.size_limit import SizeLimit
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ CommitHook: TypeAlias = Callable[[], Callable[[], Transaction[Any]] | None]
 
 @dataclass(slots=True)
 class Job:
-    """A transaction on its way, what came of it, and who waits for it."""
+    """A transaction to commit, its outcome, and the future of its caller."""
 
     begin: Callable[[], Transaction[Any]]
     done: asyncio.Future[Any]
@@ -53,14 +53,14 @@ class _UncleanError(Exception):
 class GroupCommit:
     """Runs transactions on the one connection that writes."""
 
-    def __init__(self, events: Events, waiting_limit: int, room: Room, presence: Presence) -> None:
+    def __init__(self, events: Events, waiting_limit: int, size_limit: SizeLimit, presence: Presence) -> None:
         self._connection: aiosqlite.Connection | None = None
         self._events = events
         self._waiting_limit = waiting_limit
-        self._room = room
+        self._size_limit = size_limit
         self._presence = presence
         self._waiting: list[Job] = []
-        self._riders: list[CommitHook] = []
+        self._hooks: list[CommitHook] = []
         self._drain: asyncio.Task[None] | None = None
         self._siblings = 0
         self._gathered = asyncio.Event()
@@ -89,9 +89,9 @@ class GroupCommit:
             self._drain = asyncio.create_task(self._commit_until_idle())
         return job.done
 
-    def ride_along(self, rider: CommitHook) -> None:
-        """Ask `rider` before every commit."""
-        self._riders.append(rider)
+    def add_commit_hook(self, hook: CommitHook) -> None:
+        """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
+        self._hooks.append(hook)
 
     @property
     def is_busy(self) -> bool:
@@ -108,7 +108,7 @@ class GroupCommit:
             while self._waiting:
                 batch = self._waiting[:_BATCH_LIMIT]
                 del self._waiting[:_BATCH_LIMIT]
-                await self._commit([*self._rider_jobs(), *batch])
+                await self._commit([*self._hook_jobs(), *batch])
                 if len(batch) >= _SIBLINGS:
                     await self._linger_for(len(batch) + len(self._waiting))
         finally:
@@ -123,14 +123,14 @@ class GroupCommit:
             async with asyncio.timeout(_LINGER_SECONDS):
                 await self._gathered.wait()
 
-    def _rider_jobs(self) -> list[Job]:
+    def _hook_jobs(self) -> list[Job]:
         loop = asyncio.get_running_loop()
         jobs = []
-        for rider in self._riders:
+        for hook in self._hooks:
             try:
-                begin = rider()
+                begin = hook()
             except Exception:  # the transactions that wait are not to suffer for it
-                log.exception("rider_failed")
+                log.exception("commit_hook_failed")
                 continue
             if begin is not None:
                 jobs.append(Job(begin, loop.create_future()))
@@ -141,7 +141,7 @@ class GroupCommit:
         try:
             if self._before_commit is not None:
                 self._before_commit()
-            await run(self._connection, lambda connection: commit_batch(connection, batch, self._room))
+            await run(self._connection, lambda connection: commit_batch(connection, batch, self._size_limit))
             self._presence.require()  # a commit into a file that is gone is none
         except BaseException as error:  # every caller must have an answer
             self.last_commit_failed = True
@@ -177,28 +177,28 @@ def _fail(batch: list[Job], error: BaseException) -> None:
             job.done.exception()
 
 
-def commit_batch(connection: sqlite3.Connection, batch: list[Job], room: Room) -> None:
+def commit_batch(connection: sqlite3.Connection, batch: list[Job], size_limit: SizeLimit) -> None:
     """Run the batch in one commit, and look what room it leaves; outcomes are left in the jobs.
 
     Raises when the whole batch failed.
     """
     try:
-        _run_batch(connection, batch, room, _run_bare)
+        _run_batch(connection, batch, size_limit, _run_bare)
     except _UncleanError:
-        _run_batch(connection, batch, room, _run_in_savepoint)
+        _run_batch(connection, batch, size_limit, _run_in_savepoint)
 
 
 def _run_batch(
     connection: sqlite3.Connection,
     batch: list[Job],
-    room: Room,
+    size_limit: SizeLimit,
     run_job: Callable[[sqlite3.Connection, Job], None],
 ) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         for job in batch:
             run_job(connection, job)
-        room.measure(connection)
+        size_limit.measure(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -231,7 +231,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
 
 
 def _play(connection: sqlite3.Connection, job: Job) -> None:
-    """Drive the generator: execute what it yields, send it the rows, keep what it returns."""
+    """Drive the generator: execute its statements, send it their rows, keep its events and its result."""
     job.error = None
     events: list[Event] = []
     steps = job.begin()

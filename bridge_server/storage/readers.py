@@ -89,7 +89,7 @@ def _read_all(connection: sqlite3.Connection, batch: list[_Read]) -> None:
     for read in batch:
         try:
             read.rows = connection.execute(read.sql, read.parameters).fetchall()
-        except Exception as error:  # kept for the one who asked; the others go on
+        except Exception as error:  # kept for the caller of this read; other reads go on
             read.error = error
 
 

@@ -1,4 +1,4 @@
-"""The SQLite driver: one connection that writes, a few that read, one that tends the log."""
+"""The SQLite driver: one connection for writing, a few for reading, one for checkpoints of the log."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,7 +15,7 @@ from bridge_server.storage.group_commit import CommitHook, GroupCommit
 from bridge_server.storage.log_file import LogFile
 from bridge_server.storage.presence import Presence
 from bridge_server.storage.readers import Readers
-from bridge_server.storage.room import Room
+from bridge_server.storage.size_limit import SizeLimit
 
 _READER_COUNT = 2
 _READER_CACHE_KIBIBYTES = 2_048  # a crowd of reads fills it for good; three times as much made none quicker
@@ -23,22 +23,22 @@ _WAITING_WRITES_LIMIT = 20_000
 
 
 class SqliteDatabase:
-    """A migrated file in WAL mode with `synchronous = FULL`: what was answered survives a power cut."""
+    """A migrated file in WAL mode with `synchronous = FULL`: a commit survives a power cut."""
 
     def __init__(self, path: Path, events: Events, limit_bytes: int | None = None) -> None:
         self.path = path
         self._log_file = LogFile(path)
-        self._room = Room(limit_bytes, self._log_file)
+        self._size_limit = SizeLimit(limit_bytes, self._log_file)
         self._presence = Presence(path)
-        self._writer = GroupCommit(events, _WAITING_WRITES_LIMIT, self._room, self._presence)
+        self._writer = GroupCommit(events, _WAITING_WRITES_LIMIT, self._size_limit, self._presence)
         self._readers = Readers()
-        self._checkpointer = Checkpointer(self._log_file, self._room)
+        self._checkpointer = Checkpointer(self._log_file, self._size_limit)
         self._writer_connection: aiosqlite.Connection | None = None
         self._data_version = 0
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Hold the file open; on leaving, commit what is queued and close every connection."""
+        """Hold the file open; on leaving, commit queued transactions and close every connection."""
         async with AsyncExitStack() as stack:
 
             async def connect(
@@ -53,7 +53,7 @@ class SqliteDatabase:
             self._writer.use(self._writer_connection)
             self._readers.use([await connect(_READER_CACHE_KIBIBYTES) for _ in range(_READER_COUNT)])
             self._presence.remember()
-            await run(self._writer_connection, self._room.measure)
+            await run(self._writer_connection, self._size_limit.measure)
             try:
                 async with running(self._checkpointer.run_forever(await connect(is_patient=False))):
                     yield
@@ -65,15 +65,15 @@ class SqliteDatabase:
         return await self._readers.read(sql, parameters)
 
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
-        if adds and self._room.is_limited:
-            self._room.require()
-            begin = self._room.guarding(begin)
+        if adds and self._size_limit.is_limited:
+            self._size_limit.require()
+            begin = self._size_limit.guarding(begin)
         result: Result = await self._writer.submit(begin)
         return result
 
-    def ride_along(self, rider: CommitHook) -> None:
-        """Before every commit ask `rider` for a transaction of its own to share it."""
-        self._writer.ride_along(rider)
+    def add_commit_hook(self, hook: CommitHook) -> None:
+        """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
+        self._writer.add_commit_hook(hook)
 
     def order_failures(self, before_commit: Callable[[], None]) -> None:
         """Call `before_commit` before every commit, which fails with the error that it raises."""
@@ -99,10 +99,10 @@ class SqliteDatabase:
 
     @property
     def is_full(self) -> bool:
-        return self._room.is_full
+        return self._size_limit.is_full
 
     def require_room(self) -> None:
-        self._room.require()
+        self._size_limit.require()
 
     @property
     def is_busy(self) -> bool:
@@ -121,5 +121,5 @@ class SqliteDatabase:
             "commits": self._writer.commits,
             "transactions": self._writer.transactions,
             "log_bytes": self._log_file.size_bytes,
-            **self._room.figures(),
+            **self._size_limit.figures(),
         }

@@ -126,7 +126,7 @@ class Accounts:
             raise KeyFileError(address, str(error)) from error
         key = SigningKey(secret)
         if _address(key) != address:
-            raise KeyFileError(address, f"its key is that of {_address(key)}")
+            raise KeyFileError(address, f"its key belongs to {_address(key)}")
         return key
 
     async def unlock(self, address: Address, passphrase: str, seconds: int | None = None) -> None:

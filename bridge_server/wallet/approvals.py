@@ -27,7 +27,7 @@ log = structlog.get_logger()
 class Approvals:
     """Holds requests until `bridge-server approvals` decides, in another process; or lets all pass.
 
-    `is_on` says which. A request waits `timeout_seconds`, and at most `most_waiting` wait at once.
+    `is_on` tells the two apart. A request waits `timeout_seconds`, and at most `most_waiting` wait at once.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Approvals:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a decision."""
+        """The number of requests that wait for a decision."""
         return len(self._waiting)
 
     async def approved(
@@ -143,7 +143,7 @@ class Approvals:
             state = await self._signals.wait_for(
                 _key(approval_id), lambda: self._decision(approval_id), self._timeout_seconds
             )
-        except BaseException:  # such as a client that left: an approval would be for nobody
+        except BaseException:  # such as a client that left: no one would receive the signature
             self._withdraw(approval_id)
             raise
         if state not in (None, ApprovalState.EXPIRED):

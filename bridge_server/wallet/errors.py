@@ -26,7 +26,7 @@ class UnknownAccountError(ForbiddenError):
     title = "Unknown account"
 
     def __init__(self, address: str) -> None:
-        super().__init__(f"The wallet has no account {address}: eth_accounts lists those that it has.")
+        super().__init__(f"The wallet has no account {address}: eth_accounts lists its accounts.")
 
 
 class LockedError(ForbiddenError):

@@ -118,7 +118,7 @@ class KeystoreFiles:
 
 
 def _changed_ns(directory: Path) -> int:
-    """When a file was last added to the directory or taken out of it; -1 while it is not there."""
+    """The time of the directory's last change of entries; -1 while it does not exist."""
     try:
         return directory.stat().st_mtime_ns
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def _address(file: Path) -> Address | None:
         return Address(address)
     named = _NAMED_ADDRESS.fullmatch(file.name)
     if named is None:
-        log.warning("key_file_passed_over", file=str(file), reason="it does not tell its address")
+        log.warning("key_file_passed_over", file=str(file), reason="it has no address")
         return None
     return Address(f"0x{named[1].lower()}")
 

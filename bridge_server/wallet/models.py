@@ -12,7 +12,7 @@ ApprovalId = NewType("ApprovalId", str)
 
 
 class AccountSource(StrEnum):
-    """Where an account's key comes from."""
+    """The source of an account's key."""
 
     DEVELOPMENT = "development"
     RAW_KEY = "raw-key"

@@ -11,7 +11,7 @@ _COMMENT = re.compile(r"#.*")
 
 
 class PrivateKeyError(ValueError):
-    """The text is no private key; the message says which and why, and does not repeat it."""
+    """The text is not a valid private key; the message names the fault and does not repeat the key."""
 
 
 def read_private_key(text: str) -> bytes:

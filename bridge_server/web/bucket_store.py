@@ -1,11 +1,10 @@
 """Token buckets that outlive the process."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from bridge_server.kernel.events import Event
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
-from bridge_server.web.quotas import SavedBucket
+from bridge_server.web.charges import SavedBucket
 
 _SAVE = """
 INSERT INTO buckets (limit_name, key, full_at_us, interval_us) VALUES (?, ?, ?, ?)
@@ -23,23 +22,19 @@ _SWEEP_SLICE = 500
 
 @dataclass(frozen=True, slots=True)
 class BucketsSaved(Event):
-    """The buckets that were taken last are on disk."""
+    """The buckets that `Quotas.take_unsaved` returned last are on disk."""
 
 
-def saving(buckets: list[SavedBucket]) -> Callable[[], Transaction[None]]:
-    """A transaction that stores the buckets."""
-
-    def work() -> Transaction[None]:
-        for bucket in buckets:
-            yield Statement(_SAVE, bucket)
-        if buckets:
-            yield BucketsSaved()
-
-    return work
+def save(buckets: list[SavedBucket]) -> Transaction[None]:
+    """Store the buckets."""
+    for bucket in buckets:
+        yield Statement(_SAVE, bucket)
+    if buckets:
+        yield BucketsSaved()
 
 
 class BucketStore:
-    """Loads saved buckets, and deletes those that are full again."""
+    """Loads saved buckets, and deletes the full ones."""
 
     def __init__(self, database: Database) -> None:
         self.database = database

@@ -1,4 +1,4 @@
-"""The client's address: the peer's, or the one that a trusted proxy reports."""
+"""The client's address: the peer's address, or the address that a trusted proxy reports."""
 
 import re
 from functools import lru_cache
@@ -71,7 +71,7 @@ class ClientAddresses:
         log.warning(
             "proxy_not_trusted",
             peer=peer,
-            advice="no quota applies to what it forwards: name the proxy in trusted_proxies",
+            advice="no quota applies to requests through it: name the proxy in trusted_proxies",
         )
 
     def _in_trusted_proxies(self, text: str) -> bool:

@@ -144,7 +144,7 @@ class GuardedRunner(RefusingRunner):
         make = partial(self._kind, self._connections, server, **self._options)
         try:
             make()
-        except Exception as error:  # another aiohttp than those that were tried
+        except Exception as error:  # a version of aiohttp that was not tested
             log.warning("connections_not_guarded", error=str(error))
             return server
         return cast(web.Server, make)

@@ -68,7 +68,7 @@ class Guarded(Protocol):
         ...
 
     def hang_up(self) -> None:
-        """Close it in good order, without an answer."""
+        """Close it regularly, without an answer."""
         ...
 
     def give_up_receiving(self) -> None:
@@ -103,11 +103,11 @@ class Connections:
             "connections_made_room",
             lambda: f"more than {limits.in_all} are open: raise the limit of open files (LimitNOFILE=)",
         )
-        self._cuts = Tally("unread_connections_cut", lambda: "their clients do not read what they asked for")
+        self._cuts = Tally("unread_connections_cut", lambda: "their clients do not read their answers")
 
     @property
     def open(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._open)
 
     def all(self) -> list[Guarded]:
@@ -177,7 +177,7 @@ class Connections:
             await asyncio.sleep(_ARRIVAL_TICK_SECONDS)
 
     def _end_silent(self) -> None:
-        """Close what has not asked for anything in its time; the oldest come first."""
+        """Close connections on which no request came in time, the oldest first."""
         self._next_look = None
         latest = asyncio.get_running_loop().time() - self._limits.head_seconds
         for connection in list(

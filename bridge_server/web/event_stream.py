@@ -39,7 +39,7 @@ def piece(plain: bytes) -> Piece:
 
 
 class EventOutlet(Protocol):
-    """Where events go."""
+    """The writing side of an event stream."""
 
     async def write(self, data: bytes) -> None:
         """Write, and wait while too much is on its way. Raises ConnectionError when the client has left."""
@@ -55,7 +55,7 @@ class EventOutlet(Protocol):
 
 
 class Source(Protocol):
-    """Where a client's events come from."""
+    """The source of a client's events."""
 
     async def flow(self, outlet: EventOutlet) -> None:
         """Write events, and return when there are to be no more."""

@@ -17,7 +17,7 @@ def health_routes(
 ) -> tuple[Route, ...]:
     """The two routes; `check_work` raises UnavailableError when the server cannot do its work.
 
-    `troubles` are what an operator should look at though the rest works: readiness tells them, and stays.
+    `troubles` returns warnings for the operator: /readyz prints them, and its status stays 200.
     """
 
     async def live(_: web.Request) -> web.StreamResponse:

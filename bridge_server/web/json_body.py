@@ -1,6 +1,6 @@
-"""JSON from outside, strictly: what two parsers could read differently is refused.
+"""Strict reading of JSON from outside: text that two parsers could read differently is refused.
 
-orjson refuses what is not JSON (NaN, lone surrogates, invalid UTF-8). Here duplicate names and deep
+orjson refuses invalid JSON (NaN, lone surrogates, invalid UTF-8). Here duplicate names and deep
 nesting are refused too. Of an object the text of each member is kept, so that an opaque value can be stored
 and returned byte for byte; of any other document, the value of each integer, however large.
 """
@@ -67,8 +67,8 @@ async def json_object(request: web.Request, *, is_labelled: bool = True) -> Json
 def require_json(request: web.Request, *, is_declared: bool = False, is_labelled: bool = True) -> None:
     """Raise UnsupportedMediaError for a body declared as anything but plain JSON.
 
-    A body without a declaration passes, unless it must be one that `is_declared`. Any declaration passes
-    where bodies are not `is_labelled`: fetch calls every string text/plain.
+    A body without a Content-Type passes, unless `is_declared` requires one. Any Content-Type passes unless
+    `is_labelled`: fetch calls every string text/plain.
     """
     headers = request.headers
     if "Content-Encoding" in headers:
@@ -129,7 +129,7 @@ def _kind(value: object) -> str:
 
 
 def _load_with_any_number(body: bytes) -> Any:
-    """The values in a body, but 0 for each number if one of them is beyond what a float can hold."""
+    """The values in a body, with 0 for each number if one of them is beyond the range of a float."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:

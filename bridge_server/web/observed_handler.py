@@ -20,7 +20,7 @@ _IS_AS_KNOWN = is_as_known(web.RequestHandler)
 
 
 class ObservedHandler(web.RequestHandler):
-    """A connection of aiohttp that says what it is doing."""
+    """A connection of aiohttp that reports its state."""
 
     __slots__ = ()
 

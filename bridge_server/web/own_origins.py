@@ -1,4 +1,4 @@
-"""The origins of a server without a configured URL: those of the address that a connection came to."""
+"""The origins of a server without a configured URL: the address at which a connection arrived."""
 
 from functools import lru_cache
 from typing import Any

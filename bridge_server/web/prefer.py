@@ -1,4 +1,4 @@
-"""How long a client is ready to wait: `Prefer: wait=N` (RFC 7240) or `?wait=N`, in whole seconds."""
+"""The time for which a client asks to wait: `Prefer: wait=N` (RFC 7240) or `?wait=N`, in whole seconds."""
 
 import re
 from dataclasses import dataclass

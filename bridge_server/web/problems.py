@@ -50,7 +50,7 @@ REFUSALS = {
 _BUG = ("server-error", "Internal server error")
 
 _DETAIL_OF_STATUS = {
-    404: "There is no such route. GET /info tells which server this is.",
+    404: "There is no such route. GET /info names this server.",
     405: "The route exists, but not for this method: see the Allow header.",
     500: "The server failed. The request id finds the reason in its log.",
 }

@@ -1,76 +1,17 @@
-"""Token buckets of callers, an address or a project: spent in memory, saved with the commits that go by.
+"""Token buckets of callers (an address or a project): charged in memory, saved with the next commit.
 
-A bucket that is full again within a second is not worth a row: it would be by the time that it is saved.
+A bucket that is full again within a second is not saved: it would be full by then.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
-
-from multidict import CIMultiDict
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.errors import LimitError
-from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend, whole_seconds
-
-BucketId: TypeAlias = tuple[str, str]
-"""The limit's name and the caller's key."""
-
-
-class SavedBucket(NamedTuple):
-    """A bucket on disk: when it is full, and at how many microseconds a token that was reckoned."""
-
-    limit_name: str
-    key: str
-    full_at_us: int
-    interval_us: int | None
-    """None: as the limit is now."""
-
+from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
+from bridge_server.web.charges import BucketId, Charge, Charged, Cost, QuotaError, SavedBucket
 
 WORTH_SAVING_US = 1_000_000
 _SAVED_SHARE = 100
 _BUCKETS_BEFORE_PRUNING = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """The charge of one request to one limit."""
-
-    limit: Limit
-    spending: Spending
-
-
-@dataclass(frozen=True, slots=True)
-class Charged:
-    """The charges of a request, and the count of charges by which they are on disk: 0 needs no disk."""
-
-    charges: list[Charge]
-    kept_at: int = 0
-
-
-NOTHING_CHARGED = Charged([])
-
-
-class Cost(NamedTuple):
-    """The tokens that a bucket is to be charged."""
-
-    key: str
-    limit: Limit
-    tokens: int
-
-
-class QuotaError(LimitError):
-    """A caller has used up one of its limits."""
-
-    def __init__(self, charges: list[Charge]) -> None:
-        refused = max(charges, key=lambda charge: charge.spending.retry_after_us)
-        seconds = whole_seconds(refused.spending.retry_after_us)
-        super().__init__(
-            f"The limit of {refused.limit.burst} {refused.limit.name} at once is used up. "
-            f"Try again in {seconds} s.",
-            seconds,
-        )
-        self.charges = charges
 
 
 class Quotas:
@@ -89,7 +30,7 @@ class Quotas:
         self._kept = 0
 
     def charge(self, key: str, limits: tuple[Limit, ...]) -> Charged:
-        """Spend one token of each limit, and say what was spent.
+        """Spend one token of each limit, and return the charges.
 
         Raises QuotaError, and then has spent none.
         """
@@ -116,11 +57,10 @@ class Quotas:
         return Charged(charges, self._charged if is_worth_saving else 0)
 
     def charge_costs(self, costs: Sequence[Cost]) -> list[Charge]:
-        """Charge several buckets, and say what each was charged. Raises QuotaError, and then has charged
-        none.
+        """Charge several buckets, and return the charges. Raises QuotaError, and then has charged none.
 
-        Such a bucket is saved each time that it has lost a hundredth more: saving it with every commit would
-        cost the commits dear.
+        Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
+        would be slow.
         """
         now_us = self._clock.now_us()
         self._follow([limit for _, limit, _ in costs], now_us)
@@ -276,22 +216,3 @@ class Quotas:
         self._saved_at_us = {bucket: at for bucket, at in self._saved_at_us.items() if at > now_us}
         self._being_saved &= self._full_at_us.keys()
         self._prune_above = max(_BUCKETS_BEFORE_PRUNING, 2 * len(self._full_at_us))
-
-
-def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:
-    """Add the RateLimit and RateLimit-Policy header fields for these charges.
-
-    Headers about other limits stay.
-    """
-    if not charges:
-        return
-    policy = ", ".join(
-        f'"{charge.limit.name}";q={charge.limit.burst};w={whole_seconds(charge.limit.window_us)}'
-        for charge in charges
-    )
-    standing = ", ".join(
-        f'"{charge.limit.name}";r={charge.spending.remaining};t={whole_seconds(charge.spending.reset_us)}'
-        for charge in charges
-    )
-    for name, value in (("RateLimit-Policy", policy), ("RateLimit", standing)):
-        headers[name] = f"{value}, {headers[name]}" if name in headers else value

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class RefusalReport:
-    """How many requests were refused; of the addresses with the most, how many each."""
+    """The number of refused requests, and the numbers of the addresses with the most."""
 
     total: int
     addresses: Mapping[str, int]

@@ -116,7 +116,7 @@ def _handle_error(
 
 
 def _refusal(status: int, error: BaseException | None) -> tuple[int, str]:
-    """The status that fits an error, and what was wrong."""
+    """The status for an error, and its detail."""
     if isinstance(error, LineTooLong):
         return _too_long(error)
     if isinstance(error, BadHttpMethod):

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 @dataclass(slots=True)
 class Reporting:
-    """Which requests have a line: failed ones always, slow ones from so many seconds, others on demand."""
+    """Rules for request lines: always for failed and slow requests, on demand for others."""
 
     slow_seconds: float
     longest_wait_seconds: float
@@ -28,14 +28,14 @@ class Reporting:
     every_request: bool
 
     def patience(self, row: Route) -> float:
-        """How many seconds a request may take without being worth a line."""
+        """The seconds from which a request counts as slow."""
         if self.every_request:
             return 0.0
         return self.slow_seconds + (self.longest_wait_seconds if row.waits else 0.0)
 
 
 class RequestLines:
-    """Writes the lines of answered requests, and counts those that were refused for a rate limit."""
+    """Writes the lines of answered requests, and counts requests over a rate limit."""
 
     def __init__(self, reporting: Reporting, addresses: ClientAddresses, refusals: Refusals) -> None:
         self._reporting = reporting

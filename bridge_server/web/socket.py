@@ -43,14 +43,14 @@ _CONGESTED_BYTES = 64 * 1024
 _LONGEST_REASON_BYTES = 123
 _TEXT, _PING = 0x81, 0x89
 _SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
-_IS_TEXT = WSMsgType.TEXT  # looked up once: that of an enumeration's member is slow
+_IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _HEADERS = ready_made({})
 
 log = structlog.get_logger()
 
 
 class FrameOutlet(Protocol):
-    """Where frames go."""
+    """The writing side of a socket."""
 
     def push(self, frame: bytes) -> None:
         """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
@@ -71,7 +71,7 @@ class FrameOutlet(Protocol):
         ...
 
     def end(self, code: int, reason: str) -> None:
-        """Close in good order, soon. Nothing is heard or pushed any more."""
+        """Close with a close frame, soon. No frame is read or pushed any more."""
         ...
 
     def abort(self) -> None:
@@ -87,11 +87,14 @@ class Party(Protocol):
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
-        """The client said this. If an awaitable is returned, the client's next message waits for it."""
+        """Process a message of the client.
+
+        If an awaitable is returned, the client's next message waits for it.
+        """
         ...
 
     async def settle(self) -> None:
-        """Return once all that was heard is safe: the client's ping, or its goodbye, is answered then."""
+        """Return once all earlier messages are safe: the client's ping or close frame is answered then."""
         ...
 
     def recognise(self, pong: bytes) -> None:
@@ -203,7 +206,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         if self._connection is not None:
             self._connection.wrote(len(frame))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
-            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for what is left.")
+            self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for the rest.")
 
     async def drain(self) -> None:
         if self._request is not None:

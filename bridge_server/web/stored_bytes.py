@@ -12,7 +12,8 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
-from bridge_server.web.quotas import BucketId, Cost, QuotaError, Quotas, declare
+from bridge_server.web.charges import BucketId, Cost, QuotaError, declare
+from bridge_server.web.quotas import Quotas
 
 _LEAST_INTERVAL_US = 10
 _GAIN_BYTES = 1_024
@@ -37,7 +38,7 @@ def storage_limit(name: str, size_bytes: int, window_seconds: int) -> Limit:
 
 
 class StoredBytes:
-    """Charges clients for what they store. `bucket_key` tells under which key a client's address counts."""
+    """Charges clients for the bytes that they store. `bucket_key` returns the key of a client's bucket."""
 
     def __init__(
         self,
@@ -52,13 +53,14 @@ class StoredBytes:
         self._in_all = in_all
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
-        """Charge the client's bucket, and that of all clients. Raises QuotaError, and then neither is
-        charged.
+        """Charge the client's bucket and the bucket of all clients.
+
+        Raises QuotaError, and then charges neither.
         """
         return Bill(self._quotas, self._buckets(self._bucket_key(request)), size_bytes)
 
     def covers(self, address: str | None, size_bytes: int) -> bool:
-        """Whether so much can be charged to this key now; None is exempt. Any thread may ask."""
+        """Whether this many bytes can be charged to the key now; None is exempt. Any thread may call it."""
         try:
             self._quotas.require_costs(_costs(self._buckets(address), size_bytes))
         except QuotaError:
@@ -66,7 +68,7 @@ class StoredBytes:
         return True
 
     def pay(self, address: str | None, size_bytes: int) -> None:
-        """Charge the key for what has been stored."""
+        """Charge the key for the stored bytes."""
         self._quotas.charge_what_is_left(_costs(self._buckets(address), size_bytes))
 
     def _buckets(self, address: str | None) -> tuple[_Bucket, ...]:
@@ -108,7 +110,7 @@ class Bill:
         self._loop.call_soon_threadsafe(self._pay, size_bytes)
 
     def declared_on(self, answer: web.Response) -> web.Response:
-        """The answer, which tells the client where it stands unless it is exempt."""
+        """The answer with header fields about the client's limits, unless it is exempt."""
         if len(self._buckets) > 1:
             declare([self._quotas.standing(*self._buckets[0])], answer.headers)
         return answer
@@ -132,5 +134,5 @@ class Bill:
 
 
 def _costs(buckets: tuple[_Bucket, ...], size_bytes: int) -> list[Cost]:
-    """The price of storing so much: a size beyond a whole bucket empties it."""
+    """The charge for this many bytes: a size beyond a whole bucket empties it."""
     return [Cost(key, limit, min(size_bytes, limit.burst)) for (_, key), limit in buckets]

@@ -33,7 +33,7 @@ class StreamedAnswer(web.StreamResponse):
     async def write_eof(self, data: bytes = b"") -> None:
         request, self._request = self._request, None
         if request is not None and request.method != hdrs.METH_HEAD:
-            connection_of(request)  # what it does not read counts as its client's
+            connection_of(request)  # its unread bytes count to the client's address
             try:
                 async with aclosing(self._pieces) as pieces:
                     async for piece in pieces:

@@ -102,7 +102,7 @@ class Unread:
 
     @property
     def connections(self) -> int:
-        """How many connections have unread bytes."""
+        """The number of connections with unread bytes."""
         return len(self._waiting)
 
     def bytes_of(self, address: str) -> int:
@@ -111,7 +111,7 @@ class Unread:
         return 0 if account is None else account.total_bytes
 
     def wait(self, backlog: Backlog) -> None:
-        """The client does not keep up: what was written did not all leave."""
+        """The client does not keep up: some written bytes are still unsent."""
         backlog.is_waiting = True
         backlog.since = asyncio.get_running_loop().time()
         self._waiting[backlog] = None

@@ -22,7 +22,10 @@ _NO_CONTENT = 204
 
 
 class WholeAnswer(web.Response):
-    """Its body is bytes or none. Header values are not checked: they are constant or were checked before."""
+    """An answer whose body is bytes or none.
+
+    Header values are not checked: they are constant or were checked before.
+    """
 
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None

@@ -156,7 +156,7 @@ def test_approval_describes_in_words_what_will_be_signed(
     assert lines["request"] == "request-1"
 
 
-def test_a_message_that_signs_somebody_else_in_is_shown_with_a_warning(
+def test_a_sign_in_message_for_another_account_is_shown_with_a_warning(
     approvals: Operating, asked: Ask
 ) -> None:
     stranger = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
@@ -238,8 +238,8 @@ def test_the_beginning_of_an_id_is_enough(
         (FIRST[:8], f"several approvals begin with {FIRST[:8]}: write more of the id"),
         ("0b7", "write at least 4 characters of the approval's id"),
         ("", "write at least 4 characters of the approval's id"),
-        ("ffff", "there is no approval ffff: `bridge-server approvals list` prints those that wait"),
-        ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints those that wait"),
+        ("ffff", "there is no approval ffff: `bridge-server approvals list` prints the pending ones"),
+        ("%b7e", "there is no approval %b7e: `bridge-server approvals list` prints the pending ones"),
     ],
 )
 def test_a_name_that_does_not_tell_one_from_others_decides_nothing(

@@ -110,7 +110,9 @@ def test_a_port_in_use(data_dir: Path, taken_port: int) -> None:
 def test_a_metrics_port_in_use(data_dir: Path, taken_port: int) -> None:
     line = only_line(serve(data_dir, BRIDGE_METRICS_PORT=str(taken_port), BRIDGE_LOG_LEVEL="error"))
 
-    assert f"port {taken_port}" in line
+    assert f"port {taken_port} (Address already in use)" in line
+    assert "metrics_port" in line
+    assert "--port" not in line
 
 
 def test_a_host_that_is_not_of_this_machine(data_dir: Path) -> None:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can take an
 @pytest.mark.parametrize(
     "command", [("account", "list"), ("approvals", "list"), ("project", "list")], ids=" ".join
 )
-def test_a_command_as_root_is_refused_where_another_user_is_at_home(
+def test_a_command_as_root_is_refused_in_the_data_directory_of_another_user(
     invoke: Invoke, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     home = tmp_path / "home"

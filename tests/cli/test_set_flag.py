@@ -46,7 +46,7 @@ def test_later_set_flag_wins_and_its_value_may_have_equals_signs(invoke: Invoke)
         (("--set", "max_weit=5"), "--set: there is no setting max_weit; did you mean max_wait?"),
         (("--set", "max_wait"), "--set max_wait: write NAME=VALUE, as in --set max_wait=10"),
         (("--set", "=5"), "--set =5: write NAME=VALUE, as in --set max_wait=10"),
-        (("--set", "port=1", "--port", "2"), "--set: port is also given by a flag of its own"),
+        (("--set", "port=1", "--port", "2"), "--set: port is also given by its own flag"),
         (("--set", "access_log=perhaps"), "access_log (flag --set access_log): "),
         (("--chain-id", "one"), "chain_id (flag --chain-id): "),
         (("--rpc-origins", "nowhere"), "rpc_origins (flag --rpc-origins): "),

@@ -114,7 +114,7 @@ def test_a_file_under_the_address_of_another_key_is_refused() -> None:
     keystore = read_keystore(changed("address", to="ab" * 20))
 
     with pytest.raises(
-        KeystoreError, match=f"the file names 0x{'ab' * 20}, but its key is that of {ADDRESS}"
+        KeystoreError, match=f"the file names 0x{'ab' * 20}, but its key belongs to {ADDRESS}"
     ):
         keystore.open(PASSPHRASE)
 

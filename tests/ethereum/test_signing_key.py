@@ -95,7 +95,7 @@ def test_both_forms_of_a_signature_are_equal(secret: bytes, digest: bytes) -> No
 
 
 @given(secrets, digests)
-def test_the_same_digest_has_the_same_signature(secret: bytes, digest: bytes) -> None:
+def test_signatures_are_deterministic(secret: bytes, digest: bytes) -> None:
     assert SigningKey(secret).sign(digest) == SigningKey(secret).sign(digest)
 
 

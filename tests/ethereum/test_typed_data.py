@@ -344,7 +344,7 @@ def test_names_of_structs_may_begin_like_names_of_types() -> None:
     assert word_of("integer", {"i": -1}, **types)
 
 
-def test_the_same_types_with_other_values_are_other_data() -> None:
+def test_equal_types_with_other_values_have_another_hash() -> None:
     first, second = mail(), deepcopy(mail())
     second["message"]["contents"] = "Hello, Cow!"
     third = mail() | {"domain": domain() | {"chainId": 2}}

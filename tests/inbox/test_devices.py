@@ -37,7 +37,7 @@ async def test_the_log_is_a_device_without_an_address(inbox: InboxClient, fields
     assert look(inbox.server, "SELECT address FROM devices") == [("log:",)]
 
 
-async def test_the_same_device_is_registered_once(inbox: InboxClient) -> None:
+async def test_a_device_is_registered_once(inbox: InboxClient) -> None:
     first = (await inbox.add_device("webhook", URL)).json
     inbox.server.clock.advance(60)
 

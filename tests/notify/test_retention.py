@@ -275,7 +275,7 @@ async def test_notification_after_the_marking_stays_a_year(room: Room) -> None:
     assert await room.inboxes() == [place(2, A)]
 
 
-async def test_keys_and_whom_they_reached_stay_for_ever(room: Room) -> None:
+async def test_idempotency_keys_and_their_recipients_are_never_deleted(room: Room) -> None:
     await room.send(A, B, notification_id="x")
     await room.send(A)
     await room.pass_time(20 * UNREAD_KEPT)

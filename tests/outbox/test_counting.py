@@ -80,6 +80,10 @@ async def test_the_figures_are_exact_after_every_commit(
                 await outbox.dispatcher.recount()
             await eventually(lambda: agrees(outbox))
 
+        receiver.script.clear()
+        receiver.otherwise = status(500)
+        await owe_devices(outbox, receiver.url(), devices, 25)
+        await eventually(lambda: agrees(outbox))
         due, dead = await counted(outbox)
         assert due + dead > 0
 

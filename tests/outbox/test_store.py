@@ -10,7 +10,7 @@ import pytest
 from bridge_server.kernel.events import Event, Events
 from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
-from bridge_server.outbox.models import Backlog, Claimant, DueMessage, OutgoingMessage, Queue
+from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue, enqueue_all
 from bridge_server.storage.database import Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -77,10 +77,13 @@ async def test_messages_come_by_destination_in_the_order_of_their_time(
         await write(database, url, now_ms, f"message-{number}")
 
     first = await store.next_messages(IN_A, LATE, 2)
-    backlog = await store.backlog(LATE, FIRST, 10)
+    backlog = await store.pending_queues(LATE, FIRST, 10)
 
     assert [due.message.message_id for due in first] == ["message-3", "message-4"]
-    assert backlog == [Backlog(NEW_IN_A, True, None), Backlog(Claimant(IN_B, None, False), True, None)]
+    assert backlog == [
+        PendingQueue(NEW_IN_A, True, None),
+        PendingQueue(Claimant(IN_B, None, False), True, None),
+    ]
 
 
 async def owe(database: SqliteDatabase, *messages: OutgoingMessage, now_ms: int = 5) -> None:
@@ -104,7 +107,7 @@ async def test_messages_of_different_subjects_wait_in_different_queues_of_their_
         OutgoingMessage("four", url, b"{}", HOOK, device_id="device", subject="x"),
     )
 
-    backlog = await store.backlog(LATE, FIRST, 10)
+    backlog = await store.pending_queues(LATE, FIRST, 10)
     (one, three) = await store.next_messages(Queue(A, "x"), LATE, 10)
 
     assert [(owed.claimant.queue.name, owed.claimant.client) for owed in backlog] == [
@@ -134,7 +137,7 @@ async def test_the_backlog_is_read_in_pages(database: SqliteDatabase, store: Out
     await owe(database, *(OutgoingMessage(name, f"{A}/hook", b"{}", HOOK, subject=name) for name in names))
 
     seen, after = [], FIRST
-    while page := await store.backlog(LATE, after, 10):
+    while page := await store.pending_queues(LATE, after, 10):
         seen += [owed.claimant.queue.name for owed in page]
         after = page[-1].claimant.queue
 
@@ -151,7 +154,7 @@ async def test_new_messages_come_before_retries(database: SqliteDatabase, store:
     due = await store.next_messages(IN_A, LATE, 3)
 
     assert [one.message.message_id for one in due] == ["message-2", "message-3", "message-0"]
-    assert await store.backlog(LATE, FIRST, 1) == [Backlog(NEW_IN_A, True, LATE + 9)]
+    assert await store.pending_queues(LATE, FIRST, 1) == [PendingQueue(NEW_IN_A, True, LATE + 9)]
     assert await store.next_due_ms(IN_A, LATE) == LATE + 9
     assert await store.next_due_ms(IN_A, LATE + 9) is None
 
@@ -192,7 +195,7 @@ async def test_a_dead_letter_is_owed_no_longer_and_kept(
     await store.bury(due, 70, "the receiver answered 410", None)
 
     assert await store.next_messages(IN_A, LATE, 1) == []
-    assert await store.backlog(LATE, FIRST, 10) == []
+    assert await store.pending_queues(LATE, FIRST, 10) == []
     await store.count()
     assert published[-1] == OutboxCounted(owed=0, dead=1)
 
@@ -321,4 +324,4 @@ async def test_a_delivery_to_a_deleted_device_is_still_recorded(
 
     await store.delete_delivered([due], 20, [])
 
-    assert await store.backlog(LATE, FIRST, 10) == []
+    assert await store.pending_queues(LATE, FIRST, 10) == []

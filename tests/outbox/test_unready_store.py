@@ -8,7 +8,7 @@ import pytest
 
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.outbox import delivery, dispatcher
-from bridge_server.outbox.models import Backlog, DueMessage, OutgoingMessage, Queue
+from bridge_server.outbox.models import DueMessage, OutgoingMessage, PendingQueue, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from tests.outbox.running import HOOK, running_outbox
 from tests.support.clock import ManualClock
@@ -108,11 +108,11 @@ class _LockedStore(OutboxStore):
 
     reads = 0
 
-    async def backlog(self, now_ms: int, after: Queue, limit: int) -> list[Backlog]:
+    async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
         self.reads += 1
         if self.reads == 2:
             raise UnavailableError("the database is locked")
-        return await super().backlog(now_ms, after, limit)
+        return await super().pending_queues(now_ms, after, limit)
 
 
 async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(

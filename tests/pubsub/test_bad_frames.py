@@ -33,7 +33,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("frame", NOT_JSON, ids=range(len(NOT_JSON)))
-async def test_what_is_not_json_is_1007(connect: Connect, frame: str) -> None:
+async def test_a_frame_that_is_not_json_closes_the_socket_with_1007(connect: Connect, frame: str) -> None:
     socket = await connect()
 
     await socket.socket.send_str(frame)
@@ -43,7 +43,7 @@ async def test_what_is_not_json_is_1007(connect: Connect, frame: str) -> None:
 
 
 @pytest.mark.parametrize("frame", [b"\xff", b'{"topic":"\xc3("}', b"\xed\xa0\x80"])
-async def test_text_that_is_not_utf_8_is_1007(connect: Connect, frame: bytes) -> None:
+async def test_a_frame_that_is_not_utf_8_closes_the_socket_with_1007(connect: Connect, frame: bytes) -> None:
     socket = await connect()
 
     await socket.socket.send_frame(frame, WSMsgType.TEXT)
@@ -51,7 +51,7 @@ async def test_text_that_is_not_utf_8_is_1007(connect: Connect, frame: bytes) ->
     assert (await socket.closed())[0] == 1007
 
 
-async def test_a_binary_frame_is_1007(connect: Connect) -> None:
+async def test_a_binary_frame_closes_the_socket_with_1007(connect: Connect) -> None:
     socket = await connect()
 
     await socket.socket.send_bytes(spelled("topic", "sub").encode())
@@ -60,7 +60,7 @@ async def test_a_binary_frame_is_1007(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("frame", NO_MESSAGE, ids=range(len(NO_MESSAGE)))
-async def test_json_that_is_no_message_is_1008(connect: Connect, frame: str) -> None:
+async def test_json_that_is_no_message_closes_the_socket_with_1008(connect: Connect, frame: str) -> None:
     socket = await connect()
 
     await socket.socket.send_str(frame)
@@ -79,7 +79,7 @@ async def test_the_reason_names_the_member_that_is_wrong(connect: Connect, frame
     assert reason.startswith(f"{member} must be ")
 
 
-async def test_a_message_of_the_largest_size_is_taken_and_one_byte_more_is_1009(connect: Connect) -> None:
+async def test_a_message_over_the_size_limit_closes_the_socket_with_1009(connect: Connect) -> None:
     empty = len(spelled("topic", "pub", ""))
     dapp, wallet = await connect(), await connect()
     await dapp.publish("topic", "x" * (262_144 - empty))
@@ -91,7 +91,7 @@ async def test_a_message_of_the_largest_size_is_taken_and_one_byte_more_is_1009(
     assert len((await wallet.payloads(1))[0]) == 262_144 - empty
 
 
-async def test_a_message_in_too_many_fragments_is_1009(connect: Connect) -> None:
+async def test_a_message_in_too_many_fragments_closes_the_socket_with_1009(connect: Connect) -> None:
     socket = await connect()
     writer = socket.socket._writer
     writer.transport.write(b"\x01\x80\x00\x00\x00\x00")
@@ -101,7 +101,7 @@ async def test_a_message_in_too_many_fragments_is_1009(connect: Connect) -> None
     assert (await socket.closed())[0] == 1009
 
 
-async def test_a_bad_frame_closes_no_other_socket_and_takes_nothing_back(connect: Connect) -> None:
+async def test_a_bad_frame_closes_only_its_socket_and_keeps_earlier_messages(connect: Connect) -> None:
     dapp, bad, wallet = await connect(), await connect(), await connect()
     await wallet.subscribe("topic")
     await bad.subscribe("topic")
@@ -114,7 +114,7 @@ async def test_a_bad_frame_closes_no_other_socket_and_takes_nothing_back(connect
     assert await wallet.payloads(2) == ["before", "after"]
 
 
-async def test_nothing_is_taken_after_a_bad_frame(connect: Connect) -> None:
+async def test_frames_after_a_bad_frame_are_ignored(connect: Connect) -> None:
     bad, wallet = await connect(), await connect()
     await wallet.subscribe("topic")
 
@@ -135,7 +135,7 @@ _ANY_OBJECT = st.dictionaries(_MEMBERS, _ANY_VALUE).map(orjson.dumps)
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frame=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode), _ANY_OBJECT))
-async def test_any_frame_is_taken_or_closes_the_socket_with_a_code(
+async def test_any_frame_is_accepted_or_closes_the_socket_with_a_code(
     server: RunningServer, frame: bytes
 ) -> None:
     async with connected(server.client, server.url) as socket:
@@ -155,7 +155,7 @@ async def test_any_frame_is_taken_or_closes_the_socket_with_a_code(
     [bytes([head, 0x80, 0, 0, 0, 0]) for head in (0x83, 0xF1, 0x09, 0x80)],
     ids=["reserved opcode", "reserved bits", "fragmented ping", "continuation of nothing"],
 )
-async def test_what_breaks_the_protocol_of_sockets_is_1002(connect: Connect, frame: bytes) -> None:
+async def test_a_protocol_violation_closes_the_socket_with_1002(connect: Connect, frame: bytes) -> None:
     socket = await connect()
 
     socket.socket._writer.transport.write(frame)

@@ -61,7 +61,7 @@ async def test_a_socket_that_answers_pings_stays(tmp_path: Path) -> None:
         await idle.settled()
 
 
-async def test_a_pong_settles_what_a_socket_that_never_acknowledges_was_sent_before(tmp_path: Path) -> None:
+async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledges(tmp_path: Path) -> None:
     async with (
         often_pinging(tmp_path) as server,
         connected(server.client, server.url) as wallet,
@@ -100,7 +100,7 @@ async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(tmp_path: P
             assert await other.payloads(1) == ["two"]
 
 
-async def test_a_pong_that_was_not_asked_for_settles_nothing(connect: Connect) -> None:
+async def test_an_unsolicited_pong_settles_nothing(connect: Connect) -> None:
     wallet, dapp, other = await connect(), await connect(), await connect()
     await wallet.subscribe("topic")
     await dapp.publish("topic", "payload")
@@ -114,7 +114,7 @@ async def test_a_pong_that_was_not_asked_for_settles_nothing(connect: Connect) -
 
 
 @pytest.mark.parametrize("in_good_order", [True, False])
-async def test_what_has_left_is_forgotten(server: RunningServer, in_good_order: bool) -> None:
+async def test_closed_sockets_leave_nothing_in_memory(server: RunningServer, in_good_order: bool) -> None:
     for _ in range(20):
         async with connected(server.client, server.url) as socket:
             await socket.subscribe("a", "b", "c")
@@ -139,12 +139,12 @@ async def test_a_slow_reader_is_closed_and_misses_nothing(connect: Connect) -> N
 
     assert await quick.payloads(4) == [payload] * 4
     code, reason = await slow.closed()
-    assert (code, reason) == (1013, "You read too slowly. Connect again for what is left.")
+    assert (code, reason) == (1013, "You read too slowly. Connect again for the rest.")
     await later.say(topics[-1], "sub")
     assert [(await later.message())["payload"] for _ in range(4)] == [payload] * 4
 
 
-async def test_a_socket_that_leaves_all_acknowledging_to_others_is_closed(tmp_path: Path) -> None:
+async def test_a_socket_with_too_many_unacknowledged_messages_is_closed(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, max_topic_messages=5) as server,
         connected(server.client, server.url) as idle,
@@ -159,7 +159,7 @@ async def test_a_socket_that_leaves_all_acknowledging_to_others_is_closed(tmp_pa
             await diligent.acknowledge("topic")
 
         code, reason = await idle.closed()
-        assert (code, reason) == (1013, "You acknowledge too little. Connect again for what is left.")
+        assert (code, reason) == (1013, "You acknowledge too few messages. Connect again for the rest.")
         assert await diligent.payloads(11) == [str(number) for number in range(11)]
 
 
@@ -177,7 +177,7 @@ async def test_a_long_backlog_is_sent_as_fast_as_it_is_read(tmp_path: Path) -> N
         assert [(await wallet.message())["payload"] for _ in payloads] == payloads
 
 
-async def test_a_stopping_server_says_goodbye_to_everybody(tmp_path: Path) -> None:
+async def test_a_stopping_server_closes_every_socket_with_a_close_frame(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(aiohttp.ClientSession())
         async with running_server(tmp_path) as server:
@@ -188,7 +188,7 @@ async def test_a_stopping_server_says_goodbye_to_everybody(tmp_path: Path) -> No
         assert await goodbyes == [(1001, "The server stops. Connect again.")] * 20
 
 
-async def test_a_server_stops_though_nobody_reads_its_goodbye(tmp_path: Path) -> None:
+async def test_a_server_stops_although_no_client_reads_its_close_frame(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(aiohttp.ClientSession())
         async with running_server(tmp_path) as server:
@@ -200,7 +200,7 @@ async def test_a_server_stops_though_nobody_reads_its_goodbye(tmp_path: Path) ->
         assert asyncio.get_running_loop().time() - started < 5
 
 
-async def test_a_socket_may_have_so_many_topics_and_no_more(tmp_path: Path) -> None:
+async def test_the_topics_of_a_socket_are_limited(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, max_socket_topics=3) as server,
         connected(server.client, server.url) as socket,
@@ -212,7 +212,7 @@ async def test_a_socket_may_have_so_many_topics_and_no_more(tmp_path: Path) -> N
         assert await socket.closed() == (1008, "A socket may subscribe to 3 topics, and no more.")
 
 
-async def test_an_address_may_have_so_many_sockets_and_no_more(tmp_path: Path) -> None:
+async def test_the_sockets_of_an_address_are_limited(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, max_sockets=2, quota_exempt="", trusted_proxies="127.0.0.1", metrics_token=METRICS_TOKEN
     ) as server:
@@ -235,7 +235,7 @@ async def test_an_address_may_have_so_many_sockets_and_no_more(tmp_path: Path) -
     assert refused.headers["Retry-After"]
 
 
-async def test_an_address_may_send_so_many_messages_and_no_more(tmp_path: Path) -> None:
+async def test_the_messages_of_an_address_are_rate_limited(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, messages_burst=5, quota_exempt="", trusted_proxies="127.0.0.1"
     ) as server:
@@ -261,7 +261,7 @@ async def test_an_address_may_send_so_many_messages_and_no_more(tmp_path: Path) 
         assert reason.startswith("The limit of 5 messages at once is used up.")
 
 
-async def test_to_acknowledge_what_one_was_sent_is_free(tmp_path: Path) -> None:
+async def test_acknowledgements_are_not_charged(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, messages_burst=4, quota_exempt="", trusted_proxies="127.0.0.1") as server,
         connected(server.client, server.url, headers={"X-Forwarded-For": "192.0.2.1"}) as wallet,
@@ -279,7 +279,7 @@ async def test_to_acknowledge_what_one_was_sent_is_free(tmp_path: Path) -> None:
         assert (await wallet.closed())[0] == 1013
 
 
-async def test_exempt_addresses_send_as_many_as_they_like(tmp_path: Path) -> None:
+async def test_exempt_addresses_have_no_rate_limit(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, messages_burst=1, max_sockets=1, max_address_messages=1) as server,
         connected(server.client, server.url) as one,
@@ -299,7 +299,7 @@ async def test_a_handshake_counts_as_a_request(tmp_path: Path) -> None:
         (await ask(server, "GET", "/")).problem(429)
 
 
-async def test_what_is_said_just_before_goodbye_is_taken(connect: Connect, server: RunningServer) -> None:
+async def test_a_message_before_a_close_frame_is_accepted(connect: Connect, server: RunningServer) -> None:
     wallet = await connect()
     await wallet.subscribe("topic")
     async with connected(server.client, server.url) as dapp:

@@ -15,13 +15,13 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.web import request_lines
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.gateway import Gateway
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Route
+from bridge_server.web.serving.gateway import Gateway
 from bridge_server.web.socket import Socket
 from bridge_server.web.unread import UnreadLimits
 from tests.support.clock import ManualClock
@@ -58,7 +58,7 @@ def handshake(*others: bytes, key: bytes = _KEY, version: bytes = b"13", body: b
         handshake(body=b"body"),
     ],
 )
-async def test_what_is_no_handshake_is_400_and_takes_no_place(
+async def test_an_invalid_handshake_is_a_400_and_is_not_counted_as_a_socket(
     server: RunningServer, wrong: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = CapturingLogger()
@@ -81,7 +81,7 @@ class Party:
         self.has_left = True
 
 
-async def test_a_place_is_given_back_when_a_client_leaves_while_its_charge_is_saved() -> None:
+async def test_a_client_that_leaves_while_its_charge_is_saved_is_not_counted_as_a_socket() -> None:
     party = Party()
 
     async def leave_meanwhile() -> None:

@@ -11,7 +11,7 @@ from tests.support.socket_client import spelled
 @pytest.mark.parametrize(
     "path", ["/", "/compat/v1", "/?protocol=wc&version=1&env=browser&host=dapp.example", "/compat/v1?env=x"]
 )
-async def test_a_subscriber_is_sent_what_is_published(connect: Connect, path: str) -> None:
+async def test_a_subscriber_receives_published_messages(connect: Connect, path: str) -> None:
     wallet, dapp = await connect(path), await connect()
     await wallet.subscribe("topic")
 
@@ -33,7 +33,7 @@ async def test_a_message_comes_as_the_published_clients_write_it(connect: Connec
     assert text == '{"topic":"topic","type":"pub","payload":"é\\"","silent":false}'
 
 
-async def test_other_topics_are_not_sent(connect: Connect) -> None:
+async def test_a_subscriber_receives_no_messages_of_other_topics(connect: Connect) -> None:
     wallet, dapp = await connect(), await connect()
     await wallet.subscribe("topic")
 
@@ -42,7 +42,7 @@ async def test_other_topics_are_not_sent(connect: Connect) -> None:
     await wallet.nothing()
 
 
-async def test_every_socket_on_the_topic_is_sent_it_once(connect: Connect) -> None:
+async def test_every_socket_on_a_topic_receives_a_message_once(connect: Connect) -> None:
     wallets, dapp = [await connect() for _ in range(3)], await connect()
     for wallet in wallets:
         await wallet.subscribe("topic", "topic", "topic")
@@ -52,7 +52,7 @@ async def test_every_socket_on_the_topic_is_sent_it_once(connect: Connect) -> No
     assert [await wallet.payloads(2) for wallet in wallets] == [["one", "two"]] * 3
 
 
-async def test_the_sender_is_not_sent_its_own(connect: Connect) -> None:
+async def test_the_sender_does_not_receive_its_own_message(connect: Connect) -> None:
     one, other = await connect(), await connect()
     await one.subscribe("topic")
     await other.subscribe("topic")
@@ -63,7 +63,7 @@ async def test_the_sender_is_not_sent_its_own(connect: Connect) -> None:
     await one.nothing()
 
 
-async def test_a_message_for_nobody_but_its_sender_waits_for_somebody_else(connect: Connect) -> None:
+async def test_a_message_without_another_subscriber_waits_for_one(connect: Connect) -> None:
     sender = await connect()
     await sender.subscribe("topic")
     await sender.publish("topic", "payload")
@@ -75,7 +75,7 @@ async def test_a_message_for_nobody_but_its_sender_waits_for_somebody_else(conne
     await sender.nothing()
 
 
-async def test_a_socket_that_subscribes_later_is_not_sent_its_own(connect: Connect) -> None:
+async def test_a_socket_that_subscribes_later_does_not_receive_its_own_messages(connect: Connect) -> None:
     sender, other = await connect(), await connect()
     await sender.publish("topic", "mine")
     await other.publish("topic", "yours")
@@ -95,7 +95,7 @@ async def test_messages_wait_in_the_order_in_which_they_came(connect: Connect) -
     assert await wallet.payloads(200) == payloads
 
 
-async def test_what_was_acknowledged_is_not_sent_again(connect: Connect) -> None:
+async def test_an_acknowledged_message_is_not_sent_again(connect: Connect) -> None:
     dapp, wallet, later = await connect(), await connect(), await connect()
     await dapp.publish("topic", "one", "two", "three")
     await wallet.subscribe("topic")
@@ -106,7 +106,7 @@ async def test_what_was_acknowledged_is_not_sent_again(connect: Connect) -> None
     assert await later.payloads(1) == ["three"]
 
 
-async def test_what_was_not_acknowledged_is_sent_to_who_comes_next(connect: Connect) -> None:
+async def test_an_unacknowledged_message_is_sent_to_the_next_subscriber(connect: Connect) -> None:
     dapp, wallet, later = await connect(), await connect(), await connect()
     await wallet.subscribe("topic")
     await dapp.publish("topic", "one", "two")
@@ -131,7 +131,7 @@ async def test_the_first_acknowledgement_of_several_receivers_counts(connect: Co
     assert await later.payloads(1) == ["two"]
 
 
-async def test_an_acknowledgement_of_nothing_means_nothing(connect: Connect) -> None:
+async def test_an_acknowledgement_without_a_message_is_ignored(connect: Connect) -> None:
     dapp, wallet, stranger = await connect(), await connect(), await connect()
     await dapp.publish("topic", "payload")
     await stranger.acknowledge("topic", times=3)
@@ -196,7 +196,7 @@ async def test_a_payload_may_be_left_out_where_there_is_none(connect: Connect) -
     assert await wallet.payloads(1) == ["one"]
 
 
-async def test_the_root_says_what_this_is(server: RunningServer) -> None:
+async def test_the_root_is_a_page_about_the_server(server: RunningServer) -> None:
     for path in ("/", "/compat/v1"):
         answer = await ask(server, "GET", path)
 
@@ -215,13 +215,13 @@ async def test_the_root_says_what_this_is(server: RunningServer) -> None:
         {"Connection": "close", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "A" * 22 + "=="},
     ],
 )
-async def test_a_handshake_that_is_none_is_a_problem(server: RunningServer, headers: dict[str, str]) -> None:
+async def test_an_invalid_handshake_gets_a_problem(server: RunningServer, headers: dict[str, str]) -> None:
     answer = await ask(server, "GET", "/", headers={"Upgrade": "websocket", **headers})
 
     assert "Sec-WebSocket-Key" in answer.problem(400)["detail"]
 
 
-async def test_a_socket_is_told_its_request_id(connect: Connect, server: RunningServer) -> None:
+async def test_a_handshake_is_answered_with_its_request_id(connect: Connect, server: RunningServer) -> None:
     async with server.client.ws_connect(server.url, headers={"X-Request-ID": "mine"}) as socket:
         assert socket._response.headers["X-Request-ID"] == "mine"
 

@@ -72,7 +72,7 @@ def test_a_socket_that_opens_while_the_server_stops_is_ended_as_well(pubsub: Pub
     assert outlet.ended == [WSCloseCode.GOING_AWAY]
 
 
-def test_a_socket_that_says_nothing_between_two_pings_is_dead(pubsub: PubSub) -> None:
+def test_a_socket_without_a_frame_between_two_pings_is_dead(pubsub: PubSub) -> None:
     subscriber, outlet = pubsub.welcome(None), Outlet()
     subscriber.join(outlet)
 

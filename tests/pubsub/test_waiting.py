@@ -30,7 +30,7 @@ async def test_a_message_waits_for_a_day(connect: Connect, server: RunningServer
     assert await wallet.payloads(1) == ["payload"]
 
 
-async def test_a_message_that_nobody_acknowledges_is_not_sent_after_its_time(
+async def test_an_unacknowledged_message_is_not_sent_after_it_has_expired(
     connect: Connect, server: RunningServer
 ) -> None:
     dapp, one, other = await connect(), await connect(), await connect()
@@ -43,7 +43,7 @@ async def test_a_message_that_nobody_acknowledges_is_not_sent_after_its_time(
     await other.nothing()
 
 
-async def test_what_waits_survives_a_restart_in_its_order(tmp_path: Path) -> None:
+async def test_waiting_messages_survive_a_restart_in_their_order(tmp_path: Path) -> None:
     async with running_server(tmp_path) as server, connected(server.client, server.url) as dapp:
         await dapp.publish("topic", "one", "two")
     async with running_server(tmp_path) as server, connected(server.client, server.url) as dapp:
@@ -58,7 +58,7 @@ async def test_what_waits_survives_a_restart_in_its_order(tmp_path: Path) -> Non
         assert await wallet.payloads(1) == ["three"]
 
 
-async def test_what_was_sent_and_not_acknowledged_survives_a_stop(tmp_path: Path) -> None:
+async def test_unacknowledged_messages_survive_a_stop(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path) as server,
         connected(server.client, server.url) as dapp,
@@ -75,7 +75,7 @@ async def test_what_was_sent_and_not_acknowledged_survives_a_stop(tmp_path: Path
         assert await wallet.payloads(49) == [str(number) for number in range(1, 50)]
 
 
-async def test_what_a_pong_or_a_goodbye_answered_survives_a_kill(tmp_path: Path) -> None:
+async def test_messages_before_an_answered_ping_or_close_frame_survive_a_kill(tmp_path: Path) -> None:
     waited = [f"waits {number}" for number in range(300)]
     async with aiohttp.ClientSession() as client:
         with server_process(tmp_path / "data") as process:
@@ -95,7 +95,7 @@ async def test_what_a_pong_or_a_goodbye_answered_survives_a_kill(tmp_path: Path)
                 assert await wallet.payloads(302) == [*waited, "not acknowledged", "last words"]
 
 
-async def test_a_topic_has_so_many_messages_waiting_and_no_more(tmp_path: Path) -> None:
+async def test_the_waiting_messages_of_a_topic_are_limited(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, max_topic_messages=3) as server,
         connected(server.client, server.url) as dapp,
@@ -111,7 +111,7 @@ async def test_a_topic_has_so_many_messages_waiting_and_no_more(tmp_path: Path) 
         assert await other.payloads(3) == ["1", "2", "3"]
 
 
-async def test_a_topic_whose_subscriber_acknowledges_nothing_fills_up_alike(tmp_path: Path) -> None:
+async def test_unacknowledged_messages_count_to_the_limit_of_their_topic(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, max_topic_messages=3) as server,
         connected(server.client, server.url) as dapp,
@@ -129,7 +129,7 @@ async def test_a_topic_whose_subscriber_acknowledges_nothing_fills_up_alike(tmp_
         assert await wallet.payloads(4) == ["1", "2", "3", "5"]
 
 
-async def test_a_topic_has_so_many_bytes_waiting_and_no_more(tmp_path: Path) -> None:
+async def test_the_waiting_bytes_of_a_topic_are_limited(tmp_path: Path) -> None:
     message = spelled("topic", "pub", "x" * 100)
     async with (
         running_server(tmp_path, max_topic_bytes=2 * len(message)) as server,
@@ -145,7 +145,7 @@ async def test_a_topic_has_so_many_bytes_waiting_and_no_more(tmp_path: Path) -> 
         assert await wallet.payloads(2) == ["x" * 100] * 2
 
 
-async def test_what_has_expired_makes_room(tmp_path: Path) -> None:
+async def test_expired_messages_do_not_count_to_a_limit(tmp_path: Path) -> None:
     clock = ManualClock()
     async with (
         running_server(tmp_path, clock, max_topic_messages=1, message_ttl=60) as server,
@@ -174,7 +174,7 @@ async def published_from(server: RunningServer, address: str, topic: str, payloa
     return socket
 
 
-async def test_an_address_has_so_many_messages_waiting_and_no_more(tmp_path: Path) -> None:
+async def test_the_waiting_messages_of_an_address_are_limited(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, max_address_messages=2, quota_exempt="", trusted_proxies="127.0.0.1"
     ) as server:
@@ -188,7 +188,7 @@ async def test_an_address_has_so_many_messages_waiting_and_no_more(tmp_path: Pat
         assert (code, "your address has as much waiting" in reason) == (1013, True)
 
 
-async def test_what_comes_together_is_counted_together(tmp_path: Path) -> None:
+async def test_messages_of_one_commit_are_counted_together(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, max_topic_messages=3, max_address_messages=5, quota_exempt="", trusted_proxies="127.0.0.1"
     ) as server:
@@ -206,7 +206,7 @@ async def test_what_comes_together_is_counted_together(tmp_path: Path) -> None:
     assert topics == [*"aaabb"]
 
 
-async def test_an_address_has_so_many_bytes_waiting_and_no_more(tmp_path: Path) -> None:
+async def test_the_waiting_bytes_of_an_address_are_limited(tmp_path: Path) -> None:
     async with running_server(
         tmp_path, max_address_bytes=1_000, quota_exempt="", trusted_proxies="127.0.0.1"
     ) as server:
@@ -245,7 +245,7 @@ async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
     assert count_stored(server.settings.database_file) == 0
 
 
-async def test_a_database_that_is_held_by_another_keeps_messages_waiting_and_loses_none(
+async def test_a_locked_database_delays_messages_and_loses_none(
     connect: Connect, server: RunningServer
 ) -> None:
     dapp, wallet = await connect(), await connect()
@@ -268,7 +268,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.pubsub.journal._RETRY_SECONDS", 0.01)
 
 
-async def test_who_waits_for_a_database_in_vain_is_told_to_come_back_and_nothing_is_lost(
+async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
     impatient: None, tmp_path: Path
 ) -> None:
     async with (

@@ -24,7 +24,7 @@ async def told(server: RunningServer, receiver: WebhookReceiver) -> list[tuple[s
 
 
 @pytest.mark.parametrize("somebody_is_there", [True, False])
-async def test_each_webhook_is_told_once_of_each_message(
+async def test_each_webhook_gets_one_notice_of_each_message(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver, somebody_is_there: bool
 ) -> None:
     dapp, wallet = await connect(), await connect()
@@ -51,7 +51,7 @@ async def test_a_message_that_does_not_say_whether_it_is_silent_is_not(
     assert await told(server, receiver) == [("/hook", NOTICE)]
 
 
-async def test_nobody_is_told_of_silent_messages_subscriptions_and_acknowledgements(
+async def test_silent_messages_subscriptions_and_acknowledgements_cause_no_notice(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver
 ) -> None:
     dapp, wallet = await connect(), await connect()
@@ -65,9 +65,7 @@ async def test_nobody_is_told_of_silent_messages_subscriptions_and_acknowledgeme
     assert await told(server, receiver) == []
 
 
-async def test_nobody_is_told_of_a_message_that_was_refused(
-    tmp_path: Path, receiver: WebhookReceiver
-) -> None:
+async def test_a_refused_message_causes_no_notice(tmp_path: Path, receiver: WebhookReceiver) -> None:
     async with (
         running_server(
             tmp_path, max_topic_messages=1, metrics_token=METRICS_TOKEN, allow_private_webhooks=True
@@ -82,7 +80,7 @@ async def test_nobody_is_told_of_a_message_that_was_refused(
         assert await told(server, receiver) == [("/hook", NOTICE)]
 
 
-async def test_a_webhook_that_answers_410_is_told_nothing_more(
+async def test_a_webhook_that_answers_410_gets_no_further_notice(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver
 ) -> None:
     dapp = await connect()
@@ -96,7 +94,7 @@ async def test_a_webhook_that_answers_410_is_told_nothing_more(
     assert (len(first), await told(server, receiver)) == (1, [])
 
 
-async def test_an_expired_webhook_is_told_nothing(
+async def test_an_expired_webhook_gets_no_notice(
     connect: Connect, server: RunningServer, receiver: WebhookReceiver
 ) -> None:
     dapp = await connect()
@@ -125,7 +123,7 @@ async def test_a_notice_counts_to_the_address_that_the_message_came_from_and_to_
     assert whose == [("198.51.100.7", "topic", "topic"), (None, "topic", "topic")]
 
 
-async def test_what_webhooks_are_owed_is_charged_to_whoever_publishes(tmp_path: Path) -> None:
+async def test_notices_to_webhooks_are_charged_to_the_publisher(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path / "data", quota_exempt=(), payload_bytes_per_address=1_000) as server,
         connected(server.client, server.url) as dapp,

@@ -85,7 +85,7 @@ async def test_address_of_a_device_is_never_shown(subscriber: InboxClient, servi
     assert not any(secret in str(devices) for secret in (FCM_TOKEN, APNS_TOKEN, services.browser.auth))
 
 
-async def test_the_same_token_is_one_device_however_it_is_spelled(subscriber: InboxClient) -> None:
+async def test_spellings_of_a_token_are_one_device(subscriber: InboxClient) -> None:
     first = (await subscriber.add_device("apns", APNS_TOKEN)).json
 
     assert (await subscriber.add_device("APN", APNS_TOKEN.upper())).json == first

@@ -1,6 +1,7 @@
 """Token buckets on disk: those that are not full, and no others for long."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from bridge_server.kernel.events import Events
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.web.bucket_store import BucketStore, saving
-from bridge_server.web.quotas import SavedBucket
+from bridge_server.web.bucket_store import BucketStore, save
+from bridge_server.web.charges import SavedBucket
 
 
 def bucket(name: str, full_at_us: int, key: str = "192.0.2.1") -> SavedBucket:
@@ -26,8 +27,8 @@ async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDataba
 
 
 async def test_the_last_saved_state_is_loaded(database: SqliteDatabase) -> None:
-    await database.transaction(saving([bucket("sessions", 1_000), bucket("requests", 2_000)]))
-    await database.transaction(saving([bucket("sessions", 5_000)]))
+    await database.transaction(partial(save, [bucket("sessions", 1_000), bucket("requests", 2_000)]))
+    await database.transaction(partial(save, [bucket("sessions", 5_000)]))
 
     loaded = await BucketStore(database).load(now_us=0)
 
@@ -39,7 +40,7 @@ async def test_a_bucket_that_is_full_again_is_not_loaded(
     database: SqliteDatabase, now_us: int, is_loaded: bool
 ) -> None:
     saved = bucket("sessions", 1_000)
-    await database.transaction(saving([saved]))
+    await database.transaction(partial(save, [saved]))
 
     assert await BucketStore(database).load(now_us) == ([saved] if is_loaded else [])
 
@@ -48,7 +49,7 @@ async def test_buckets_that_are_full_again_are_swept_in_slices(database: SqliteD
     store = BucketStore(database)
     full = [bucket("sessions", 5_000_000, key=f"client {number}") for number in range(1_100)]
     left = bucket("sessions", 5_000_001)
-    await database.transaction(saving([*full, left]))
+    await database.transaction(partial(save, [*full, left]))
 
     slices = [await store.sweep(now_ms=5_000) for _ in range(4)]
 

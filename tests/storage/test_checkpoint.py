@@ -15,7 +15,7 @@ from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import open_connection
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.log_file import LogFile
-from bridge_server.storage.room import Room
+from bridge_server.storage.size_limit import SizeLimit
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.drivers import make_notes_file
 from tests.support.eventually import eventually
@@ -88,7 +88,7 @@ def becomes_empty(database: SqliteDatabase) -> Callable[[], Awaitable[bool]]:
     return is_empty
 
 
-async def test_the_log_is_cut_off_when_nobody_writes_for_a_while(
+async def test_the_log_is_truncated_after_a_while_without_writes(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_QUIET_SECONDS", 0.05)
@@ -196,7 +196,7 @@ async def test_a_database_that_is_held_for_a_while_does_not_end_the_checkpointin
 
 async def test_a_checkpoint_that_fails_is_tried_again(eager: None, tmp_path: Path) -> None:
     file = make_notes_file(tmp_path)
-    checkpointer = Checkpointer(LogFile(file), Room(None, LogFile(file)))
+    checkpointer = Checkpointer(LogFile(file), SizeLimit(None, LogFile(file)))
     own = await open_connection(file, is_patient=False)
     try:
         await own.execute("INSERT INTO notes (name) VALUES ('a')")

@@ -163,33 +163,35 @@ async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
         assert await database.transaction(put("later", "text")) == "text"
 
 
-async def test_a_rider_goes_with_the_next_commit(database: SqliteDatabase) -> None:
-    database.ride_along(lambda: put("rider", "text"))
+async def test_the_transaction_of_a_commit_hook_is_part_of_the_next_commit(database: SqliteDatabase) -> None:
+    database.add_commit_hook(lambda: put("hook", "text"))
 
     await database.transaction(put("a", "text"))
 
-    assert await names(database) == ["a", "rider"]
+    assert await names(database) == ["a", "hook"]
     figures = database.figures()
     assert (figures["transactions"], figures["commits"]) == (2, 1)
 
 
-async def test_a_rider_is_asked_before_every_commit_and_may_stay_at_home(database: SqliteDatabase) -> None:
+async def test_a_commit_hook_is_called_before_every_commit(
+    database: SqliteDatabase,
+) -> None:
     trips = iter(["first", None, "third"])
 
-    def rider() -> Callable[[], Transaction[str]] | None:
+    def hook() -> Callable[[], Transaction[str]] | None:
         trip = next(trips)
-        return None if trip is None else put(f"rider {trip}", "text")
+        return None if trip is None else put(f"hook {trip}", "text")
 
-    database.ride_along(rider)
+    database.add_commit_hook(hook)
     for name in "abc":
         await database.transaction(put(name, "text"))
 
-    assert await names(database) == ["a", "b", "c", "rider first", "rider third"]
+    assert await names(database) == ["a", "b", "c", "hook first", "hook third"]
     assert database.figures()["transactions"] == 5
 
 
-async def test_a_rider_that_fails_harms_nobody(database: SqliteDatabase) -> None:
-    database.ride_along(lambda: fail_after_writing)
+async def test_a_commit_hook_that_fails_harms_no_transaction(database: SqliteDatabase) -> None:
+    database.add_commit_hook(lambda: fail_after_writing)
 
     assert await database.transaction(put("a", "text")) == "text"
 

@@ -105,7 +105,7 @@ async def test_opening_and_closing_may_be_cancelled_at_any_moment(
         assert await database.transaction(put("b", "text")) == "text"
 
 
-async def test_when_the_thread_of_a_connection_fails_nobody_is_left_waiting(
+async def test_when_the_thread_of_a_connection_fails_every_caller_is_answered(
     file: Path, events: Events, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(_: aiosqlite.Connection, __: Callable[[sqlite3.Connection], object]) -> object:

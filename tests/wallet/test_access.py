@@ -255,11 +255,11 @@ def refusals(logs: list[Any]) -> list[tuple[str, int, int]]:
         ({}, {"Origin": PAGE}, f"Web pages of '{PAGE}' may not call the wallet: rpc_origins must name the"),
         ({}, {"Host": "evil.example"}, "The wallet does not answer to the host 'evil.example': reach it as"),
         ({}, {"Via": "1.1 proxy"}, "Without a token the wallet answers only callers on its own machine: set"),
-        ({"rpc_token": TOKEN}, {}, "The bearer token is missing or wrong: send what is rpc_token in the"),
+        ({"rpc_token": TOKEN}, {}, "The bearer token is missing or wrong: send the value of rpc_token from"),
         (
             {"rpc_token": TOKEN},
             {"Authorization": "Bearer x"},
-            "The bearer token is missing or wrong: send what",
+            "The bearer token is missing or wrong: send the",
         ),
     ],
 )

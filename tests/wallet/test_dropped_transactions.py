@@ -96,7 +96,7 @@ async def test_a_node_that_was_restarted_gets_what_it_lost_at_once(rig: Rig, for
     assert (await rig.queued(sent))["state"] == "sent"
 
 
-async def test_what_is_new_does_not_wait_for_a_dropped_transaction(rig: Rig, forgetful: FakeNode) -> None:
+async def test_a_new_transaction_does_not_wait_for_a_dropped_one(rig: Rig, forgetful: FakeNode) -> None:
     await rig.send()
     await work_for(rig, 20)
 

@@ -420,7 +420,7 @@ class TestTypedData:
         lines = explained("eth_signTypedData_v4", {**typed_data, "walletChainId": "0x1"})
 
         assert texts(lines, "WARNING") == [
-            "whoever has the signature: 0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB can take UNLIMITED "
+            "the holder of the signature: 0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB can take UNLIMITED "
             "of the token 0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"
         ]
         assert "deadline (uint256): 1700000000 (2023-11-14T22:13:20.000Z)" in texts(lines, "")
@@ -452,7 +452,7 @@ class TestTypedData:
         }
 
         assert texts(explained("eth_signTypedData_v4", typed_data), "WARNING") == [
-            f"whoever has the signature: {SPENDER} can take 1000 of the token {TOKEN}"
+            f"the holder of the signature: {SPENDER} can take 1000 of the token {TOKEN}"
         ]
 
     @pytest.mark.parametrize(("allowed", "text"), [(True, "UNLIMITED of"), (False, "no more of")])

@@ -627,7 +627,7 @@ async def test_an_endpoint_that_does_not_answer_its_chain_is_no_node(
 ) -> None:
     fake.at("eth_chainId", answer)
 
-    with pytest.raises(NoNodeError, match="does not tell its chain"):
+    with pytest.raises(NoNodeError, match="does not report its chain"):
         await node.ask([PRICE])
 
     assert await node.ask([PRICE]) == ["0x3b9aca00"]

@@ -1,4 +1,4 @@
-"""The walks through the wallet that docs/architecture.md lists: short, and along calls that exist."""
+"""The walks that docs/architecture.md lists: along files that exist, and in the wallet short and complete."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ HANDED = "wallet/rpc/method_table"
 
 def walk_of(subject: str) -> list[str]:
     """The files of a row. A name without a folder is in the folder of the name before it."""
-    (row,) = re.findall(rf"^\| {subject} \|(.*)\|$", PAGE, re.MULTILINE)
+    (row,) = re.findall(rf"^\| {re.escape(subject)} \|(.*)\|$", PAGE, re.MULTILINE)
     files: list[str] = []
     for name in re.findall(r"`([a-z_/]+)`", row):
         folder = files[-1].rpartition("/")[0] if files else ""
@@ -33,6 +33,17 @@ def imported_by(file: str) -> set[str]:
     names = {str(node.module) for node in imports}
     names |= {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
     return {name.removeprefix("bridge_server.").replace(".", "/") for name in names}
+
+
+SUBJECTS = re.findall(r"^\| (an? .+?) \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_every_file_of_a_walk_exists(subject: str) -> None:
+    walk = walk_of(subject)
+
+    assert walk
+    assert [file for file in walk if not (PACKAGE / f"{file}.py").is_file()] == []
 
 
 @pytest.mark.parametrize("subject", ["a typed-data message", "a transaction"])

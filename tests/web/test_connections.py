@@ -220,7 +220,7 @@ async def test_when_none_is_silent_an_idle_one_makes_room(monkeypatch: pytest.Mo
     assert [line["addresses"] for line in made_room] == [{ANOTHER: 1}]
 
 
-async def test_where_all_are_busy_nobody_makes_room_and_a_newcomer_is_served() -> None:
+async def test_a_new_connection_is_served_when_all_others_are_busy() -> None:
     holding = Holding()
     async with guarded(holding.answer, in_all=2) as server:
         with ExitStack() as stack:

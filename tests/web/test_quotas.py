@@ -171,7 +171,7 @@ async def test_a_clock_that_is_set_back_does_not_refill(server: RunningServer) -
     assert await spend(server, 2) == [429, 429]
 
 
-async def test_a_clock_that_is_set_back_locks_nobody_out(server: RunningServer) -> None:
+async def test_a_clock_that_is_set_back_refuses_no_caller(server: RunningServer) -> None:
     await spend(server, 3)
     server.clock.advance(-3600)
     refused = await hello(server)
@@ -229,7 +229,7 @@ async def test_a_limit_that_was_raised_counts_after_the_restart(tmp_path: Path) 
         assert await spend(server, 97) == [200] * 96 + [429]
 
 
-async def test_a_limit_that_was_lowered_leaves_nobody_emptier_than_empty(tmp_path: Path) -> None:
+async def test_a_lowered_limit_leaves_no_bucket_below_empty(tmp_path: Path) -> None:
     clock = ManualClock()
     async with limited(tmp_path, clock, requests_burst=100, requests_per_second=10) as server:
         assert await spend(server, 50) == [200] * 50

@@ -226,7 +226,7 @@ async def test_a_broken_encoding_is_no_fault_of_the_server(
     await assert_unharmed(server, faults)
 
 
-async def test_connections_that_say_nothing_keep_nobody_out(server: RunningServer) -> None:
+async def test_silent_connections_do_not_keep_clients_out(server: RunningServer) -> None:
     silent = [raw_connection(server) for _ in range(100)]
     for each in silent:
         await each.__aenter__()

@@ -10,7 +10,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.web.quotas import Cost, QuotaError, Quotas, SavedBucket
+from bridge_server.web.charges import Cost, QuotaError, SavedBucket
+from bridge_server.web.quotas import Quotas
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
@@ -286,7 +287,7 @@ async def test_a_size_beyond_the_whole_bucket_costs_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(1_000, 4 * 2**30), (4 * 2**30, 1_000)])
-async def test_what_was_spent_stays_spent_when_the_limit_of_bytes_changes(before: int, after: int) -> None:
+async def test_spent_bytes_stay_spent_when_the_limit_changes(before: int, after: int) -> None:
     quotas, limit = Quotas(ManualClock()), storage_limit("own", before, HOUR)
     stored = StoredBytes(quotas, lambda _: ADDRESS, limit, storage_limit("all", 2**50, HOUR))
     request = make_mocked_request("PUT", "/session/one")
@@ -379,7 +380,7 @@ def test_the_last_commit_saves_all_that_is_not_full(quotas: Quotas, clock: Manua
     assert saved(quotas) == []
 
 
-def test_a_clock_that_is_set_back_locks_nobody_out(quotas: Quotas, clock: ManualClock) -> None:
+def test_a_clock_that_is_set_back_refuses_no_caller(quotas: Quotas, clock: ManualClock) -> None:
     spend(quotas, 1_000)
     clock.set_by(-10 * HOUR)
     with pytest.raises(QuotaError) as caught:

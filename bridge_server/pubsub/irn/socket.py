@@ -9,7 +9,7 @@ from bridge_server.pubsub.irn import wire
 from bridge_server.pubsub.irn.models import ClientKey, ClientRequest, Confirmation, IrnCall, PublishCall
 from bridge_server.pubsub.irn.params import read_call
 from bridge_server.pubsub.irn.sending import Sending
-from bridge_server.web.quotas import QuotaError
+from bridge_server.web.charges import QuotaError
 from bridge_server.web.socket import FrameOutlet, text_frame
 
 Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]

@@ -113,7 +113,7 @@ class Http2Client:
 
 
 def client_tls(ca_file: str | None) -> ssl.SSLContext:
-    """A TLS context for HTTP/2 that verifies the server with the system's certificates or those of a file."""
+    """A TLS context for HTTP/2 that verifies the server with the certificates of the system or of a file."""
     context = ssl.create_default_context(cafile=ca_file)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])

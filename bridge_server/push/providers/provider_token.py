@@ -26,7 +26,7 @@ class ProviderToken:
 
 
 class ProviderTokens:
-    """The provider token that all requests share, including those of other processes with the same key.
+    """The provider token that all requests share, also in other processes with the same key.
 
     Its `iat` is the start of the current window of 40 minutes, and its signature is deterministic. So every
     process makes the same token within a window, and APNs sees no update.
@@ -51,7 +51,8 @@ class ProviderTokens:
         return self._token
 
     def replaced(self, refused: ProviderToken) -> ProviderToken | None:
-        """A new token for one that APNs calls expired; None within 20 minutes of the last replacement.
+        """A new token in place of a token that APNs calls expired; None within 20 minutes of the last
+        replacement.
 
         Its `iat` is now. It is renewed by the same rule as any token.
         """

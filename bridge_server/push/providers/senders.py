@@ -80,7 +80,7 @@ class TopicSender:
         if not taken:
             # GONE would remove the webhook of a topic that may have been registered again meanwhile.
             # REFUSED would keep a dead letter although nothing has failed.
-            log.debug("push_for_nobody", message_id=message.message_id)
+            log.debug("push_unregistered", message_id=message.message_id)
         return Outcome(Verdict.DELIVERED)
 
 

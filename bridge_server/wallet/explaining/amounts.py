@@ -5,7 +5,7 @@ from bridge_server.kernel.instants import rfc3339
 _WEI_DIGITS_OF_ETHER = 18
 _WEI_DIGITS_OF_GWEI = 9
 
-# Nobody has as much of any token: a greater allowance is meant to have no end. Some tokens count in 96 bits.
+# No supply of a token is as large: a greater allowance is meant as unlimited. Some tokens count in 96 bits.
 _UNLIMITED_FROM = 2**128
 _UNLIMITED_OF_96_BITS = 2**96 - 1
 

@@ -34,7 +34,7 @@ _SIGN_IN = "wants you to sign in with your Ethereum account"
 
 
 class _NotUnderstoodError(ValueError):
-    """The subject is not of the kind that its method signs; the text says why."""
+    """The subject is not of the kind that its method signs; the text names the fault."""
 
 
 def explain(method: str, subject: bytes, account: str | None = None) -> list[Line]:
@@ -132,7 +132,7 @@ def _explain_typed_data(value: Any) -> list[Line]:
     return [
         ("does", f"sign {visible(typed_data.primary_type)}"),
         *_chain(typed_data.chain_id, document.get(WALLET_CHAIN_ID)),
-        *(("WARNING", f"whoever has the signature: {permit}") for permit in permits(signed)),
+        *(("WARNING", f"the holder of the signature: {permit}") for permit in permits(signed)),
         *_rows("domain", domain_lines(signed)),
         *_rows("message", message_lines(signed)),
         ("EIP-712", f"0x{typed_data.digest.hex()}"),

@@ -31,9 +31,9 @@ def message_lines(document: Document) -> list[str]:
 
 
 def permits(document: Document) -> list[str]:
-    """What a permit of a token allows whom, a line for each token; nothing for other messages.
+    """The spender and the amount of a token's permit, a line for each token; nothing for other messages.
 
-    Permits are those of EIP-2612, of DAI, and of Permit2 for a single token or several.
+    Permits are defined by EIP-2612, by DAI, and by Permit2 for a single token or several.
     """
     message = document["message"]
     if "permit" not in document["primaryType"].lower() or not isinstance(message.get("spender"), str):

@@ -66,7 +66,7 @@ class Endpoint:
     def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
         """A pool of at most so many connections; the caller closes it.
 
-        `on_opening` is called before each of them is opened; what it raises is raised by `exchange`.
+        `on_opening` is called before each of them is opened; its exceptions are raised by `exchange`.
         """
 
         async def before(*_: object) -> None:

@@ -108,8 +108,9 @@ class Node:
         self._on_mined.append(listener)
 
     async def chain_id(self, attempt: Attempt | None = None) -> int:
-        """The wallet's chain; `attempt` as for `ask`. Raises NoChainError, NoNodeError when only the node
-        could tell.
+        """The wallet's chain; `attempt` as for `ask`.
+
+        Raises NoChainError, NoNodeError when only the node could answer.
         """
         if self._chain_id is None:
             if self._endpoint is None:
@@ -216,7 +217,7 @@ class Node:
                 None if isinstance(answer, NodeError) else orjson.loads(answer)
             )
         except HexError as error:
-            raise NoNodeError("What answers at node_url does not tell its chain (eth_chainId).") from error
+            raise NoNodeError("The server at node_url does not report its chain (eth_chainId).") from error
         if self._chain_id is None:
             self._chain_id = chain_id
         elif chain_id != self._chain_id:

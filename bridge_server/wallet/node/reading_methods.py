@@ -1,4 +1,4 @@
-"""Methods of nodes that only read: of Ethereum's execution-apis, and those that the usual nodes add.
+"""Methods of nodes that only read: of Ethereum's execution-apis, and additions of common nodes.
 
 Only these are asked again when a connection breaks before the answer. Any other method, known or not, may
 have had its effect already: it sends, mines, makes a filter, or empties one (eth_getFilterChanges).

@@ -1,4 +1,4 @@
-"""Methods of nodes that the wallet never forwards: those that sign, send or handle keys.
+"""Methods of nodes that the wallet never forwards, because they sign, send or handle keys.
 
 The node would do that with accounts of its own, past approval, audit log and durable sending. Other chains
 have such methods in other namespaces than eth, and old nodes (geth, parity) had them under other verbs.

@@ -1,6 +1,6 @@
 """Failures as JSON-RPC errors: the one table from kinds of failure to codes.
 
-The codes are those of EIP-1474, EIP-1193 and EIP-3326.
+The codes are defined by EIP-1474, EIP-1193 and EIP-3326.
 """
 
 import structlog
@@ -78,7 +78,7 @@ def code_of(error: BridgeError) -> int:
 def rpc_error_of(error: Exception, method: str, request_id: str) -> RpcError:
     """The error object for a failure in a method.
 
-    An unexpected exception is logged, and the error object says nothing of it.
+    An unexpected exception is logged, and the error object has no detail of it.
     """
     if isinstance(error, NodeError):
         return RpcError(error.rpc_code, error.detail, error.data, error.has_data)

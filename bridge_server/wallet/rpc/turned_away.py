@@ -1,4 +1,4 @@
-"""Log lines for requests that were turned away, with the cure, and not too many of them."""
+"""Log lines for refused requests, with the remedy, at a limited rate."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ _MOST_LINES = 20
 
 _OTHERS = ("", "")
 _NOT_AUTHENTICATED = (
-    "The bearer token is missing or wrong: send what is rpc_token in the settings of this server."
+    "The bearer token is missing or wrong: send the value of rpc_token from the settings of this server."
 )
 
 log = structlog.get_logger()
@@ -33,7 +33,7 @@ class TurnedAway:
         self._untold_before: Counter[tuple[str, str]] = Counter()
 
     def note(self, request: web.Request, error: BridgeError) -> None:
-        """Note a request that was refused with this error, whose text says the cure."""
+        """Note a request that was refused with this error, whose text names the remedy."""
         reason = _NOT_AUTHENTICATED if isinstance(error, NotAuthenticatedError) else error.detail
         key = (reason, self._addresses.client(request))
         self._begin_window()

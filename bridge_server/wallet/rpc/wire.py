@@ -93,7 +93,7 @@ def read_permissions(method: str, params: Params) -> None:
 
 
 def permissions(caller: Caller, accounts: Sequence[Address]) -> list[dict[str, Any]]:
-    """That the caller may see these accounts (EIP-2255)."""
+    """The permission to see these accounts (EIP-2255)."""
     caveats = [{"type": "restrictReturnedAccounts", "value": accounts}]
     invoker = caller.origin or caller.address
     return [{"invoker": invoker, "parentCapability": _SEE_ACCOUNTS, "caveats": caveats}]

@@ -1,4 +1,4 @@
-"""How long a transaction waits before the next attempt: twice as long each time, and at most a minute."""
+"""The pause of a transaction before its next attempt: doubled each time, at most a minute."""
 
 from dataclasses import dataclass
 

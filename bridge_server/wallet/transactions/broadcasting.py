@@ -128,7 +128,7 @@ class Broadcasting:
             raise NoNodeError(f"The node does not take it now: {error.detail}")
         (found,) = await self._node.ask([RpcCall("eth_getTransactionByHash", [transaction_hash])])
         if isinstance(found, NodeError):
-            raise NoNodeError(f"The node does not tell whether it has it: {found.detail}") from error
+            raise NoNodeError(f"The node does not report whether it has it: {found.detail}") from error
         return found is not None
 
 

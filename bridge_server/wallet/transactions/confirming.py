@@ -1,4 +1,4 @@
-"""Confirming what was broadcast: mined, replaced, dropped by the node, or gone with the chain it was on."""
+"""Confirmation of broadcast transactions: mined, replaced, dropped by the node, or lost with their chain."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ class Confirming:
         node.on_set_back(self._forget)
 
     def is_paused(self, transaction_id: TransactionId) -> bool:
-        """Whether the node has dropped it so often that the next broadcast must wait."""
+        """Whether the node has dropped it too often for an immediate broadcast."""
         return self._pauses.is_paused(transaction_id)
 
     @property
@@ -142,7 +142,7 @@ class Confirming:
             log.warning("node_not_asked", reason=error.detail)
 
     async def _count(self, sender: Address) -> int | None:
-        """How many transactions of the account are on the chain; None when the node gives no number."""
+        """The number of the account's transactions on the chain; None when the node gives no number."""
         (answer,) = await self._node.ask([RpcCall("eth_getTransactionCount", [sender, "latest"])])
         try:
             return nonce_of(answer)

@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 class LossReport:
-    """Writes `transactions_lost`. The count of a line includes what was lost since the last one."""
+    """Writes `transactions_lost`. The count of a line includes all losses since the last line."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

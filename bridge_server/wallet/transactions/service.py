@@ -100,7 +100,7 @@ class TransactionService:
         """Sign a transaction object without sending it, as DATA. Its nonce is not reserved.
 
         Raises InvalidParamsError, UnknownAccountError, LockedError, SignatureRejectedError, NoChainError,
-        WrongChainError, NodeError; NoNodeError when something is left open that only the node could tell.
+        WrongChainError, NodeError; NoNodeError when only the node could fill a missing field.
         """
         self._signing.require_key(request.sender)
         filled = await self._filling.filled(request)

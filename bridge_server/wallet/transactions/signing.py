@@ -33,7 +33,10 @@ class TransactionSigning:
         self._accounts.key(address)
 
     async def approved(self, method: str, filled: TransactionRequest, caller: Caller) -> ApprovalId | None:
-        """Return once it is approved; None when nobody has to. Raises what `Approvals.approved` raises."""
+        """Return the approval's id once it is given; None when none is required.
+
+        Raises as `Approvals.approved` does.
+        """
         if not self._approvals.is_on:
             return None
         subject = orjson.dumps(write_transaction(filled))

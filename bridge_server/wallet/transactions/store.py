@@ -108,7 +108,7 @@ class TransactionStore:
             yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
 
     async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
-        """The node, or the person who approves, does not want it: its nonce is free."""
+        """The node or the approving person refused it: its nonce is free."""
         await self._write([Statement(sql.REFUSE, (error, now_ms, transaction_id))])
 
     async def move(
@@ -169,7 +169,7 @@ class TransactionStore:
         return {TransactionId(transaction_id): attempts for transaction_id, attempts in rows}
 
     async def next_due(self) -> int | None:
-        """When the next attempt is due; None when nothing waits for the node."""
+        """The time of the next attempt; None when nothing waits for the node."""
         due_at_ms: int | None
         ((due_at_ms,),) = await self.database.read(sql.NEXT_DUE)
         return due_at_ms

@@ -177,7 +177,8 @@ class TransactionWorker:
             self._is_woken = False  # the connection on which it failed is no reason to hurry
 
     async def _ask_for_approvals(self, sender: Address) -> None:
-        """Ask for each queued request in a task of its own: a human keeps no other request waiting.
+        """Ask for approval of each queued request in a separate task, so that a person delays no other
+        request.
 
         Without an answer in time, or before the server stops, it asks again.
         """

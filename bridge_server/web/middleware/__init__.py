@@ -1,1 +1,1 @@
-"""The layers around a handler, one file and one function each; `web/gateway.py` has their order."""
+"""The layers around a handler, one file and one function each; `web/serving/gateway.py` has their order."""

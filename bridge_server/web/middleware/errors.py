@@ -6,8 +6,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.web.charges import QuotaError, declare
 from bridge_server.web.problems import code_of_http, problem_of_bug, problem_of_error, problem_of_http
-from bridge_server.web.quotas import QuotaError, declare
 from bridge_server.web.request_id import REQUEST_ID
 from bridge_server.web.request_lines import note_failure, note_refusal
 

@@ -7,11 +7,12 @@ from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.web.charges import NOTHING_CHARGED, Charged, declare
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.middleware.bearer import CALLER_KEY
 from bridge_server.web.middleware.errors import answer_to
-from bridge_server.web.quotas import NOTHING_CHARGED, Charged, Quotas, declare
+from bridge_server.web.quotas import Quotas
 from bridge_server.web.routes import Route
 from bridge_server.web.socket import Socket
 

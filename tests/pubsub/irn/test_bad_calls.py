@@ -152,7 +152,7 @@ async def test_a_frame_that_is_much_too_large_closes_its_socket(join: Join) -> N
 
 
 @pytest.mark.parametrize("answer", [{"id": 5, "result": True}, {"id": "x", "result": True}, {"result": True}])
-async def test_an_acknowledgement_of_nothing_means_nothing(join: Join, answer: dict[str, Any]) -> None:
+async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answer: dict[str, Any]) -> None:
     client = await join()
     await client.send(jsonrpc="2.0", **answer)
 

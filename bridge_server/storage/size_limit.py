@@ -1,10 +1,11 @@
-"""How much a database may hold: once it holds more, what would add to it is refused until there is room.
+"""The limit on a database's size: a database over it refuses transactions that add data.
 
-Pages that are free inside the file do not count, since they are written again before the file grows.
+Free pages inside the file do not count, since they are reused before the file grows.
 """
 
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from time import monotonic
 
 import structlog
@@ -13,13 +14,13 @@ from bridge_server.storage.database import Result, Transaction
 from bridge_server.storage.failures import DatabaseFullError
 from bridge_server.storage.log_file import LogFile
 
-_TELL_AGAIN_SECONDS = 60.0  # near its limit, a database is full and not full many times
+_LOG_AGAIN_SECONDS = 60.0  # a database near its limit crosses it many times
 
 log = structlog.get_logger()
 
 
-class Room:
-    """The part of `limit_bytes` that is used; without a limit nothing is measured."""
+class SizeLimit:
+    """Compares the bytes in use with `limit_bytes`; without a limit nothing is measured."""
 
     def __init__(self, limit_bytes: int | None, log_file: LogFile) -> None:
         self.limit_bytes = limit_bytes
@@ -27,7 +28,7 @@ class Room:
         self._page_bytes = 0
         self.used_bytes = 0
         self.is_full = False
-        self._told_at = -_TELL_AGAIN_SECONDS
+        self._logged_at = -_LOG_AGAIN_SECONDS
 
     @property
     def is_limited(self) -> bool:
@@ -35,22 +36,21 @@ class Room:
         return self.limit_bytes is not None
 
     def require(self) -> None:
-        """Raise DatabaseFullError when there is none left."""
+        """Raise DatabaseFullError if the database is over its limit."""
         if self.is_full:
             assert self.limit_bytes is not None
             raise DatabaseFullError(self.limit_bytes)
 
     def guarding(self, begin: Callable[[], Transaction[Result]]) -> Callable[[], Transaction[Result]]:
-        """The transaction, which is refused too when others have taken the room while it waited its turn."""
+        """The transaction, which checks the limit again when it runs: others may have filled the database."""
+        return partial(self._checked, begin)
 
-        def work() -> Transaction[Result]:
-            self.require()
-            return (yield from begin())
-
-        return work
+    def _checked(self, begin: Callable[[], Transaction[Result]]) -> Transaction[Result]:
+        self.require()
+        return (yield from begin())
 
     def measure(self, connection: sqlite3.Connection) -> None:
-        """Look how much is used now, in the connection's thread."""
+        """Measure the bytes in use; called in the connection's thread."""
         if self.limit_bytes is None:
             return
         if not self._page_bytes:
@@ -60,7 +60,7 @@ class Room:
         self.used_bytes = (pages - free) * self._page_bytes + self._log_file.size_bytes
         was_full, self.is_full = self.is_full, self.used_bytes > self.limit_bytes
         if self.is_full and not was_full:
-            self._tell()
+            self._log()
 
     def figures(self) -> dict[str, int]:
         """Gauges for the operator; none without a limit."""
@@ -68,11 +68,11 @@ class Room:
             return {}
         return {"used_bytes": self.used_bytes, "limit_bytes": self.limit_bytes}
 
-    def _tell(self) -> None:
+    def _log(self) -> None:
         now = monotonic()
-        if now - self._told_at < _TELL_AGAIN_SECONDS:
+        if now - self._logged_at < _LOG_AGAIN_SECONDS:
             return
-        self._told_at = now
+        self._logged_at = now
         log.warning(
             "database_full", used_bytes=self.used_bytes, database_limit=self.limit_bytes,
             advice="what would add to it is refused: raise database_limit, lower lifetimes such as call_ttl, "

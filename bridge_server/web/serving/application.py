@@ -14,11 +14,11 @@ from aiohttp import web
 from bridge_server.web.allowed_origins import any_of
 from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.connections import CONNECTIONS
-from bridge_server.web.gateway import Gateway
 from bridge_server.web.middleware.bearer import note_refusals
 from bridge_server.web.middleware.cors import preflight
 from bridge_server.web.refusals import RefusingRunner
 from bridge_server.web.routes import Handler, Route, forgiving, rows_by_path
+from bridge_server.web.serving.gateway import Gateway
 
 _SLACK_BYTES = 1
 _KEEPALIVE_SECONDS = 75.0
@@ -42,7 +42,7 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
 def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_SECONDS) -> web.AppRunner:
     """Runs the application: a handler ends when its client leaves, and bodies come as they were sent.
 
-    Stopping waits for requests under way, twice so long at most.
+    Stopping waits for requests under way, at most twice `shutdown_seconds`.
     """
     options: dict[str, Any] = {
         "access_log": None,

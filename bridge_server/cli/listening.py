@@ -1,0 +1,63 @@
+"""The sockets on which a process listens: the server's own, and the one for metrics."""
+
+import errno
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from aiohttp import web
+
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.reachable_url import local_url
+from bridge_server.settings.settings import Settings
+from bridge_server.web.serving.application import runner_of
+
+_BACKLOG = 4096
+_METRICS_SHUTDOWN_SECONDS = 0.2
+_SERVER_OPTIONS = "--host and --port"
+_METRICS_SETTINGS = "metrics_host and metrics_port"
+
+log = structlog.get_logger()
+
+
+@asynccontextmanager
+async def listening(
+    runner: web.AppRunner, host: str, port: int, set_by: str = _SERVER_OPTIONS
+) -> AsyncIterator[str]:
+    """Serve the application and yield its local URL; at the end finish open requests and close.
+
+    Raises CommandError if the address cannot be used; `set_by` names the options that change it.
+    """
+    try:
+        await runner.setup()
+        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
+        try:
+            await site.start()
+        except OSError as error:
+            raise CommandError(
+                f"cannot listen on {host} port {port} ({_reason(error)}): choose another with {set_by}"
+            ) from error
+        yield local_url(host, runner.addresses[0][1])
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def metrics_listening(metrics: web.Application, settings: Settings) -> AsyncIterator[None]:
+    """Serve the metrics on their own port, if `metrics_port` is set."""
+    if settings.metrics_port is None:
+        yield
+        return
+    host = settings.metrics_host or settings.host
+    runner = runner_of(metrics, _METRICS_SHUTDOWN_SECONDS)
+    async with listening(runner, host, settings.metrics_port, _METRICS_SETTINGS) as url:
+        log.info("metrics_listening", url=f"{url}/metrics")
+        yield
+
+
+def _reason(error: OSError) -> str:
+    """The system's own words: asyncio repeats the address in its text."""
+    if error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

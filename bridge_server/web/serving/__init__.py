@@ -1,0 +1,1 @@
+"""The aiohttp application: each route's handler behind its layers of middleware."""

@@ -1,0 +1,43 @@
+"""The protocol documentation lists every route that a server can have."""
+
+import re
+from pathlib import Path
+
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.house import house
+from bridge_server.settings.settings import Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("protocol.md", "notifications.md")
+"""The protocol page leaves the list of the admin API's routes to the second one."""
+
+TOKEN = "t" * 40
+GENERATION_07 = "/compat/v0.7"
+"""The bridge's routes in the dialect of generation 0.7: the documentation names only this prefix."""
+PROJECT = "/admin/projects/{project_id}"
+"""The documentation abbreviates this prefix as `...`."""
+
+
+def nameless(path: str) -> str:
+    """The path without the names and patterns of its parameters."""
+    return re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "{}", path)
+
+
+def listed() -> set[tuple[str, str]]:
+    """Each method with each path in the code spans of its line. A WebSocket is opened by GET."""
+    found = set()
+    for line in (line for page in PAGES for line in (DOCS / page).read_text("utf-8").splitlines()):
+        spans = " ".join(re.findall(r"`([^`]*)`", line))
+        methods = re.findall(r"\b(GET|POST|PUT|DELETE)\b", spans) + ["GET"] * ("WebSocket" in line)
+        paths = re.findall(r"(?:^|\s)(/[^\s?]*)", spans.replace("...", PROJECT))
+        found |= {(method, nameless(path)) for method in methods for path in paths}
+    return found
+
+
+def test_every_route_is_documented(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, admin_token=TOKEN, metrics_token=TOKEN, rpc_token=TOKEN)
+    rows = [row for room in house(lay_foundation(settings)) for row in room.routes]
+
+    missing = {(row.method, nameless(row.path.removeprefix(GENERATION_07))) for row in rows} - listed()
+
+    assert missing == set()
