@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 
 from bridge_server.cli.files import reading
-from bridge_server.cli.json_option import json_option
 from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.parent import Parent
@@ -66,7 +65,7 @@ Read = TypeVar("Read")
     "--expect", "expected", metavar="METHOD=N", multiple=True, help="Exit with 3 unless N calls came."
 )
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
-@json_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line for each event.")
 def wallet_command(uris: tuple[str, ...], **options: Any) -> None:
     """Pair with dapps by URI, and answer their calls by rules.
 

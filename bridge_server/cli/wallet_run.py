@@ -23,7 +23,7 @@ from bridge_server.headless.control.wire import event_fields
 from bridge_server.headless.feed import Happening, PairingFailed, SessionDecided, SessionEnded, Watch
 from bridge_server.headless.terminal import TerminalLines
 from bridge_server.headless.wallet import HeadlessWallet
-from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.errors import BridgeError, InvalidInputError
 
 ENDED, UNREACHABLE, USAGE, UNMET = range(4)
 """The exit codes."""
@@ -62,6 +62,8 @@ async def run_wallet(plan: Plan) -> int:
                 ready_file_at(plan.ready_file, ready, is_secret=True),
             ):
                 return await run.until_over()
+    except InvalidInputError as error:
+        raise CommandError(error.detail) from error
     except BridgeError as error:
         click.echo(f"bridge-server: {error.detail}", err=True)
         return UNREACHABLE

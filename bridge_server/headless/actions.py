@@ -115,4 +115,6 @@ def _json(text: str) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise RuleError(f'{text!r} is not JSON ({error}): quote a string, as in answer:"0x"') from error
+        raise RuleError(
+            f'{text!r} is not JSON ({error}): write a string in quotes, as in answer:"0x"'
+        ) from error

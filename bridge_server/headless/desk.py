@@ -130,17 +130,18 @@ class Desk:
             return _failure(error, call)
 
     async def _deliver(self, call: HeadlessCall, outcome: Outcome) -> None:
-        """Note the outcome, so that whoever has the answer finds it here, and send it to the dapp."""
+        """Note and announce the outcome, and send it: a dapp that has it may end the session at once."""
         call.milliseconds = round((asyncio.get_running_loop().time() - call.came_at) * 1000)
         if isinstance(outcome, Result):
             call.state, call.result = CallState.ANSWERED, outcome.value
         else:
             call.state, call.error = CallState.REFUSED, outcome
+        self._settled(call)
         try:
             await call.deliver(call, outcome)
         except BridgeClientError as error:
             call.state, call.because = CallState.LOST, str(error)
-        self._settled(call)
+            self._settled(call)
 
     def _settled(self, call: HeadlessCall) -> None:
         self._calls.changed()

@@ -108,7 +108,7 @@ class PageLink:
 class Pages:
     """The sessions of web pages by origin. When one is over, the origin may begin another."""
 
-    def __init__(self, make: Callable[[PageLink, str], HeadlessSession], policy: Policy, feed: Feed) -> None:
+    def __init__(self, make: Callable[[PageLink], HeadlessSession], policy: Policy, feed: Feed) -> None:
         self._make = make
         self._policy = policy
         self._feed = feed
@@ -120,7 +120,7 @@ class Pages:
         known = self._sessions.get(origin)
         if known is None or known.is_over:
             link = self._links[origin] = PageLink(self._policy, self._feed)
-            known = self._sessions[origin] = self._make(link, origin)
+            known = self._sessions[origin] = self._make(link)
             known.dapp, known.origin = DappFacts(name or origin, origin), origin
         return known, self._links[origin]
 

@@ -111,7 +111,7 @@ class HeadlessSession:
         self.id = session_id
         self.generation = generation
         self.topic = topic
-        """The beginning of the pairing URI, for the terminal; the origin of a page."""
+        """The beginning of the pairing URI, for the terminal; empty for a page."""
         self.dapp = DappFacts("", "")
         self.origin = ""
         self.accounts = accounts

@@ -20,7 +20,7 @@ from bridge_server.headless.sessions import HeadlessSession, SessionState
 from bridge_server.headless.texts import short_address
 from bridge_server.wallet.explaining.visible_text import visible
 
-_SUBJECT_COLUMNS = 55
+_SUBJECT_COLUMNS = 52
 _LONGEST_TEXT = 40
 _REJECTED = 4001
 

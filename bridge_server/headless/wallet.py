@@ -10,7 +10,6 @@ from uuid import uuid4
 import aiohttp
 
 from bridge_server.client import BridgeClientError, Generation, Pace, Wallet
-from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.headless.actions import Policy
 from bridge_server.headless.answering import Answering
@@ -18,17 +17,13 @@ from bridge_server.headless.bridge_session import BridgeLink, Deliver
 from bridge_server.headless.calls import CallLog, HeadlessCall, Outcome
 from bridge_server.headless.desk import Desk
 from bridge_server.headless.feed import Feed, Happening, SessionDecided, SessionEnded
+from bridge_server.headless.key_source import KeySource
 from bridge_server.headless.own_keys import OwnKeys
 from bridge_server.headless.page import PageLink, Pages
-from bridge_server.headless.remote_wallet import RemoteWallet
 from bridge_server.headless.rules import Rule, RuleInMaking, Rules, read_rule
 from bridge_server.headless.sessions import Accounts, HeadlessSession, UnknownSessionError
-from bridge_server.headless.signer import Signer
 from bridge_server.headless.texts import text_of
 from bridge_server.headless.uris import generation_of, topic_of
-from bridge_server.wallet.private_keys import development_keys
-
-USUAL_ACCOUNTS = 10
 
 _PROPOSAL_SECONDS = 30.0
 _PACE = Pace(longest_retry_seconds=2.0, patience_seconds=5.0)
@@ -66,13 +61,9 @@ class HeadlessWallet:
         name: str = "Headless Wallet",
         pace: Pace | None = None,
     ) -> None:
-        _require_one_source(mnemonic, private_keys, rpc, node_url)
-        self._numbers = list(range(accounts)) if isinstance(accounts, int) else accounts
-        if rpc is not None:
-            self._signer: Signer = RemoteWallet(rpc, rpc_token, chain_id)
-        else:
-            keys = private_keys or self._derived(mnemonic or DEVELOPMENT_MNEMONIC)
-            self._signer = OwnKeys(keys, chain_id, node_url)
+        source = KeySource(mnemonic, private_keys, rpc, rpc_token, node_url)
+        self._numbers = source.numbers(accounts)
+        self._signer = source.signer(chain_id, self._numbers)
         self._session_policy = session
         self._relay_url, self._project_id, self._name = relay_url, project_id, name
         self._pace = pace or _PACE
@@ -200,18 +191,12 @@ class HeadlessWallet:
         self.rules.reset()
         self._signer.reset()
 
-    def _derived(self, mnemonic: str) -> list[SigningKey]:
-        count = max(USUAL_ACCOUNTS, *(number + 1 for number in self._numbers or [0]))
-        if self._numbers is None:
-            self._numbers = [0]
-        return development_keys(mnemonic, count)
-
     def _offered(self) -> list[int | str]:
         return list(range(len(self._signer.addresses)) if self._numbers is None else self._numbers)
 
-    def _page_session(self, link: PageLink, origin: str) -> HeadlessSession:
+    def _page_session(self, link: PageLink) -> HeadlessSession:
         return HeadlessSession(
-            _new_id(), "page", origin, tuple(self.accounts), self._signer.chain_id, self._known, link
+            _new_id(), "page", "", tuple(self.accounts), self._signer.chain_id, self._known, link
         )
 
     def _take(
@@ -252,15 +237,6 @@ async def _end_quietly(session: HeadlessSession) -> None:
     with suppress(BridgeClientError):
         await session.disconnect()
     await session.link.leave()
-
-
-def _require_one_source(
-    mnemonic: str | None, private_keys: Sequence[SigningKey], rpc: str | None, node_url: str | None
-) -> None:
-    if sum((mnemonic is not None, bool(private_keys), rpc is not None)) > 1:
-        raise ValueError("the accounts come from a mnemonic, from private keys or from rpc: name one of them")
-    if rpc is not None and node_url is not None:
-        raise ValueError("the wallet at rpc sends transactions itself: leave out the node")
 
 
 def _new_id() -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from machine import METHOD, describe
@@ -63,6 +64,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},
+    "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
 
 

@@ -1,8 +1,4 @@
-"""What the client's tests start from."""
-
-import time
-from collections.abc import AsyncIterator
-from pathlib import Path
+"""Fixtures of the client's tests."""
 
 import time
 from collections.abc import AsyncIterator

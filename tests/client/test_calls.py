@@ -63,7 +63,7 @@ async def test_a_refusal_has_its_code_and_its_text(bridge_url: str) -> None:
     assert (no.value.code, locked.value.code) == (4001, 4100)
 
 
-async def test_a_wallet_is_told_of_a_call_once_and_again_after_a_restart(bridge_url: str) -> None:
+async def test_wallet_gets_a_call_once_and_again_after_a_restart(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         first, second = await dapp.request("eth_sign", [1]), await dapp.request("eth_sign", [2])
         assert (await next_call(wallet)).call_id == first
@@ -80,7 +80,7 @@ async def test_a_wallet_is_told_of_a_call_once_and_again_after_a_restart(bridge_
     assert told == [first, second]
 
 
-async def test_what_cannot_be_read_is_refused_and_harms_no_other_call(
+async def test_undecryptable_call_is_refused_and_harms_no_other(
     server: RunningServer, bridge_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with paired(bridge_url) as (dapp, wallet):
@@ -138,7 +138,7 @@ async def test_a_call_too_many_says_when_there_will_be_room(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("params", [[object()], [2**64], [{1}]])
-async def test_what_json_cannot_say_is_a_type_error(bridge_url: str, params: Any) -> None:
+async def test_value_without_json_form_is_a_type_error(bridge_url: str, params: Any) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         with pytest.raises(TypeError):
             await dapp.call("eth_sign", params)
@@ -150,7 +150,7 @@ async def test_what_json_cannot_say_is_a_type_error(bridge_url: str, params: Any
         assert call.call_id == call_id
 
 
-async def test_a_call_that_was_answered_is_still_told_to_who_asks_for_it(bridge_url: str) -> None:
+async def test_answered_call_can_still_be_asked_for(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_sign", ["0xab"])
         await wallet.answer(await wallet.call(call_id), "0xcd")

@@ -27,7 +27,7 @@ async def _calls(_: Dapp, wallet: Wallet) -> Any:
 
 
 @pytest.mark.parametrize("wait", [_result, _calls])
-async def test_who_waits_may_be_cancelled_and_ask_again(tmp_path: Path, wait: Wait) -> None:
+async def test_cancelled_wait_can_be_repeated(tmp_path: Path, wait: Wait) -> None:
     async with (
         running_server(tmp_path, metrics_token=METRICS_TOKEN) as server,
         paired(server.url) as (dapp, wallet),
@@ -48,7 +48,7 @@ async def test_who_waits_may_be_cancelled_and_ask_again(tmp_path: Path, wait: Wa
         assert await dapp.result(call_id) == ["eth_accounts", ["the last"]]
 
 
-async def test_who_waits_for_an_approval_may_be_cancelled(tmp_path: Path) -> None:
+async def test_wait_for_an_approval_can_be_cancelled(tmp_path: Path) -> None:
     async with (
         running_server(tmp_path, metrics_token=METRICS_TOKEN) as server,
         Dapp(server.url, name="Example Dapp") as dapp,

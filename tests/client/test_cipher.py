@@ -28,7 +28,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.parametrize("vector", VECTORS["payloads"], ids=lambda vector: str(vector["content"])[:20])
-def test_what_the_published_client_sealed_is_opened_and_sealed_alike(
+def test_payload_of_the_published_client_is_decrypted_and_encrypted_alike(
     vector: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = Cipher(bytes.fromhex(vector["key"]))
@@ -43,7 +43,7 @@ def test_what_the_published_client_sealed_is_opened_and_sealed_alike(
 
 @settings(deadline=None)
 @given(json_values, st.binary(min_size=32, max_size=32))
-def test_what_is_sealed_opens(content: Any, key: bytes) -> None:
+def test_encrypted_payload_is_decrypted(content: Any, key: bytes) -> None:
     assert Cipher(key).open(Cipher(key).seal(content)) == content
 
 
@@ -102,20 +102,20 @@ def test_hexadecimal_digits_of_either_case_open() -> None:
         ({"data": "ab" * 16, "hmac": "ab" * 32, "iv": "ab" * 17}, "iv"),
     ],
 )
-def test_what_has_not_the_form_is_named(payload: object, name: str) -> None:
+def test_malformed_payload_is_refused_by_name(payload: object, name: str) -> None:
     with pytest.raises(BadPayloadError, match=f"see its {name}"):
         Cipher(KEY).open(payload)
 
 
 @pytest.mark.parametrize("plain", [b"", b"not JSON", b"[]", b'"data"', b"{}", b'{"data":\xff}', b"7"])
-def test_what_holds_something_else_does_not_open(plain: bytes) -> None:
+def test_payload_that_is_not_json_is_refused(plain: bytes) -> None:
     padded = pad(plain, 16)
 
     with pytest.raises(BadPayloadError, match="something else"):
         Cipher(KEY).open(_sealed(padded))
 
 
-def test_what_is_padded_wrongly_does_not_open() -> None:
+def test_payload_with_wrong_padding_is_refused() -> None:
     with pytest.raises(BadPayloadError, match="something else"):
         Cipher(KEY).open(_sealed(b'{"data": 1}' + bytes(5)))
 

@@ -23,7 +23,7 @@ def test_an_approval_keeps_what_else_was_said() -> None:
 
 
 @pytest.mark.parametrize("content", [{"approved": False}, {}, {"approved": 1}, {"accounts": ["0xab"]}])
-def test_what_does_not_say_yes_is_a_no(content: Any) -> None:
+def test_answer_without_approval_is_a_rejection(content: Any) -> None:
     with pytest.raises(RejectedError):
         read_approval(content)
 
@@ -41,7 +41,7 @@ def test_what_does_not_say_yes_is_a_no(content: Any) -> None:
         {"approved": True, "accounts": [], "chainId": True},
     ],
 )
-def test_an_approval_that_is_none_is_refused(content: Any) -> None:
+def test_malformed_approval_is_refused(content: Any) -> None:
     with pytest.raises(BadPayloadError):
         read_approval(content)
 
@@ -53,7 +53,7 @@ def test_a_request_without_parameters_has_none() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "eth_sign", {}, {"method": 1}, {"method": "eth_sign", "id": [1]}])
-def test_a_request_that_is_none_is_refused(content: Any) -> None:
+def test_malformed_request_is_refused(content: Any) -> None:
     with pytest.raises(BadPayloadError):
         read_request("call", content)
 

@@ -1,6 +1,7 @@
 """Bridges that refuse, break off, hang, lie, or do not know long polls."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -41,7 +42,7 @@ async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
 @pytest.mark.parametrize("path", ["", "/compat/v0.7"], ids=["plain", "v0.7"])
-async def test_what_may_be_repeated_is_until_it_succeeds(
+async def test_repeatable_request_is_retried_until_it_succeeds(
     gate: WebhookReceiver, path: str, failure: Answer
 ) -> None:
     def fail() -> None:
@@ -114,6 +115,25 @@ async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver) 
                 await wallet.reject()
 
 
+async def test_request_ends_when_its_last_attempt_times_out_at_the_same_moment(gate: WebhookReceiver) -> None:
+    async with paired(gate.url("")) as (dapp, _):
+        gate.otherwise = hang
+        pace = replace(IMPATIENT, attempt_seconds=IMPATIENT.patience_seconds)
+
+        async with Wallet(dapp.pairing, pace=pace) as wallet:
+            before = len(gate.requests)
+            rejecting = asyncio.create_task(wallet.reject())
+            await gate.got(before + 1)
+            time.sleep(2 * pace.patience_seconds)  # noqa: ASYNC251  # both times are over when the loop goes on
+
+            ended, _ = await asyncio.wait([rejecting], timeout=5)
+
+            rejecting.cancel()
+            assert ended
+            with pytest.raises(BridgeUnreachableError):
+                await rejecting
+
+
 async def test_a_bridge_that_is_slower_than_patience_is_unreachable(gate: WebhookReceiver) -> None:
     async with paired(gate.url("")) as (dapp, _), Wallet(dapp.pairing, pace=IMPATIENT) as wallet:
         gate.otherwise = hang
@@ -132,7 +152,7 @@ async def test_a_session_that_no_uri_can_tell_is_a_bad_answer(gate: WebhookRecei
             pass
 
 
-async def test_a_failure_that_is_over_is_not_told_again(gate: WebhookReceiver) -> None:
+async def test_past_failure_is_not_reported_again(gate: WebhookReceiver) -> None:
     async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
         gate.script.append(reset)
         with pytest.raises(BridgeUnreachableError):
@@ -150,7 +170,7 @@ async def test_a_bridge_that_is_back_is_not_called_unreachable(gate: WebhookRece
             await dapp.approval(timeout=0.5)
 
 
-async def test_where_nobody_listens_is_unreachable() -> None:
+async def test_closed_port_is_unreachable() -> None:
     async with gate_before("") as gone:
         url = gone.url("")
 
@@ -221,7 +241,7 @@ async def test_two_loops_of_one_wallet_do_not_look_at_different_times(
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"7", b"{}", b'{"data": 7}', b'{"callId": 7}', b"\xff"])
-async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: bytes) -> None:
+async def test_server_that_is_not_a_bridge_is_reported(gate: WebhookReceiver, body: bytes) -> None:
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = saying(body)
 
@@ -237,7 +257,7 @@ async def test_what_is_no_bridge_is_called_that(gate: WebhookReceiver, body: byt
 
 
 @pytest.mark.parametrize("body", [b'{"id": 7}', b'{"id": {}}', b'{"data": {"id": "text"}}'])
-async def test_calls_that_are_none_are_no_bridges(gate: WebhookReceiver, body: bytes) -> None:
+async def test_malformed_calls_are_not_a_bridges(gate: WebhookReceiver, body: bytes) -> None:
     async with paired(gate.url("")) as (_, wallet):
         gate.otherwise = saying(body)
 
@@ -265,7 +285,7 @@ async def test_a_bridge_that_has_moved_says_where_to(gate: WebhookReceiver) -> N
 
 
 @pytest.mark.parametrize("body", [b"", b"not JSON", b"[]", b'{"title": "no detail"}'])
-async def test_a_refusal_without_a_problem_is_told_by_its_status(gate: WebhookReceiver, body: bytes) -> None:
+async def test_refusal_without_a_problem_names_its_status(gate: WebhookReceiver, body: bytes) -> None:
     gate.otherwise = saying(body, status=403)
 
     with pytest.raises(RequestRefusedError, match="403: Forbidden"):

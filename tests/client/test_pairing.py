@@ -71,7 +71,7 @@ def test_the_spellings_are_these() -> None:
     )
 
 
-def test_what_others_write_differently_is_read() -> None:
+def test_other_spellings_of_a_uri_are_read() -> None:
     key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8%3D"
     plain_bridge = f" ethereum:wc-id@1?symKey={key}&x=1&x=2&bridge=https://bridge.example/&name=A%26B\n"
 
@@ -112,7 +112,7 @@ def test_a_pairing_shows_no_key() -> None:
         (LATER.replace("bridge.example", "user%40bridge.example"), "no user"),
     ],
 )
-def test_what_is_wrong_with_a_uri_is_said(uri: str, reason: str) -> None:
+def test_fault_of_a_uri_is_named(uri: str, reason: str) -> None:
     with pytest.raises(BadPairingError, match=reason) as refusal:
         parse_pairing(uri)
 

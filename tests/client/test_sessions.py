@@ -81,7 +81,7 @@ async def test_a_later_approval_replaces_the_earlier(bridge_url: str) -> None:
 
 
 @pytest.mark.parametrize("accounts", [ACCOUNT, [1], [None]])
-async def test_what_are_no_accounts_is_not_sent(bridge_url: str, accounts: Any) -> None:
+async def test_malformed_accounts_are_not_sent(bridge_url: str, accounts: Any) -> None:
     async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
         with pytest.raises(TypeError, match="list of addresses"):
             await wallet.approve(accounts)
@@ -96,7 +96,7 @@ async def test_where_there_is_no_bridge_is_said(server: RunningServer) -> None:
             pass
 
 
-async def test_a_dapp_that_nobody_answers_says_so(bridge_url: str) -> None:
+async def test_dapp_without_an_answer_raises(bridge_url: str) -> None:
     async with Dapp(bridge_url, name="Example Dapp") as dapp:
         with pytest.raises(AnswerTimeoutError, match=r"within 0\.05 s"):
             await dapp.approval(timeout=0.05)
@@ -139,9 +139,7 @@ async def test_an_end_reaches_those_who_wait(bridge_url: str) -> None:
             await result
 
 
-async def test_a_call_that_expired_is_told_from_a_session_that_did(
-    server: RunningServer, bridge_url: str
-) -> None:
+async def test_expired_call_differs_from_expired_session(server: RunningServer, bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet):
         call_id = await dapp.request("eth_accounts", [])
         call = await next_call(wallet)
@@ -207,7 +205,7 @@ async def test_two_dapps_and_two_wallets_keep_to_themselves(bridge_url: str) -> 
         assert await others == [["eth_sign", ["other", number]] for number in range(10)]
 
 
-async def test_who_has_another_key_understands_nothing(bridge_url: str) -> None:
+async def test_client_with_another_key_cannot_decrypt(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, _):
         stranger = replace(dapp.pairing, key=bytes(32))
         async with Dapp.resume(stranger, pace=BRISK) as dapp, Wallet(stranger, pace=BRISK) as wallet:
@@ -261,7 +259,7 @@ async def test_a_refusal_tells_what_the_bridge_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["bridge.example", "ftp://bridge.example", "http://bridge.example/?a=1"])
-def test_a_url_that_is_no_bridges_is_refused(url: str) -> None:
+def test_url_that_cannot_be_a_bridges_is_refused(url: str) -> None:
     with pytest.raises(BadPairingError, match="URL"):
         Dapp(url, name="Example Dapp")
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from bridge_server.client import Dapp, Generation, Pace
 from bridge_server.headless import HeadlessSession, HeadlessWallet
@@ -34,9 +35,9 @@ NAMESPACES = {
 
 
 @asynccontextmanager
-async def relay_at(data_dir: Path) -> AsyncIterator[RunningServer]:
+async def relay_at(data_dir: Path, **settings: Any) -> AsyncIterator[RunningServer]:
     """A server whose clock stands at the present, for it checks the tokens of generation 2.x."""
-    async with running_server(data_dir, ManualClock(time.time_ns() // 1_000_000)) as server:
+    async with running_server(data_dir, ManualClock(time.time_ns() // 1_000_000), **settings) as server:
         yield server
 
 

@@ -1,23 +1,31 @@
 """A dapp of each generation opposite a headless wallet: every rule."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from bridge_server.client import CallFailedError, Dapp, Generation, RejectedError, SessionEndedError
+from bridge_server.client import (
+    AnswerTimeoutError,
+    CallFailedError,
+    Dapp,
+    Generation,
+    RejectedError,
+    SessionEndedError,
+)
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.headless import CallState, HeadlessWallet, SessionState
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired
+from tests.support.eventually import eventually
 from tests.support.server import RunningServer
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 
 
-async def sign(dapp: Dapp) -> str:
-    """The wallet's signature of `hello`."""
-    signature: str = await dapp.call("personal_sign", [HELLO, FIRST], timeout=10)
-    return signature
+async def sign(dapp: Dapp) -> Any:
+    """The wallet's signature of `hello`, or what a rule answers instead."""
+    return await dapp.call("personal_sign", [HELLO, FIRST], timeout=10)
 
 
 async def test_a_message_is_signed_with_the_first_development_account(
@@ -122,6 +130,27 @@ async def test_a_session_is_rejected_and_nothing_is_signed(
     assert wallet.calls == []
 
 
+async def test_calls_made_before_the_wallet_has_approved_the_session_are_not_signed(
+    relay: RunningServer,
+) -> None:
+    async with (
+        HeadlessWallet(session="ask", pace=BRISK) as wallet,
+        paired(wallet, relay.url, "plain") as (dapp, first),
+        paired(wallet, relay.url, "plain") as (other_dapp, second),
+    ):
+        early = asyncio.create_task(sign(dapp))
+        too_early = await other_dapp.request("personal_sign", [HELLO, FIRST])
+        assert wallet.calls == []
+        await second.reject()
+        await second.wait_until_over()
+        await first.approve()
+        assert await early
+        with pytest.raises(AnswerTimeoutError):
+            await other_dapp.result(too_early, timeout=0.2)
+
+    assert [call.session for call in wallet.calls] == [first]
+
+
 async def test_the_wallet_changes_account_and_chain_and_leaves(
     relay: RunningServer, generation: Generation
 ) -> None:
@@ -139,10 +168,11 @@ async def test_the_wallet_changes_account_and_chain_and_leaves(
 
 
 async def _approval_on_chain(dapp: Dapp, chain_id: int) -> tuple[str, ...]:
-    async with asyncio.timeout(10):
-        while (approval := await dapp.approval()).chain_id != chain_id:
-            await asyncio.sleep(0.01)
-    return approval.accounts
+    async def is_there() -> bool:
+        return (await dapp.approval()).chain_id == chain_id
+
+    await eventually(is_there)
+    return (await dapp.approval()).accounts
 
 
 async def test_the_dapp_ends_the_session(relay: RunningServer, generation: Generation) -> None:

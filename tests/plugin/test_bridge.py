@@ -138,3 +138,17 @@ def test_a_reset_empties_the_server(bridge: Bridge) -> None:
 
     with pytest.raises(SessionEndedError):
         dapp.request("personal_sign", ["0x68", ADDRESS])
+
+
+@pytest.mark.bridge(approve="queue")
+def test_a_call_wakes_a_wallet_that_sleeps(bridge: Bridge) -> None:
+    dapp = bridge.dapp("Example Dapp")
+    topic = dapp.uri.partition("wc-")[2].partition("@")[0]
+    fields = {"type": "fcm", "token": "a-token", "peerName": "Example Dapp", "language": "en"}
+    bridge.http.send("POST", "/new", {"bridge": bridge.url, "topic": topic, **fields})
+    bridge.faults.fcm("UNAVAILABLE", times=1)
+
+    dapp.request("personal_sign", ["0x68", ADDRESS])
+    bridge.clock.advance(minutes=1)
+
+    assert bridge.sent.fcm(wait=5, topic=topic).title == "Example Dapp"

@@ -65,6 +65,21 @@ def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pyt
     result.stdout.no_fnmatch_line("*/_test/*")
 
 
+def test_the_report_has_the_log_of_a_process_that_is_gone(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        def test_it(bridge_process):
+            bridge_process.kill()
+            assert 0
+        """
+    )
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
+
+
 def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(USES_A_BRIDGE)
 

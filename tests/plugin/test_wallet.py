@@ -12,7 +12,7 @@ from bridge_server.fixtures import Bridge, BridgeProcess, Node, Project, Wallet
 from bridge_server.headless import Result
 
 HELLO = "0x68656c6c6f"
-GENERATIONS: list[Generation] = ["plain", "0.7", "1.x"]
+GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -11,8 +11,8 @@ import pytest
 
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.testing.fake_node import open_fake_node
 from tests.support.asking import Answer
-from tests.support.fake_node import open_fake_node
 from tests.support.figures import until_waiting
 from tests.support.project import look
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.testing.schema import place_schema
 from bridge_server.testmode import sql
 from tests.support.figures import until_waiting
 from tests.support.inbox_client import sign_in
 from tests.support.irn_client import Identity, irn_connected, topic_of
 from tests.support.project import look, opened_app
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
-from tests.support.schema import place_schema
 from tests.support.socket_client import connected
 from tests.support.webhook_receiver import hang, open_receiver, status
 from tests.testmode.conftest import Controlled, controlling
