@@ -9,7 +9,7 @@ import pytest
 
 from tests.javascript.pages import files_of, section
 from tests.support.node_packages import needs_node_alone, needs_test_runners
-from tests.support.node_project import ROOT, SERVER, NodeProject
+from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 from tests.support.slow import slow
 
 _CHROMIUM = Path("/usr/bin/chromium")
@@ -60,6 +60,19 @@ def test_the_suite_for_playwright_passes(tmp_path: Path) -> None:
     output = project.run(project.program("@playwright/test"), "test")
 
     assert "3 passed" in output
+
+
+@needs_test_runners
+@needs_chromium
+def test_the_provider_in_a_page_is_that_of_the_wallet(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "@playwright/test")
+    specification = (PACKAGE / "tests" / "injected.spec.js").read_text("utf-8")
+    configuration = files_of("Playwright")["playwright.config.js"]
+    project.write({"playwright.config.js": configuration, "injected.spec.js": specification})
+
+    output = project.run(project.program("@playwright/test"), "test")
+
+    assert "4 passed" in output
 
 
 @needs_node_alone

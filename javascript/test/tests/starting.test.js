@@ -68,18 +68,20 @@ test('a test that forgets to stop its server ends all the same, and the server w
     assert.deepEqual(readdirSync(folder), [])
   }))
 
-test('a test process that is killed takes its server with it', () =>
+test('a test process that is killed takes its server and its wallet with it', () =>
   inFolder(async (folder) => {
     const program = `
       import { startBridge } from '${SOURCE}'
-      console.log((await startBridge()).url)
+      const bridge = await startBridge()
+      console.log([bridge.url, (await bridge.wallet()).url].join(' '))
       setInterval(() => {}, 1000)`
-    const { child, line: url } = await startedIn(folder, program)
-    assert.equal(await answers(url), true)
+    const { child, line } = await startedIn(folder, program)
+    const urls = line.split(' ')
+    assert.deepEqual(await Promise.all(urls.map(answers)), [true, true])
 
     child.kill('SIGKILL')
 
-    await untilGone(url)
+    await Promise.all(urls.map(untilGone))
   }))
 
 test('a setting that the server does not have is named', () =>
