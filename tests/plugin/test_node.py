@@ -51,7 +51,7 @@ def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_n
     assert len(bridge_node.transactions) == 2
 
 
-@pytest.mark.bridge(node_timeout=0.2)
+@pytest.mark.bridge(node_timeout=1.5)
 def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_node: Node) -> None:
     with bridge_node.slow(30):
         assert "error" in rpc(bridge, "eth_blockNumber")
