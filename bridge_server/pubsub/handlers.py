@@ -60,7 +60,7 @@ class PubSubHandlers:
     async def root(self, request: web.Request) -> web.StreamResponse:
         """Either generation, or a page."""
         if wants_socket(request) and has_token(request):
-            return self._second(request)
+            return await self._second(request)
         return await self.v1(request)
 
     async def v1(self, request: web.Request) -> web.StreamResponse:
@@ -74,10 +74,10 @@ class PubSubHandlers:
         """A socket of generation 2.x, or a page."""
         if not wants_socket(request):
             return WholeAnswer(body=_PAGE.encode(), headers=_HEADERS)
-        return self._second(request)
+        return await self._second(request)
 
-    def _second(self, request: web.Request) -> web.StreamResponse:
-        client = self._admission.client(request)
+    async def _second(self, request: web.Request) -> web.StreamResponse:
+        client = await self._admission.client(request)
         socket = self._irn.welcome(client, self._address_of(request))
         try:
             self._admission.require_project(request)

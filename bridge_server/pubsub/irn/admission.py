@@ -23,12 +23,12 @@ class ClientAdmission:
         self._audience_of = audience_of
         self._projects = projects
 
-    def client(self, request: web.Request) -> ClientKey:
+    async def client(self, request: web.Request) -> ClientKey:
         """The client that connects. Raises InvalidTokenError."""
         token = _token(request)
         if token is None:
             raise InvalidTokenError
-        return self._tokens.client_of(token, self._audience_of(request))
+        return await self._tokens.client_of(token, self._audience_of(request))
 
     def require_project(self, request: web.Request) -> None:
         """Raise ProjectNotAllowedError unless the project may connect."""

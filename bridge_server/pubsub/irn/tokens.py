@@ -3,13 +3,14 @@
 The issuer is the key itself as a did:key: multibase `z`, base58btc, multicodec 0xed01.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import orjson
-from Crypto.Signature import eddsa
 
 from bridge_server.kernel.base64url import decode
 from bridge_server.kernel.clock import Clock
@@ -30,6 +31,10 @@ _MOST_REMEMBERED = 4_096
 _DEFAULT_PORTS = {"ws": 80, "http": 80, "wss": 443, "https": 443}
 
 
+_RequireSignature: TypeAlias = Callable[[bytes, bytes, bytes], None]
+"""Raises ValueError unless the owner of the public key has signed this, with this signature."""
+
+
 class _Claims(NamedTuple):
     client: ClientKey
     audience: object
@@ -43,15 +48,16 @@ class ClientTokens:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._checked: OrderedDict[str, _Claims] = OrderedDict()
+        self._require_signature: _RequireSignature | None = None
 
-    def client_of(self, token: str, audience: str | None) -> ClientKey:
+    async def client_of(self, token: str, audience: str | None) -> ClientKey:
         """The client that signed the token; for `audience`, a URL, unless that is None.
 
         Raises InvalidTokenError.
         """
         claims = self._checked.get(token)
         if claims is None:
-            claims = _checked(token)
+            claims = _checked(token, await self._signatures())
             self._checked[token] = claims
             if len(self._checked) > _MOST_REMEMBERED:
                 self._checked.popitem(last=False)
@@ -62,6 +68,13 @@ class ClientTokens:
         if not is_in_time or (audience is not None and not _is_same_place(claims.audience, audience)):
             raise InvalidTokenError
         return claims.client
+
+    async def _signatures(self) -> _RequireSignature:
+        """The check of signatures. Its module is loaded beside the event loop, which goes on meanwhile."""
+        if self._require_signature is None:
+            module = await asyncio.to_thread(import_module, "bridge_server.pubsub.irn.signatures")
+            self._require_signature = module.require_signature
+        return self._require_signature
 
 
 def public_key(client: str) -> bytes:
@@ -80,7 +93,7 @@ def public_key(client: str) -> bytes:
     return key.removeprefix(_MULTICODEC)
 
 
-def _checked(token: str) -> _Claims:
+def _checked(token: str, require_signature: _RequireSignature) -> _Claims:
     """The claims of a token with a right signature. Its times and its audience are not looked at."""
     signed, _, signature = token.rpartition(".")
     header, _, claims = signed.partition(".")
@@ -89,8 +102,7 @@ def _checked(token: str) -> _Claims:
     try:
         _require_algorithm(_json_object(header))
         found = _claims(_json_object(claims))
-        key = eddsa.import_public_key(public_key(found.client))
-        eddsa.new(key, "rfc8032").verify(signed.encode(), decode(signature))
+        require_signature(public_key(found.client), signed.encode(), decode(signature))
     except ValueError:
         raise InvalidTokenError from None
     return found
