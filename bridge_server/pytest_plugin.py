@@ -94,7 +94,7 @@ def bridge_process(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def bridge_project(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A new project of the test's bridge (`bridge_server.fixtures.Project`)."""
+    """A new project of the test's bridge (`bridge_server.fixtures.BridgeProject`)."""
     server = _server_of(request) or request.getfixturevalue("bridge")
     with import_module("bridge_server.fixtures.project").created(server, "Example") as project:
         yield project
@@ -102,7 +102,7 @@ def bridge_project(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def bridge_wallet(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A wallet that pairs by URI and answers by rules (`bridge_server.fixtures.Wallet`).
+    """A wallet that pairs by URI and answers by rules (`bridge_server.fixtures.BridgeWallet`).
 
     It uses the test's node, and the test's bridge as the relay of generation 2.x.
     """
@@ -118,7 +118,7 @@ def bridge_wallet(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def bridge_node(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """An Ethereum node, which the test's bridge uses (`bridge_server.fixtures.Node`)."""
+    """An Ethereum node, which the test's bridge uses (`bridge_server.fixtures.BridgeNode`)."""
     _skip_elsewhere(request)
     with _run_of(request).node() as node:
         yield node

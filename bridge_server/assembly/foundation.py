@@ -59,7 +59,7 @@ class Foundation:
     webhook_sender: Sender
     """Sends through that client."""
     instruments: Instruments | None
-    """What test mode moves, breaks and watches; None outside of test mode."""
+    """The instruments of test mode; None outside of it."""
 
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:

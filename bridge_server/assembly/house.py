@@ -43,11 +43,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     outbox = outbox_room(foundation, serving, dispatcher)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
     sweeper = sweeper_of(foundation, rooms)
+    observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
     return (
         *rooms,
         commands_room(foundation.database, dispatcher, wallet.approvals),
         sweeping_room(sweeper),
-        health_room(foundation, rooms),
-        metrics_room(foundation, rooms),
-        testmode_room(foundation, rooms, sweeper),
+        *observing,
+        testmode_room(foundation, (*rooms, *observing), sweeper),
     )

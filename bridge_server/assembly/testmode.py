@@ -23,7 +23,7 @@ _WORDS: Words = {
 
 
 def testmode_room(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Room:
-    """What tests control of these rooms; there are no routes outside of test mode."""
+    """The control routes for these rooms; outside of test mode there are none."""
     instruments = foundation.instruments
     if instruments is None:
         return Room(name="testmode")

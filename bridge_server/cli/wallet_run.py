@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ import orjson
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.parent import Parent
 from bridge_server.cli.process import ready_file_at
-from bridge_server.client import BadPairingError, BridgeClientError, Generation
+from bridge_server.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.headless.control.application import ControlFacts, ListeningError, control_api
 from bridge_server.headless.control.wire import event_fields
 from bridge_server.headless.feed import Happening, PairingFailed, SessionDecided, SessionEnded, Watch
@@ -85,11 +85,16 @@ async def _controlled(
 def _shown(output: Literal["lines", "json", "quiet"]) -> Watch | None:
     match output:
         case "lines":
-            return TerminalLines(click.echo).watch
+            return TerminalLines(_print).watch
         case "json":
-            return lambda happening: click.echo(orjson.dumps(event_fields(happening)))
+            return lambda happening: _print(orjson.dumps(event_fields(happening)))
         case "quiet":
             return None
+
+
+def _print(line: str | bytes) -> None:
+    with suppress(OSError):  # nobody reads any more, and the sessions go on
+        click.echo(line)
 
 
 class _Run:
@@ -150,6 +155,8 @@ class _Run:
             session = await self._wallet.pair(uri, generation=self._plan.generation)
         except BadPairingError as error:
             self._not_paired(USAGE, str(error))
+        except BridgeUnreachableError as error:
+            self._not_paired(UNREACHABLE, f"{error} Start the bridge, or correct the URL that the dapp uses.")
         except BridgeClientError as error:
             self._not_paired(UNREACHABLE, str(error))
         else:

@@ -46,9 +46,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer with this result, whatever was asked."""
+    """Answer with this result, whatever was asked. Raises TypeError for what JSON cannot say."""
 
     result: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        orjson.dumps(self.result)
 
 
 Action: TypeAlias = Approve | Hang | Ask | Refuse | Answer

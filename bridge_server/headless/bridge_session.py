@@ -104,6 +104,9 @@ class BridgeLink:
             self._failed(session, error)
         except TimeoutError:
             self._failed(session, AnswerTimeoutError(_NOT_ASKED))
+        except Exception:
+            _log.exception("a session failed")
+            self._failed(session, BridgeClientError("The wallet failed; the reason is in its log."))
         finally:
             self._over(session, SessionState.ENDED, "wallet", "The wallet was closed.")
             if not self.decided.done():

@@ -56,9 +56,7 @@ def line_of(happening: Happening) -> str | None:
         case CallSettled(call):
             is_quiet = call.method in QUIET and not call.because
             return None if is_quiet else _call_line(call, _outcome(call))
-        case PairingFailed(reason):
-            return f"failed   {visible(reason)}"
-        case ProviderEvent():
+        case PairingFailed() | ProviderEvent():  # the command writes why a pairing failed
             return None
 
 

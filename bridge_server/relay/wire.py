@@ -147,7 +147,7 @@ def write_topic_notice(topic: str) -> bytes:
 
 
 def gist(sent: bytes, answered: bytes) -> str:
-    """What a body and its answer are about, in a few words."""
+    """A summary of a body and its answer, in a few words."""
     request, answer = _members(sent), _members(answered)
     ids = [f"{name} {str(answer[key])[:8]}" for name, key in _ID_MEMBERS if key in answer]
     push = request.get("push")

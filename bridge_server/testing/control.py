@@ -77,14 +77,14 @@ class Control:
         account: str | None = None,
         wait: float = 0,
     ) -> list[SentMessage]:
-        """What left the server, oldest first; waits for the first that matches, at most `wait` seconds."""
+        """The messages that left the server, oldest first; waits for the first, at most `wait` seconds."""
         wanted = {"channel": channel, "topic": topic, "account": account}
         query = {name: value for name, value in wanted.items() if value is not None}
         answer = await self._exchange.send("GET", "/sent", query=query, wait_seconds=wait)
         return [sent_message(each) for each in answer["sent"]]
 
     async def forget_sent(self) -> int:
-        """Forget what left the server; returns how many messages there were."""
+        """Forget these messages; returns how many there were."""
         deleted: int = (await self._exchange.send("DELETE", "/sent"))["deleted"]
         return deleted
 

@@ -1,4 +1,4 @@
-"""What the control routes of `serve --test` answer, as values."""
+"""Answers of the control routes of `serve --test`, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

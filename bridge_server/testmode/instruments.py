@@ -1,4 +1,4 @@
-"""What test mode moves, breaks and watches. The rooms use it, and the control routes do."""
+"""The instruments of test mode: a movable clock, ordered faults, and records of messages and requests."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Reset and clock: what takes every room to do."""
+"""Reset and clock: both concern every room."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""The database as test mode sees it: something to empty."""
+"""The rows of the whole database, which test mode empties and counts."""
 
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
 from bridge_server.testmode import sql

@@ -46,7 +46,7 @@ class Route:
     who: str = "client"
     """The side that calls it, in the record of requests."""
     gist: Callable[[bytes, bytes], str] | None = None
-    """Says in a few words what a body and its answer are about, in the record of requests."""
+    """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
 

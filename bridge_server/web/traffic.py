@@ -1,6 +1,6 @@
-"""The last requests that the server answered and sent, in memory, for people who watch it.
+"""The last requests that the server answered and sent, in memory.
 
-Nobody pays for it unless it is on: the layer that records is composed only then.
+The layer of middleware that records them is composed only where the record is on.
 """
 
 import re
@@ -13,7 +13,7 @@ from bridge_server.kernel.signals import Signals
 
 MOST_REQUESTS = 2_000
 LARGEST_BODY_BYTES = 16 * 1024
-"""So much is kept of a body."""
+"""The longest part of a body that is kept."""
 
 _KEY = ("traffic", "")
 _LONG_ID = re.compile(r"[0-9A-Za-z%_-]{17,}", re.ASCII)
@@ -23,7 +23,7 @@ _SECRETS = frozenset({"authorization", "cookie"})
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Headers, and what is kept of a body of so many bytes."""
+    """Headers, and the first bytes of a body, which has `body_bytes` in all."""
 
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -81,7 +81,7 @@ class Traffic:
         self._signals.touch(_KEY)
 
     async def after(self, number: int, wait_seconds: float) -> Sequence[Recorded]:
-        """What came after this number, oldest first; with a wait, once there is something."""
+        """The exchanges after this number, oldest first; with a wait, once there is one."""
 
         async def read() -> Sequence[Recorded] | None:
             return [each for each in self._kept if each.number > number] or None
@@ -97,7 +97,7 @@ class Traffic:
 
 
 def contents(headers: Mapping[str, str], body: bytes) -> Contents:
-    """What is kept of a message: its secrets are left out, and its body is cut."""
+    """The headers without secrets, and the first 16 KiB of the body."""
     shown = {str(name): "…" if name.lower() in _SECRETS else value for name, value in headers.items()}
     return Contents(shown, body[:LARGEST_BODY_BYTES], len(body))
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
+from bridge_server.cli.main import commands
 from bridge_server.client import CallFailedError, Dapp, Generation
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
@@ -95,6 +97,17 @@ async def test_an_expectation_decides_the_exit_code(relay: RunningServer, expect
     assert err == ("" if code == 0 else "bridge-server: --expect personal_sign=2 was not met: 1 came\n")
 
 
+async def test_a_rejected_session_is_over(relay: RunningServer) -> None:
+    async with (
+        dapp_at(relay.url, "1.x") as dapp,
+        wallet_for(dapp, relay.url, "--once", "--session", "reject") as process,
+    ):
+        code, out, _ = await ended(process)
+
+    assert code == 0
+    assert [line[10:] for line in out.splitlines()][1:] == ["session  rejected"]
+
+
 async def test_it_reads_uris_from_standard_input(relay: RunningServer) -> None:
     async with dapp_at(relay.url, "plain") as first, dapp_at(relay.url, "1.x") as second:
         process = await asyncio.create_subprocess_exec(
@@ -143,11 +156,11 @@ def test_a_bridge_that_is_away_is_exit_code_1() -> None:
     ],
 )
 def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
-    finished = run_command("wallet", *arguments)
+    result = CliRunner().invoke(commands, ["wallet", *arguments], prog_name="bridge-server")
 
-    assert (finished.exit_code, finished.out) == (2, "")
-    assert said in finished.err
-    assert len(finished.err.splitlines()) == 1
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_a_uri_of_2_x_needs_the_relay() -> None:
@@ -198,8 +211,8 @@ async def test_rules_come_from_a_file(relay: RunningServer, tmp_path: Path) -> N
 def test_a_file_of_rules_that_cannot_be_read_is_exit_code_2(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "rules.toml"
     file.write_text(text, "utf-8")
-    finished = run_command("wallet", "--rules", file)
+    result = CliRunner().invoke(commands, ["wallet", "--rules", str(file)], prog_name="bridge-server")
 
-    assert finished.exit_code == 2
-    assert said in finished.err
-    assert len(finished.err.splitlines()) == 1
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1

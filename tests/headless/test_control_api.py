@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from bridge_server.client import Generation, SessionEndedError
+from bridge_server.client import Generation, Pace, SessionEndedError
 from bridge_server.headless import HeadlessWallet
 from bridge_server.headless.control.application import ListeningError, control_api
 from tests.headless.dapps import BRISK, FIRST, HELLO, PAGE, SECOND, dapp_at
@@ -45,7 +45,7 @@ class Control:
 async def controlled(**options: Any) -> AsyncIterator[tuple[HeadlessWallet, Control]]:
     """A wallet with its control API."""
     async with (
-        HeadlessWallet(pace=BRISK, **options) as wallet,
+        HeadlessWallet(**{"pace": BRISK, **options}) as wallet,
         control_api(wallet, "127.0.0.1", 0) as facts,
         aiohttp.ClientSession(headers={"Authorization": f"Bearer {facts.token}"}) as http,
     ):
@@ -174,8 +174,8 @@ async def test_a_bad_request_is_a_problem(method: str, path: str, body: Any, sta
 
 async def test_a_bridge_that_is_away_is_a_502() -> None:
     uri = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
-    async with controlled() as (wallet, control):
-        wallet._pace = type(BRISK)(patience_seconds=0.05, first_retry_seconds=0.01)
+    hasty = Pace(patience_seconds=0.05, first_retry_seconds=0.01)
+    async with controlled(pace=hasty) as (wallet, control):
         status, problem = await control("POST", "/pair", {"uri": uri})
 
     assert (status, problem["type"]) == (502, "urn:bridge-server:problem:bridge-failed")

@@ -126,6 +126,18 @@ async def test_reset_gives_counted_rules_their_counts_back() -> None:
         assert len(wallet.calls) == 1
 
 
+async def test_an_answer_that_json_cannot_say_is_refused_when_it_is_given() -> None:
+    async with HeadlessWallet(rules=["b=ask"]) as wallet:
+        with pytest.raises(TypeError):
+            wallet.on("a").answer(object())
+        waiting = asyncio.create_task(outcomes(wallet, "b"))
+        call = await wallet.next_call("b")
+        with pytest.raises(TypeError):
+            await call.answer({1, 2})
+        await call.answer(2)
+        assert await waiting == ["2"]
+
+
 def test_an_empty_list_of_rules_decides_nothing() -> None:
     assert list(Rules()) == []
 

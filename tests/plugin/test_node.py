@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge_server.fixtures import Bridge, Node
+from bridge_server.fixtures import Bridge, BridgeNode
 from bridge_server.testing.chain import ETHER
 
 TO = "0x00000000000000000000000000000000000000a1"
@@ -23,7 +23,7 @@ def send(bridge: Bridge, wei: int = 5) -> str:
     return answer
 
 
-def test_a_transaction_is_mined_and_moves_money(bridge: Bridge, bridge_node: Node) -> None:
+def test_a_transaction_is_mined_and_moves_money(bridge: Bridge, bridge_node: BridgeNode) -> None:
     sent = send(bridge, ETHER)
 
     receipt = rpc(bridge, "eth_getTransactionReceipt", sent)["result"]
@@ -32,7 +32,7 @@ def test_a_transaction_is_mined_and_moves_money(bridge: Bridge, bridge_node: Nod
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
 
 
-def test_two_transactions_have_two_nonces(bridge: Bridge, bridge_node: Node) -> None:
+def test_two_transactions_have_two_nonces(bridge: Bridge, bridge_node: BridgeNode) -> None:
     with bridge_node.not_mining():
         first, second = send(bridge), send(bridge)
         assert rpc(bridge, "eth_getTransactionReceipt", first)["result"] is None
@@ -42,7 +42,7 @@ def test_two_transactions_have_two_nonces(bridge: Bridge, bridge_node: Node) -> 
     assert rpc(bridge, "eth_getTransactionReceipt", second)["result"]["transactionIndex"] == "0x1"
 
 
-def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_node: Node) -> None:
+def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_node: BridgeNode) -> None:
     send(bridge)
     with bridge_node.away():
         assert send(bridge) == ZERO_HASH
@@ -51,15 +51,15 @@ def test_a_node_that_is_away_gets_the_transaction_later(bridge: Bridge, bridge_n
     assert len(bridge_node.transactions) == 2
 
 
-@pytest.mark.bridge(node_timeout=0.2)
-def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_node: Node) -> None:
+@pytest.mark.bridge(node_timeout=1.5)
+def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_node: BridgeNode) -> None:
     with bridge_node.slow(30):
         assert "error" in rpc(bridge, "eth_blockNumber")
 
     assert rpc(bridge, "eth_blockNumber")["result"] == "0x0"
 
 
-def test_who_has_not_enough_money_is_refused(bridge: Bridge, bridge_node: Node) -> None:
+def test_who_has_not_enough_money_is_refused(bridge: Bridge, bridge_node: BridgeNode) -> None:
     bridge_node.set_balance(bridge.accounts[0], 1)
     transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5"}
 
@@ -68,7 +68,7 @@ def test_who_has_not_enough_money_is_refused(bridge: Bridge, bridge_node: Node) 
     assert "insufficient funds" in error["message"]
 
 
-def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: Node) -> None:
+def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: BridgeNode) -> None:
     bridge_node.answer("eth_call", "0x2a")
     bridge_node.refuse("eth_estimateGas", 3, "execution reverted", "0x08c379a0")
 
@@ -76,7 +76,7 @@ def test_a_test_says_what_the_node_answers(bridge: Bridge, bridge_node: Node) ->
     assert rpc(bridge, "eth_estimateGas", {})["error"]["code"] == 3
 
 
-def test_a_contract_has_an_address(bridge: Bridge, bridge_node: Node) -> None:
+def test_a_contract_has_an_address(bridge: Bridge, bridge_node: BridgeNode) -> None:
     creation = {"from": bridge.accounts[0], "data": "0x6000"}
     sent = rpc(bridge, "eth_sendTransaction", creation)["result"]
 

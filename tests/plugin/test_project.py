@@ -9,9 +9,9 @@ from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.fixtures import (
     Bridge,
     BridgeProcess,
+    BridgeProject,
     NothingReceivedError,
     NothingSentError,
-    Project,
     RequestFailedError,
 )
 
@@ -27,7 +27,7 @@ class LocalAccount:
         return SigningKey(self.key).address
 
 
-def test_a_notification_comes_to_the_inbox(bridge_project: Project) -> None:
+def test_a_notification_comes_to_the_inbox(bridge_project: BridgeProject) -> None:
     inbox = bridge_project.inbox(0)
     inbox.subscribe()
 
@@ -42,7 +42,7 @@ def test_a_notification_comes_to_the_inbox(bridge_project: Project) -> None:
     assert [each.id for each in inbox.notifications()] == [found.id]
 
 
-def test_the_operator_subscribes_any_account(bridge_project: Project) -> None:
+def test_the_operator_subscribes_any_account(bridge_project: BridgeProject) -> None:
     address = "0x0000000000000000000000000000000000000001"
     bridge_project.subscribe(address)
 
@@ -52,7 +52,7 @@ def test_the_operator_subscribes_any_account(bridge_project: Project) -> None:
     assert bridge_project.notify(address).sent == []
 
 
-def test_an_account_of_another_library_signs_in(bridge_project: Project) -> None:
+def test_an_account_of_another_library_signs_in(bridge_project: BridgeProject) -> None:
     account = LocalAccount(PrivateKey.from_int(7).secret)
     bridge_project.subscribe(account)
 
@@ -62,12 +62,12 @@ def test_an_account_of_another_library_signs_in(bridge_project: Project) -> None
     assert bridge_project.notify(account).sent == [inbox.account]
 
 
-def test_an_account_whose_key_is_not_known_cannot_sign_in(bridge_project: Project) -> None:
+def test_an_account_whose_key_is_not_known_cannot_sign_in(bridge_project: BridgeProject) -> None:
     with pytest.raises(ValueError, match="name a development account"):
         bridge_project.inbox("0x0000000000000000000000000000000000000001")
 
 
-def test_what_the_server_refuses_is_said_with_its_reason(bridge_project: Project) -> None:
+def test_what_the_server_refuses_is_said_with_its_reason(bridge_project: BridgeProject) -> None:
     with pytest.raises(RequestFailedError, match="was answered 400") as refused:
         bridge_project.notify(0, title="x" * 65)
 
@@ -75,7 +75,7 @@ def test_what_the_server_refuses_is_said_with_its_reason(bridge_project: Project
     assert "#/notification/title" in str(refused.value)
 
 
-def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: Project) -> None:
+def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: BridgeProject) -> None:
     inbox = bridge_project.inbox(0)
     inbox.subscribe()
     inbox.add_device("fcm", "a-token")
@@ -91,13 +91,15 @@ def test_a_push_that_fails_is_tried_again(bridge: Bridge, bridge_project: Projec
         bridge.sent.fcm()
 
 
-def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_project: Project) -> None:
+def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_project: BridgeProject) -> None:
     bridge.clock.advance(days=400)
 
     assert bridge_project.inbox(0).notifications() == []
 
 
-def test_it_belongs_to_the_server_of_the_test(bridge_process: BridgeProcess, bridge_project: Project) -> None:
+def test_it_belongs_to_the_server_of_the_test(
+    bridge_process: BridgeProcess, bridge_project: BridgeProject
+) -> None:
     bridge_project.subscribe(3)
 
     bridge_process.kill()

@@ -8,7 +8,7 @@ from bridge_server.client import CallFailedError, RejectedError, SessionEndedErr
 from bridge_server.client.generations import Generation
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import recover_address
-from bridge_server.fixtures import Bridge, BridgeProcess, Node, Project, Wallet
+from bridge_server.fixtures import Bridge, BridgeNode, BridgeProcess, BridgeProject, BridgeWallet
 from bridge_server.headless import Result
 
 HELLO = "0x68656c6c6f"
@@ -16,7 +16,7 @@ GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_it_pairs_and_signs(bridge: Bridge, bridge_wallet: Wallet, generation: Generation) -> None:
+def test_it_pairs_and_signs(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
     dapp = bridge.dapp("Example", generation=generation)
     session = bridge_wallet.pair(dapp.uri)
     dapp.approval()
@@ -29,7 +29,7 @@ def test_it_pairs_and_signs(bridge: Bridge, bridge_wallet: Wallet, generation: G
     assert (session.dapp.name, session.state) == ("Example", "approved")
 
 
-def test_the_session_expires(bridge: Bridge, bridge_wallet: Wallet) -> None:
+def test_the_session_expires(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     dapp = bridge.dapp("Example")
     bridge_wallet.pair(dapp.uri)
     assert dapp.approval().accounts
@@ -40,7 +40,7 @@ def test_the_session_expires(bridge: Bridge, bridge_wallet: Wallet) -> None:
         dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
 
 
-def test_a_rule_rejects(bridge: Bridge, bridge_wallet: Wallet) -> None:
+def test_a_rule_rejects(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     bridge_wallet.on("personal_sign").reject()
     dapp = bridge.dapp("Example")
     bridge_wallet.pair(dapp.uri)
@@ -52,7 +52,7 @@ def test_a_rule_rejects(bridge: Bridge, bridge_wallet: Wallet) -> None:
     assert refused.value.code == 4001
 
 
-def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: Wallet) -> None:
+def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     bridge_wallet.on("*").ask()
     dapp = bridge.dapp("Example")
     session = bridge_wallet.pair(dapp.uri)
@@ -72,7 +72,7 @@ def test_the_test_itself_decides(bridge: Bridge, bridge_wallet: Wallet) -> None:
 
 
 @pytest.mark.bridge_wallet(session="reject")
-def test_a_marker_has_options(bridge: Bridge, bridge_wallet: Wallet) -> None:
+def test_a_marker_has_options(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     dapp = bridge.dapp("Example")
     bridge_wallet.pair(dapp.uri)
 
@@ -80,7 +80,9 @@ def test_a_marker_has_options(bridge: Bridge, bridge_wallet: Wallet) -> None:
         dapp.approval()
 
 
-def test_transactions_go_to_the_tests_node(bridge: Bridge, bridge_wallet: Wallet, bridge_node: Node) -> None:
+def test_transactions_go_to_the_tests_node(
+    bridge: Bridge, bridge_wallet: BridgeWallet, bridge_node: BridgeNode
+) -> None:
     dapp = bridge.dapp("Example")
     bridge_wallet.pair(dapp.uri)
     payment = {"from": dapp.approval().accounts[0], "to": bridge.accounts[1], "value": hex(10**18)}
@@ -90,13 +92,15 @@ def test_transactions_go_to_the_tests_node(bridge: Bridge, bridge_wallet: Wallet
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
 
 
-def test_a_page_asks_by_the_same_rules(bridge_wallet: Wallet) -> None:
+def test_a_page_asks_by_the_same_rules(bridge_wallet: BridgeWallet) -> None:
     found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
 
     assert found == Result(bridge_wallet.accounts)
 
 
-def test_a_crash_of_the_bridge_loses_nothing(bridge_process: BridgeProcess, bridge_wallet: Wallet) -> None:
+def test_a_crash_of_the_bridge_loses_nothing(
+    bridge_process: BridgeProcess, bridge_wallet: BridgeWallet
+) -> None:
     dapp = bridge_process.dapp("Example")
     bridge_wallet.pair(dapp.uri)
     dapp.approval()
@@ -107,7 +111,7 @@ def test_a_crash_of_the_bridge_loses_nothing(bridge_process: BridgeProcess, brid
     assert dapp.call("personal_sign", [HELLO, dapp.accounts[0]])
 
 
-def test_its_accounts_have_inboxes(bridge_wallet: Wallet, bridge_project: Project) -> None:
+def test_its_accounts_have_inboxes(bridge_wallet: BridgeWallet, bridge_project: BridgeProject) -> None:
     inbox = bridge_project.inbox(bridge_wallet.accounts[0])
     inbox.subscribe()
     bridge_project.notify(bridge_wallet.accounts[0], title="Hello")
@@ -115,7 +119,7 @@ def test_its_accounts_have_inboxes(bridge_wallet: Wallet, bridge_project: Projec
     assert inbox.next(wait=5).title == "Hello"
 
 
-async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: Wallet) -> None:
+async def test_an_async_test_pairs(bridge: Bridge, bridge_wallet: BridgeWallet) -> None:
     bridge_wallet.on("personal_sign").ask()
     async with bridge.adapp("Example") as dapp:
         await bridge_wallet.apair(dapp.uri)

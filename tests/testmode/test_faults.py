@@ -40,6 +40,13 @@ async def test_requests_of_a_route_fail_after_some_and_so_many_times(controlled:
     assert await controlled.control.faults.list() == [{**rule, "hits": 2}]
 
 
+@pytest.mark.parametrize(("route", "path"), [("readyz", "/readyz"), ("metrics", "/metrics"), ("rpc", "/rpc")])
+async def test_the_routes_of_every_room_can_fail(controlled: Controlled, route: str, path: str) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
+
+    assert (await controlled.send("POST" if path == "/rpc" else "GET", path)).status == 503
+
+
 async def test_other_routes_pass_and_the_control_routes_always_do(controlled: Controlled) -> None:
     await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 500}])
     assert (await controlled.get("/info")).status == 200

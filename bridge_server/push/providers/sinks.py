@@ -1,6 +1,7 @@
 """Push services for test mode: they take every token and every push, and fail when a test orders it.
 
-What a service would have been sent is shown to a witness, and a failure is judged as the service's own.
+Each push is handed to a witness in the form that the service would have received. An ordered failure is
+judged like an answer of the service.
 """
 
 import re

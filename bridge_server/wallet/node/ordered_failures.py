@@ -15,8 +15,8 @@ _OK = 200
 
 @dataclass(frozen=True, slots=True)
 class NodeFailure:
-    """What happens to a request: it is held up; then it fails with a JSON-RPC error of the message `answer`,
-    with an HTTP status, or, with `drop`, without an answer. Otherwise it reaches the node.
+    """A failure of one request: it is delayed, and then fails with a JSON-RPC error of the message `answer`,
+    with an HTTP status, or, with `drop`, without an answer. A mere delay lets it reach the node.
     """
 
     delay_ms: int = 0

@@ -15,9 +15,9 @@ from bridge_server.web.routes import Route
 
 @dataclass(frozen=True, slots=True)
 class RequestFault:
-    """What happens to a request: it is held up, and then its connection closed, or a status answered.
+    """A fault of one request: it is delayed, and then its connection is closed or a status answered.
 
-    Without a status and a drop it is only held up.
+    Without a status and a drop it is only delayed.
     """
 
     delay_ms: int = 0

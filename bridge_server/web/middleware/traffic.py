@@ -1,4 +1,4 @@
-"""The record of every request, for people who watch the server; composed only where somebody may."""
+"""The record of every request; composed only where the record is on."""
 
 from time import perf_counter
 
@@ -80,12 +80,12 @@ def _answer(response: web.StreamResponse, body: bytes) -> Contents:
 
 
 def _gist(row: Route, status: int, sent: bytes, body: bytes) -> str:
-    """What went wrong; else what the route says that the request is about."""
+    """The first fault of a failed request; of another, the summary that its route makes."""
     try:
         if status >= _FIRST_FAILURE:
             return _trouble(body)[:_MOST_CHARACTERS]
         return "" if row.gist is None else row.gist(sent, body)[:_MOST_CHARACTERS]
-    except (ValueError, TypeError, KeyError, AttributeError):  # it says nothing that can be read
+    except (ValueError, TypeError, KeyError, AttributeError):  # the bodies are not as the route expects them
         return ""
 
 
