@@ -51,6 +51,37 @@ print("it works")
 """
 
 
+_SUITE = """
+from eth_account import Account
+from eth_account.messages import encode_defunct
+from web3 import HTTPProvider, Web3
+
+
+def test_the_wallets_signature_is_the_accounts(bridge, bridge_wallet):
+    dapp = bridge.dapp("Example")
+    bridge_wallet.pair(dapp.uri)
+    account = dapp.approval().accounts[0]
+    signature = dapp.call("personal_sign", ["0x68656c6c6f", account])
+    assert Account.recover_message(encode_defunct(b"hello"), signature=signature) == account
+
+
+def test_web3_sends_through_the_bridge(bridge, bridge_node):
+    web3 = Web3(HTTPProvider(bridge.rpc_url))
+    sender, receiver = web3.eth.accounts[0], Account.create().address
+    sent = web3.eth.send_transaction({"from": sender, "to": receiver, "value": 5})
+    assert web3.eth.wait_for_transaction_receipt(sent)["status"] == 1
+    assert bridge_node.balance(receiver) == web3.eth.get_balance(receiver) == 10_000 * 10**18 + 5
+
+
+def test_an_account_of_eth_account_has_an_inbox(bridge_project):
+    account = Account.create()
+    inbox = bridge_project.inbox(account)
+    inbox.subscribe()
+    bridge_project.notify(account, title="Hello")
+    assert inbox.next(wait=5).title == "Hello"
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """A fresh virtual environment."""
@@ -60,7 +91,7 @@ class Environment:
     def run(self, *arguments: str | Path, cwd: Path | None = None) -> str:
         """What its Python prints, which must succeed."""
         finished = self.tried(*arguments, cwd=cwd)
-        assert finished.returncode == 0, finished.stderr
+        assert finished.returncode == 0, finished.stdout + finished.stderr
         return finished.stdout
 
     def tried(self, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -96,13 +127,21 @@ def wheel(environment: Environment, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def installed(environment: Environment, wheel: Path) -> Environment:
-    environment.run("-m", "pip", "install", wheel, "web3", "eth-account")
+    environment.run("-m", "pip", "install", f"{wheel}[pytest]", "web3", "eth-account")
     return environment
 
 
 def test_wheel_works_beside_web3_and_eth_account(installed: Environment) -> None:
     assert installed.run("-m", "pip", "check").strip() == "No broken requirements found."
     assert installed.run("-c", _WORK).strip() == "it works"
+
+
+def test_a_suite_uses_the_fixtures_of_pytest_beside_both(installed: Environment, tmp_path: Path) -> None:
+    (tmp_path / "test_suite.py").write_text(_SUITE)
+
+    printed = installed.run("-m", "pytest", "-q", cwd=tmp_path)
+
+    assert "3 passed" in printed
 
 
 def test_the_command_makes_a_database(installed: Environment, tmp_path: Path) -> None:

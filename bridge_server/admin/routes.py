@@ -21,12 +21,12 @@ def admin_routes(
     """Every endpoint of the admin API. It requires the admin token, and no web page may call it."""
 
     def read(path: str, name: str, handler: Handler) -> Route:
-        return Route(method="GET", path=path, name=name, handler=handler, bearer=bearer)
+        return Route(method="GET", path=path, name=name, handler=handler, bearer=bearer, who="operator")
 
     def write(method: str, path: str, name: str, handler: Handler) -> Route:
         return Route(
             method=method, path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, bearer=bearer,
+            body_limit_bytes=body_limit_bytes, bearer=bearer, who="operator",
         )  # fmt: skip
 
     return (

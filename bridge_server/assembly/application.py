@@ -13,6 +13,7 @@ from aiohttp import web
 
 from bridge_server.assembly.foundation import Foundation, lay_foundation
 from bridge_server.assembly.house import house
+from bridge_server.assembly.instruments import request_fault
 from bridge_server.assembly.limits import save_quotas
 from bridge_server.assembly.metrics import metrics_alone
 from bridge_server.assembly.room import Room, Running
@@ -38,6 +39,8 @@ class BuiltApp:
     application: web.Application
     metrics: web.Application
     live: LiveSettings
+    test_token: str | None = None
+    """The bearer token of the control routes; None outside of test mode."""
 
 
 def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
@@ -49,11 +52,12 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
     application.on_shutdown.extend(_stops(foundation, rooms))
     metrics = _application(foundation, gateway, (metrics_alone(foundation, rooms),))
-    return BuiltApp(application, metrics, foundation.live)
+    instruments = foundation.instruments
+    return BuiltApp(application, metrics, foundation.live, None if instruments is None else instruments.token)
 
 
 def _gateway(foundation: Foundation) -> Gateway:
-    settings = foundation.settings
+    settings, instruments = foundation.settings, foundation.instruments
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
@@ -68,6 +72,8 @@ def _gateway(foundation: Foundation) -> Gateway:
         foundation.figures,
         foundation.refusals,
         reporting,
+        record=None if instruments is None else instruments.traffic,
+        strike=None if instruments is None else partial(request_fault, instruments),
     )
 
 

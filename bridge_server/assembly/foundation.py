@@ -3,17 +3,20 @@
 import resource
 from dataclasses import dataclass
 
+from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
+from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.testmode.instruments import Instruments
 from bridge_server.version import USER_AGENT
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
@@ -52,14 +55,25 @@ class Foundation:
     figures: RequestFigures
     refusals: Refusals
     webhooks: WebhookSender
+    """The client of the webhooks' receivers."""
+    webhook_sender: Sender
+    """Sends through that client."""
+    instruments: Instruments | None
+    """The instruments of test mode; None outside of it."""
 
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, clock, events, signals = LiveSettings(settings), clock or SystemClock(), Events(), Signals()
+    live, events, signals = LiveSettings(settings), Events(), Signals()
+    clock = clock or SystemClock()
+    instruments = instruments_for_tests(clock, signals) if settings.test else None
+    clock = clock if instruments is None else instruments.clock
+    webhooks = _webhooks(live)
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    quotas = Quotas(clock)
+    quotas, database = Quotas(clock), SqliteDatabase(settings.database_file, events, settings.database_limit)
+    if instruments is not None:
+        break_disk(database, instruments)
     return Foundation(
         settings=settings,
         live=live,
@@ -68,7 +82,7 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         events=events,
         signals=signals,
         stopping=Stopping(),
-        database=SqliteDatabase(settings.database_file, events, settings.database_limit),
+        database=database,
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
@@ -77,7 +91,9 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
         figures=RequestFigures(),
         refusals=Refusals(),
-        webhooks=_webhooks(live),
+        webhooks=webhooks,
+        webhook_sender=webhooks if instruments is None else observed_webhooks(webhooks, instruments),
+        instruments=instruments,
     )
 
 

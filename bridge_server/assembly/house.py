@@ -15,7 +15,8 @@ from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.relay import relay_room
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.storage import storage_room
-from bridge_server.assembly.sweeping import sweeping_room
+from bridge_server.assembly.sweeping import sweeper_of, sweeping_room
+from bridge_server.assembly.testmode import testmode_room
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
@@ -41,10 +42,12 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
+    sweeper = sweeper_of(foundation, rooms)
+    observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
     return (
         *rooms,
         commands_room(foundation.database, dispatcher, wallet.approvals),
-        sweeping_room(foundation, rooms),
-        health_room(foundation, rooms),
-        metrics_room(foundation, rooms),
+        sweeping_room(sweeper),
+        *observing,
+        testmode_room(foundation, (*rooms, *observing), sweeper),
     )

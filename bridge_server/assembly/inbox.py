@@ -3,10 +3,11 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.inbox.arrivals import Arrivals
 from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.devices import Devices
@@ -52,6 +53,8 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
         ),
         running=(streaming,),
         stop=services.streams.close,
+        emptied=(partial(afterwards, services.streams.end_all),),
+        catch_up=services.streams.look_again,
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},

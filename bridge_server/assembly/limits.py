@@ -8,7 +8,7 @@ from functools import partial
 import structlog
 
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Transaction
@@ -38,6 +38,7 @@ def limits_room(foundation: Foundation) -> Room:
             partial(_quota_keeping, foundation, buckets),
             lambda: running(foundation.refusals.report_forever()),
         ),
+        emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
         gauges=gauges,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),

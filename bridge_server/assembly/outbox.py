@@ -19,7 +19,7 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatch
     gone_handlers = {purpose: forget for room in rooms for purpose, forget in room.gone_handlers.items()}
     return Dispatcher(
         OutboxStore(foundation.database),
-        Channels(senders, otherwise=foundation.webhooks),
+        Channels(senders, otherwise=foundation.webhook_sender),
         foundation.events,
         foundation.clock,
         gone_handlers,
@@ -41,6 +41,8 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
         name="outbox",
         running=(partial(_delivery, foundation, rooms, dispatcher),),
         stop=dispatcher.begin_nothing,
+        emptied=(dispatcher.emptied,),
+        catch_up=dispatcher.settle,
         sweeps=(sweep_dead_letters,),
         gauges=gauges,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),

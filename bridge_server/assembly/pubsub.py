@@ -45,6 +45,7 @@ def pubsub_room(foundation: Foundation) -> Room:
         routes=pubsub_routes(handlers, foundation.every_request),
         running=(pubsub.running, irn.running),
         stop=stop,
+        emptied=(pubsub.emptied, irn.emptied),
         sweeps=(pubsub.sweep, irn.sweep),
         gauges=lambda: {
             "sockets": pubsub.sockets + irn.sockets,

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.instruments import push_sink
 from bridge_server.assembly.push_providers import push_providers
-from bridge_server.assembly.room import Room, Running
+from bridge_server.assembly.room import Room, Running, afterwards
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Channels, LogSender, Sender
 from bridge_server.push.addresses import (
@@ -49,7 +51,11 @@ class PushServices:
 def push_services(foundation: Foundation) -> PushServices:
     """The push server with the providers that are configured."""
     settings = foundation.settings
-    providers = push_providers(settings, foundation.clock)
+    instruments = foundation.instruments
+    if instruments is None:
+        providers = push_providers(settings, foundation.clock)
+    else:
+        providers = {name: push_sink(name, instruments) for name in _SERVICES}
     provider_senders = {name: ProviderSender(name, provider) for name, provider in providers.items()}
     senders: dict[str, Sender] = {
         "log": LogSender(),
@@ -59,7 +65,7 @@ def push_services(foundation: Foundation) -> PushServices:
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
     return PushServices(
         _push_server(foundation, senders, bridges),
-        _addresses(providers, has_log=settings.push_log),
+        _addresses(providers, has_log=settings.push_log, is_test=settings.test),
         senders,
         provider_senders,
         tuple(map(_opened, providers.values())),
@@ -85,6 +91,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
     return Room(
         name="push",
         routes=_routes(foundation, services),
+        emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(server.sweep,),
         gauges=gauges,
         troubles=troubles,
@@ -115,7 +122,7 @@ def _push_server(foundation: Foundation, senders: Mapping[str, Sender], bridges:
     settings = foundation.settings
     return PushServer(
         PushStore(foundation.database),
-        Channels(senders, otherwise=foundation.webhooks),
+        Channels(senders, otherwise=foundation.webhook_sender),
         bridges,
         foundation.clock,
         foundation.ids,
@@ -125,13 +132,14 @@ def _push_server(foundation: Foundation, senders: Mapping[str, Sender], bridges:
     )
 
 
-def _addresses(providers: Mapping[str, Provider], *, has_log: bool) -> Addresses:
+def _addresses(providers: Mapping[str, Provider], *, has_log: bool, is_test: bool) -> Addresses:
     channels: dict[str, AddressOf] = {"webhook": webhook_address}
     if has_log:
         channels["log"] = log_address
     for name, provider in providers.items():
         checked = provider.checked_token
-        channels[name] = webpush_address(checked) if name == "webpush" else service_address(name, checked)
+        is_web = name == "webpush" and not is_test
+        channels[name] = webpush_address(checked) if is_web else service_address(name, checked)
     return Addresses(channels)
 
 

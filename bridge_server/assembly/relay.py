@@ -1,7 +1,9 @@
 """The relay of sessions and calls, in both of its dialects."""
 
+from functools import partial
+
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.room import Room
+from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.cache import ReadCache
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.relay.dialect import PLAIN, Dialect
@@ -34,6 +36,7 @@ def relay_room(foundation: Foundation) -> Room:
     return Room(
         name="relay",
         routes=routes(PLAIN) + routes(V07),
+        emptied=(partial(afterwards, cache.clear),),
         sweeps=relay_sweeps(store),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
     )

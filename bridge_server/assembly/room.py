@@ -1,7 +1,7 @@
 """A room as a value: everything that the server has to know of one of its subjects."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,7 +12,14 @@ from bridge_server.web.metrics import Gauges
 from bridge_server.web.routes import Route
 
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
-"""Opens a resource or starts background work; leaving the context closes it. Called once."""
+"""Opens a resource or starts background work; leaving the context closes it."""
+
+
+@asynccontextmanager
+async def afterwards(work: Callable[[], None]) -> AsyncIterator[None]:
+    """A context that does the work when it is left."""
+    yield
+    work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +33,12 @@ class Room:
     """Opened in this order when the server starts, and closed in reverse when it has stopped."""
     stop: Callable[[], None] | None = None
     """Called when the server begins to stop, while requests are still being answered."""
+    emptied: tuple[Running, ...] = ()
+    """Entered before test mode empties the database, and left afterwards: the room forgets what it keeps in
+    memory of the rows, and its sockets and streams end. Called again at each reset.
+    """
+    catch_up: Callable[[], Awaitable[None]] | None = None
+    """Does at once what has become due by the clock, when test mode has moved it."""
     sweeps: tuple[Sweep, ...] = ()
     """Delete what has expired, once every `sweep_interval`."""
     gauges: Gauges = dict

@@ -8,8 +8,13 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.sweeper import Sweeper
 
 
-def sweeping_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
-    """The sweeps of these rooms, one after the other."""
+def sweeper_of(foundation: Foundation, rooms: Sequence[Room]) -> Sweeper:
+    """The sweeps of these rooms, one after the other. A clock that tests move may jump."""
     sweeps = tuple(sweep for room in rooms for sweep in room.sweeps)
-    sweeper = Sweeper(sweeps, foundation.clock, foundation.settings.sweep_interval)
+    settings = foundation.settings
+    return Sweeper(sweeps, foundation.clock, settings.sweep_interval, minds_jumps=not settings.test)
+
+
+def sweeping_room(sweeper: Sweeper) -> Room:
+    """The sweeper's work in the background."""
     return Room(name="sweeping", running=(lambda: running(sweeper.run_forever()),))

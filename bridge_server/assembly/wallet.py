@@ -3,9 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlsplit
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.instruments import node_failure
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.assembly.wallet_transactions import wallet_transactions
@@ -92,23 +94,34 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
             yield
             await approvals.withdrawn()
 
+    @asynccontextmanager
+    async def emptied() -> AsyncIterator[None]:
+        """Key files stay, locked."""
+        await approvals.withdrawn()
+        await wallet.worker.forget()
+        yield
+        wallet.accounts.lock_all()
+
     return Room(
         name="wallet",
         routes=_routes(foundation, wallet),
         running=(signing,),
+        emptied=(emptied,),
+        catch_up=wallet.worker.catch_up,
         sweeps=wallet.sweeps,
         gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
     )
 
 
 def _node(foundation: Foundation) -> Node:
-    settings = foundation.settings
+    settings, instruments = foundation.settings, foundation.instruments
     return Node(
         secret_of(settings.node_url),
         settings.node_timeout,
         USER_AGENT,
         foundation.stopping,
         settings.known_chain_id,
+        None if instruments is None else partial(node_failure, instruments),
     )
 
 

@@ -32,6 +32,7 @@ from bridge_server.cli.options import (
     reread_settings,
     set_option,
 )
+from bridge_server.cli.parent import Parent, stop_with
 from bridge_server.cli.process import (
     notify_systemd,
     raise_descriptor_limit,
@@ -74,6 +75,10 @@ log = structlog.get_logger()
     "--rpc-origins", metavar="ORIGINS",
     help="Origins of web pages that may call the wallet, such as http://localhost:3000,https://a.example.",
 )  # fmt: skip
+@click.option(
+    "--test", is_flag=True, default=None,
+    help="Let tests control the server by the routes at /_test. On this machine only.",
+)  # fmt: skip
 @set_option
 @click.option(
     "--access-log", is_flag=True, default=None, help="Log every request, not only errors and slow ones."
@@ -82,17 +87,25 @@ log = structlog.get_logger()
     "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
     help="Once the server is ready, write a JSON object with its url and pid to this file.",
 )  # fmt: skip
+@click.option(
+    "--stop-with-parent", is_flag=True, help="Stop when the process that started the server has ended."
+)
 def serve_command(
-    config_file: Path | None, ready_file: Path | None, assignments: tuple[str, ...], **flags: Any
+    config_file: Path | None,
+    ready_file: Path | None,
+    stop_with_parent: bool,
+    assignments: tuple[str, ...],
+    **flags: Any,
 ) -> None:
     """Run the server."""
+    parent = Parent() if stop_with_parent else None
     loaded = loaded_settings(config_file, assignments, **flags)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     try:
         _log_warnings(loaded)
         reload = partial(reread_settings, config_file, assignments, **flags)
         with _exit_deadline() as start_deadline:
-            _event_loop_runner()(_serve(loaded.settings, ready_file, reload, start_deadline))
+            _event_loop_runner()(_serve(loaded.settings, ready_file, parent, reload, start_deadline))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -111,6 +124,8 @@ def _log_warnings(loaded: LoadedSettings) -> None:
         log.warning(
             "development_accounts", advice="everybody knows their keys: never send them anything of value"
         )
+    if loaded.settings.test:
+        log.warning("test_mode", advice="tests can empty this server: never keep anything of value in it")
     _warn_of_open_wallet(loaded.settings)
     descriptors = raise_descriptor_limit()
     if descriptors < _ENOUGH_DESCRIPTORS:
@@ -163,6 +178,7 @@ def _exit_deadline() -> Iterator[Callable[[], None]]:
 async def _serve(
     settings: Settings,
     ready_file: Path | None,
+    parent: Parent | None,
     reload: Callable[[], LoadedSettings],
     start_deadline: Callable[[], None],
 ) -> None:
@@ -177,18 +193,24 @@ async def _serve(
     with _start_and_stop_logged() as started:
         async with (
             running(reloader.run_forever()),
+            running(stop_with(parent, stop)),
             listening(runner_of(built.application), settings.host, settings.port) as url,
             metrics_listening(built.metrics, settings),
         ):
             facts = _facts(url, settings)
+            secrets = {} if built.test_token is None else {"test_token": built.test_token}
             if sys.stdout.isatty():
                 click.echo(banner(url, settings))
             started(_logged_facts(facts, settings))
             for_commands = {
                 **facts,
+                **secrets,
                 DEVELOPMENT_ACCOUNTS: [key.address for key in keys_for_development(settings)],
             }
-            with server_file_at(settings.server_file, for_commands), ready_file_at(ready_file, facts):
+            with (
+                server_file_at(settings.server_file, for_commands),
+                ready_file_at(ready_file, {**facts, **secrets}, is_secret=bool(secrets)),
+            ):
                 notify_systemd("READY=1")
                 _collect_less_often()
                 await stop.wait()

@@ -11,6 +11,7 @@ import click
 from bridge_server.cli.files import reading
 from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.parent import Parent
 from bridge_server.cli.wallet_run import Plan, run_wallet
 from bridge_server.client import BadPairingError, Generation
 from bridge_server.client.relay_url import required_relay_url
@@ -56,6 +57,9 @@ Read = TypeVar("Read")
     "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
     help="Write a JSON object with url, token, pid and accounts here, for the owner alone.",
 )  # fmt: skip
+@click.option(
+    "--stop-with-parent", is_flag=True, help="Stop when the process that started the wallet has ended."
+)
 @click.option("--once", is_flag=True, help="Leave when the first session ends.")
 @click.option(
     "--expect", "expected", metavar="METHOD=N", multiple=True, help="Exit with 3 unless N calls came."
@@ -92,6 +96,7 @@ def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
         generation=generation,
         listen=listen,
         ready_file=options["ready_file"],
+        parent=Parent() if options["stop_with_parent"] else None,
         is_once=options["once"],
         expected=_expected(options["expected"], rules),
         output="json" if options["as_json"] else "quiet" if options["quiet"] else "lines",

@@ -15,6 +15,7 @@ import click
 import orjson
 
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.parent import Parent
 from bridge_server.cli.process import ready_file_at
 from bridge_server.client import BadPairingError, BridgeClientError, BridgeUnreachableError, Generation
 from bridge_server.headless.control.application import ControlFacts, ListeningError, control_api
@@ -40,6 +41,7 @@ class Plan:
     generation: Generation | None
     listen: tuple[str, int] | None
     ready_file: Path | None
+    parent: Parent | None
     is_once: bool
     expected: dict[str, int]
     output: Literal["lines", "json", "quiet"]
@@ -112,11 +114,17 @@ class _Run:
         with self._wallet.feed.watched_by(self._watch):
             work = asyncio.create_task(self._follow_all())
             stopping = asyncio.create_task(self._stop.wait())
+            orphaned = asyncio.create_task(self._stop_with_parent())
             await asyncio.wait([work, stopping], return_when=asyncio.FIRST_COMPLETED)
-            for task in (work, stopping, *self._sessions):
+            for task in (work, stopping, orphaned, *self._sessions):
                 task.cancel()
-            await asyncio.gather(work, stopping, *self._sessions, return_exceptions=True)
+            await asyncio.gather(work, stopping, orphaned, *self._sessions, return_exceptions=True)
         return self._code or self._expectations()
+
+    async def _stop_with_parent(self) -> None:
+        if self._plan.parent is not None:
+            await self._plan.parent.ended()
+            self._stop.set()
 
     def _watch(self, happening: Happening) -> None:
         match happening:

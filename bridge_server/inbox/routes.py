@@ -25,13 +25,13 @@ def inbox_routes(
         return Route(
             method=method, path=path, name=name, handler=handler, identify=handlers.identify, waits=waits,
             body_limit_bytes=0 if method == "GET" else body_limit_bytes,
-            limits=(every_request,), origins=shared,
+            limits=(every_request,), origins=shared, who="app",
         )  # fmt: skip
 
     def open_route(path: str, name: str, handler: Handler) -> Route:
         return Route(
             method="POST", path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, limits=(every_request, SIGN_INS), origins=shared,
+            body_limit_bytes=body_limit_bytes, limits=(every_request, SIGN_INS), origins=shared, who="app",
         )  # fmt: skip
 
     return (

@@ -80,8 +80,16 @@ class Streams:
     def close(self) -> None:
         """End every stream, and every stream that joins later, because the server stops."""
         self._closed = True
+        self.end_all()
+
+    def end_all(self) -> None:
+        """End every stream; clients may open others."""
         for stream in self._all():
             stream.end()
+
+    async def look_again(self) -> None:
+        """End the streams whose token has expired, and write a comment to the others."""
+        await self._write(self._all(), piece(KEEP_ALIVE), None)
 
     async def deliver_forever(self) -> None:
         """Push new notifications to the streams until cancelled. A failed read is retried."""

@@ -117,6 +117,13 @@ class ReadCache:
             for owned in self._owned.pop(key, ()):
                 self._drop(owned)
 
+    def clear(self) -> None:
+        """Drop everything, and distrust all that is being read."""
+        self._loads.clear()
+        self._entries.clear()
+        self._owned.clear()
+        self._size_bytes = 0
+
     def _on_touched(self, event: Touched) -> None:
         self.forget(event.key)
 

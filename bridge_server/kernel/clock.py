@@ -42,3 +42,48 @@ class SystemClock:
 
     def elapsed_us(self) -> int:
         return time.clock_gettime_ns(_ELAPSING) // 1_000
+
+
+class MovableClock:
+    """The machine's clock, moved by as much as a test asks for; it can stand still."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self.tick_seconds = self._clock.tick_seconds
+        self._ahead_us = 0
+        self._elapsed_ahead_us = 0
+        self._stopped_at: tuple[int, int] | None = None
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the clock stands still."""
+        return self._stopped_at is not None
+
+    def now_us(self) -> int:
+        return self._stopped_at[0] if self._stopped_at else self._clock.now_us() + self._ahead_us
+
+    def now_ms(self) -> int:
+        return self.now_us() // 1_000
+
+    def elapsed_us(self) -> int:
+        return self._stopped_at[1] if self._stopped_at else self._clock.elapsed_us() + self._elapsed_ahead_us
+
+    def advance(self, duration_us: int) -> None:
+        """Let time pass, at least 0 microseconds; a frozen clock stays frozen, later."""
+        if self._stopped_at is not None:
+            now_us, elapsed_us = self._stopped_at
+            self._stopped_at = now_us + duration_us, elapsed_us + duration_us
+        else:
+            self._ahead_us += duration_us
+            self._elapsed_ahead_us += duration_us
+
+    def set(self, now_us: int, *, frozen: bool) -> None:
+        """Set the time of day. Time elapses as far as it goes forward, and never goes back."""
+        elapsed_us = self.elapsed_us() + max(0, now_us - self.now_us())
+        self._ahead_us = now_us - self._clock.now_us()
+        self._elapsed_ahead_us = elapsed_us - self._clock.elapsed_us()
+        self._stopped_at = (now_us, elapsed_us) if frozen else None
+
+    def put_right(self) -> None:
+        """Go by the machine's time of day again."""
+        self.set(self._clock.now_us(), frozen=False)

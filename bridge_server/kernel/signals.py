@@ -66,10 +66,15 @@ class Signals:
     def close(self) -> None:
         """Wake every waiter with nothing, now and from now on: the server stops."""
         self._closed = True
-        for waiter in chain(self._first.values(), *self._further.values()):
-            _wake(waiter, False)
+        self.wake_all(changed=False)
+
+    def wake_all(self, *, changed: bool) -> None:
+        """Wake every waiter: to read again when anything may have `changed`, and with nothing otherwise."""
+        waiters = list(chain(self._first.values(), *self._further.values()))
         self._first.clear()
         self._further.clear()
+        for waiter in waiters:
+            _wake(waiter, changed)
 
     async def wait_for(
         self, key: Key, read: Callable[[], Awaitable[Value | None]], wait_seconds: float

@@ -21,6 +21,7 @@ def notify_routes(handlers: NotifyHandlers, body_limit_bytes: int) -> tuple[Rout
         return Route(
             method=method, path=path, name=name, handler=handler,
             identify=handlers.identify, caller_limits=(limit,), body_limit_bytes=body_limit_bytes,
+            who="backend",
         )  # fmt: skip
 
     subscribers, mark_all = f"/v1/{_PROJECT}/subscribers", f"/v1/{_PROJECT}/mark-all-as-read"

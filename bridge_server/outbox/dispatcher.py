@@ -2,12 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Admission, Limits
@@ -26,6 +28,7 @@ from bridge_server.outbox.troubled import Troubled
 _LANES_ROUSED_AT_ONCE = 1_000
 _QUEUES_PAGE = 1_000
 _FIRST = Queue("", "")
+_MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
 
@@ -54,17 +57,22 @@ class Dispatcher:
         self._events = events
         self._clock = clock
         self._stock = Stock()
-        self._delivery = Delivery(store, sender, clock, gone_handlers, chance)
+        self._make_delivery = partial(Delivery, store, sender, clock, gone_handlers, chance)
         self._limits = limits or Limits()
+        self._grace_seconds = grace_seconds
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Begin with nothing under way."""
+        self._delivery = self._make_delivery()
         self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
         self._schedule = Schedule(self._limits.waiting)
         self._surroundings = Surroundings(
-            store, self._delivery, self._admission, self._schedule, Troubled(), clock, self._end
+            self._store, self._delivery, self._admission, self._schedule, Troubled(), self._clock, self._end
         )
         self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._grace_seconds = grace_seconds
         self._recounted_to = _FIRST
         self._running = False
 
@@ -73,9 +81,12 @@ class Dispatcher:
 
         Raises UnavailableError when the store cannot be read.
         """
-        self._running = True
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
+        await self._resume()
+
+    async def _resume(self) -> None:
+        self._running = True
         self._delivery.known_hosts.restore(await self._store.answering_hosts(MOST_HOSTS))
         await self.recount()
         self._spawn(self._tick_forever())
@@ -94,14 +105,17 @@ class Dispatcher:
     async def stop(self) -> None:
         """Begin no more attempts, give those under way `grace_seconds`, cancel the rest: it stays due."""
         self.begin_nothing()
-        await _cancel(self._tasks)
+        await self._end_all(self._grace_seconds)
+
+    async def _end_all(self, grace_seconds: float) -> None:
+        await cancelled(self._tasks)
         workers = {worker for lane in self._last_lanes for worker in lane.workers}
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._grace_seconds):
+            async with asyncio.timeout(grace_seconds):
                 if workers:
                     await asyncio.wait(workers)
                 await self._delivery.idle()
-        await _cancel(workers)
+        await cancelled(workers)
         await self._delivery.close()
 
     async def wake(self) -> None:
@@ -112,6 +126,30 @@ class Dispatcher:
             self._attend(claimant)
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
+
+    async def settle(self) -> None:
+        """Send all that is due by the clock; return once nothing is under way."""
+        await self.recount()
+        while self._running and (
+            self._lanes
+            or len(self._admission)
+            or len(self._tasks) > 1  # one of them ticks
+            or self._schedule.has_due(self._clock.now_ms())
+        ):
+            await asyncio.sleep(_MOMENT_SECONDS)
+            await self.wake()
+        await self._delivery.idle()
+
+    @asynccontextmanager
+    async def emptied(self) -> AsyncIterator[None]:
+        """Give up everything under way, and begin anew after the block, in which the store is emptied."""
+        self.begin_nothing()
+        await self._end_all(0.0)
+        try:
+            yield
+        finally:
+            self._prepare()
+            await self._resume()
 
     async def recount(self) -> None:
         """Take the counts and times from the store, which another process may have changed, and send what is
@@ -217,10 +255,3 @@ class Dispatcher:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    tasks = list(tasks)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -31,6 +31,10 @@ class Schedule:
         self._due[claimant.queue] = due_ms, claimant
         heapq.heappush(self._heap, (due_ms, claimant.queue))
 
+    def has_due(self, now_ms: int) -> bool:
+        """Whether the time of a queue has come."""
+        return bool(self._heap) and self._heap[0][0] <= now_ms
+
     def take_due(self, now_ms: int, limit: int) -> list[Claimant]:
         """Remove and return the queues whose time has come, earliest first."""
         due: list[Claimant] = []

@@ -88,14 +88,15 @@ class WebhookSender:
             return Outcome(Verdict.REFUSED, "the URL is not an absolute http or https URL")
         try:
             async with self._session.post(
-                url, data=message.body, headers=self._headers(message, now_ms), allow_redirects=False
+                url, data=message.body, headers=self.headers(message, now_ms), allow_redirects=False
             ) as response:
                 await read_limited(response)
                 return _judge(response.status, response.headers, now_ms)
         except Exception as error:  # a stranger's server must not be able to stop the sending
             return judge_error(error)
 
-    def _headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
+    def headers(self, message: OutgoingMessage, now_ms: int) -> dict[str, str]:
+        """The headers that the message is sent with at this time."""
         return {
             hdrs.CONTENT_TYPE: "application/json",
             hdrs.ACCEPT_ENCODING: "identity",

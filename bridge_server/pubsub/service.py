@@ -88,6 +88,14 @@ class PubSub:
         """End every socket, and from now on any that opens: the server stops."""
         self._open.close()
 
+    @asynccontextmanager
+    async def emptied(self) -> AsyncIterator[None]:
+        """End every socket and keep no message, so that the database can be emptied inside."""
+        self._open.end_all()
+        self._topics.keep_all()
+        await self._journal.caught_up()
+        yield
+
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the messages that have expired; returns how many."""
         return await self._store.sweep(now_ms, _SWEEP_SLICE)

@@ -15,6 +15,7 @@ from bridge_server.web.socket import ping_frame
 
 _PING_BYTES = 4
 _PINGS_IN_A_ROW = 250
+_RESET = "The server was reset. Connect again."
 _GOODBYE = "The server stops. Connect again."
 
 
@@ -37,6 +38,10 @@ class OpenSocket(Protocol):
 
     def end(self, code: int, reason: str) -> None:
         """Close in good order, at once or as soon as the socket is open."""
+        ...
+
+    def leave(self) -> None:
+        """The client is not there any more; said again, it changes nothing."""
         ...
 
 
@@ -90,6 +95,12 @@ class OpenSockets(Generic[AnySocket]):
         self._is_closed = True
         for socket in self._sockets.values():
             socket.end(WSCloseCode.GOING_AWAY, _GOODBYE)
+
+    def end_all(self) -> None:
+        """End every socket, and do nothing more for its client: the server was reset."""
+        for socket in list(self._sockets.values()):
+            socket.end(WSCloseCode.GOING_AWAY, _RESET)
+            socket.leave()
 
     async def ping_forever(self) -> None:
         """Ping every socket now and then, letting others have a turn in between."""

@@ -10,13 +10,13 @@ def push_routes(
 ) -> tuple[Route, ...]:
     """Both endpoints of the push server. Any origin may call them, because wallets can be web pages."""
 
-    def write(path: str, name: str, handler: Handler, *limits: Limit) -> Route:
+    def write(path: str, name: str, handler: Handler, who: str, *limits: Limit) -> Route:
         return Route(
             method="POST", path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
+            body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True, who=who,
         )  # fmt: skip
 
     return (
-        write("/new", "register-push", handlers.register, new_clients),
-        write("/push", "push", handlers.push),
+        write("/new", "register-push", handlers.register, "wallet", new_clients),
+        write("/push", "push", handlers.push, "bridge"),
     )

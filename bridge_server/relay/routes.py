@@ -1,6 +1,7 @@
 """The protocol's table (docs/protocol.md, B) as rows."""
 
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.relay import wire
 from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.web.routes import Handler, Route
@@ -9,6 +10,9 @@ from bridge_server.web.routes import Handler, Route
 _ID = "[A-Za-z0-9_-]{1,128}"
 _SESSION = f"/session/{{session_id:{_ID}}}"
 _CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"
+
+_OF_WALLETS = frozenset({"update-session", "end-session", "calls", "call", "answer-call"})
+_OF_EVERYBODY = frozenset({"hello", "info", "subscribe"})
 
 
 def relay_routes(
@@ -28,14 +32,14 @@ def relay_routes(
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
-            limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True,
+            limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
         )  # fmt: skip
 
     def write(method: str, path: str, name: str, handler: Handler, *limits: Limit) -> Route:
         return Route(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
-            forgives_slashes=True,
+            forgives_slashes=True, who=_who(name), gist=wire.gist,
         )  # fmt: skip
 
     return (
@@ -52,3 +56,8 @@ def relay_routes(
         read(_CALL_STATUS, "call-status", handlers.status, waits=True),
         write("POST", "/subscribe", "subscribe", handlers.subscribe),
     )
+
+
+def _who(name: str) -> str:
+    """The side that calls the route, as a rule."""
+    return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"

@@ -1,10 +1,12 @@
 """Settings of the relay: sessions, calls and subscriptions."""
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import BaseModel, Field, PositiveInt, model_validator
 
 from bridge_server.settings.types import DAY, HOUR, Burst, Rate, Seconds
+
+_CALL_LIFETIMES = frozenset({"call_ttl", "status_ttl"})
 
 
 class RelaySettings(BaseModel, defer_build=True):
@@ -16,8 +18,12 @@ class RelaySettings(BaseModel, defer_build=True):
     session_ttl: Seconds = Field(
         DAY, description="A session lives this long from the wallet's last update or the dapp's last call."
     )
-    call_ttl: Seconds = Field(HOUR, description="A call lives this long.")
-    status_ttl: Seconds = Field(HOUR, description="A call status lives this long.")
+    call_ttl: Seconds = Field(
+        HOUR, description="A call lives this long; unless set, at most half of `session_ttl`."
+    )
+    status_ttl: Seconds = Field(
+        HOUR, description="A call status lives this long; unless set, at most half of `session_ttl`."
+    )
     subscription_ttl: Seconds = Field(
         30 * DAY, description="A webhook of /subscribe is called this long unless renewed."
     )
@@ -40,6 +46,15 @@ class RelaySettings(BaseModel, defer_build=True):
     )
     max_pending_calls: PositiveInt = Field(100, description="Calls without a status, per session.")
     max_topic_webhooks: PositiveInt = Field(16, description="Webhooks per topic.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calls_of_short_sessions_are_short(cls, values: Any) -> Any:
+        """A short `session_ttl` alone is a complete configuration: calls and statuses share its time."""
+        if _CALL_LIFETIMES & values.keys() or not str(values.get("session_ttl", "")).isdecimal():
+            return values
+        half = min(HOUR, int(values["session_ttl"]) // 2)
+        return {**values, **dict.fromkeys(_CALL_LIFETIMES, half)} if half else values
 
     @model_validator(mode="after")
     def _sessions_outlive_calls(self) -> Self:

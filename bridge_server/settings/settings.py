@@ -15,6 +15,7 @@ from bridge_server.settings.relay import RelaySettings
 from bridge_server.settings.reporting import ReportingSettings
 from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.storage import StorageSettings
+from bridge_server.settings.testmode import TestModeSettings
 from bridge_server.settings.wallet import WalletSettings
 from bridge_server.settings.web import WebSettings
 
@@ -25,6 +26,7 @@ NOT_SET = "none"
 
 # pydantic lists the fields of the last model first: read from the bottom, this is the order in the table.
 class Settings(
+    TestModeSettings,
     OutboxSettings,
     WalletSettings,
     PushSettings,

@@ -49,6 +49,17 @@ def load_settings(
     return LoadedSettings(settings, origins, _unknown_variables())
 
 
+def settings_of(values: Mapping[str, Any]) -> Settings:
+    """The settings with these values, without environment and file. Raises SettingsError."""
+    unknown = [name for name in values if name not in Settings.model_fields]
+    if unknown:
+        raise SettingsError("\n".join(map(_unknown, unknown)))
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        raise SettingsError("\n".join(_complaints(error, {}))) from error
+
+
 def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
     faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
     faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]

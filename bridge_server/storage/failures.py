@@ -1,6 +1,7 @@
 """Which SQLite errors mean «not now»: those become an answer that asks the client to come back."""
 
 import sqlite3
+from collections.abc import Mapping
 
 from bridge_server.kernel.errors import UnavailableError
 
@@ -16,6 +17,12 @@ _PASSING = {
     sqlite3.SQLITE_CANTOPEN: "a database file cannot be opened",
     sqlite3.SQLITE_NOMEM: "the server is short of memory",
 }
+
+ORDERED_FAILURES: Mapping[str, tuple[int, str]] = {
+    "full": (sqlite3.SQLITE_FULL, "database or disk is full"),
+    "locked": (sqlite3.SQLITE_BUSY, "database is locked"),
+}
+"""The failures that a test can order, by their names, with SQLite's codes and texts."""
 
 
 class DatabaseFullError(UnavailableError):
@@ -39,6 +46,14 @@ def passing_failure(error: BaseException) -> str | None:
         return None
     code = getattr(error, "sqlite_errorcode", None)
     return None if code is None else _PASSING.get(code & 0xFF)
+
+
+def ordered_failure(name: str) -> sqlite3.OperationalError:
+    """The error of SQLite that a test has ordered."""
+    code, text = ORDERED_FAILURES[name]
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return error
 
 
 def unavailable(reason: str) -> UnavailableError:

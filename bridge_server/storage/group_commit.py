@@ -67,6 +67,11 @@ class GroupCommit:
         self.commits = 0
         self.transactions = 0
         self.last_commit_failed = False
+        self._before_commit: Callable[[], None] | None = None
+
+    def order_failures(self, before_commit: Callable[[], None]) -> None:
+        """Call this before each commit, which fails with what it raises."""
+        self._before_commit = before_commit
 
     def use(self, connection: aiosqlite.Connection) -> None:
         """Write on this connection from now on."""
@@ -134,6 +139,8 @@ class GroupCommit:
     async def _commit(self, batch: list[Job]) -> None:
         assert self._connection is not None
         try:
+            if self._before_commit is not None:
+                self._before_commit()
             await run(self._connection, lambda connection: commit_batch(connection, batch, self._size_limit))
             self._presence.require()  # a commit into a file that is gone is none
         except BaseException as error:  # every caller must have an answer

@@ -75,6 +75,10 @@ class SqliteDatabase:
         """Call `hook` before every commit. The transaction that it returns becomes part of the commit."""
         self._writer.add_commit_hook(hook)
 
+    def order_failures(self, before_commit: Callable[[], None]) -> None:
+        """Call `before_commit` before every commit, which fails with the error that it raises."""
+        self._writer.order_failures(before_commit)
+
     async def has_changed_outside(self) -> bool:
         """Whether another process has committed something since this was last asked."""
         seen, self._data_version = self._data_version, await self._read_data_version()

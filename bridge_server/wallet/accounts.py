@@ -160,6 +160,10 @@ class Accounts:
             self._check_known(address)
         return True
 
+    def lock_all(self) -> None:
+        """Forget every key that a passphrase has opened."""
+        self._open = {address: opened for address, opened in self._open.items() if address in self._lasting}
+
     async def create(self, passphrase: str) -> Address:
         """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
         return await self.import_key(self._random_bytes(SECRET_BYTES), passphrase)

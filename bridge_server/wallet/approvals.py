@@ -146,15 +146,17 @@ class Approvals:
         except BaseException:  # such as a client that left: no one would receive the signature
             self._withdraw(approval_id)
             raise
-        if state is not None:
+        if state not in (None, ApprovalState.EXPIRED):
             return state
         await asyncio.shield(self._withdraw(approval_id))
         return await self._decision(approval_id)  # it may have been made at the last moment
 
     async def _decision(self, approval_id: ApprovalId) -> ApprovalState | None:
         approval = await self._store.get(approval_id)
-        if approval is None or approval.state is ApprovalState.PENDING:
+        if approval is None:
             return None
+        if approval.state is ApprovalState.PENDING:
+            return ApprovalState.EXPIRED if approval.expires_at_ms <= self._clock.now_ms() else None
         return approval.state
 
     def _withdraw(self, approval_id: ApprovalId) -> asyncio.Task[None]:

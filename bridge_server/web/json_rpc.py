@@ -133,3 +133,15 @@ def _id_text(sent: Any) -> bytes | None:
 
 def _invalid(message: str, id_text: bytes | None = None) -> Unreadable:
     return Unreadable(RpcError(INVALID_REQUEST, message), id_text or _NO_ID)
+
+
+def gist(sent: bytes, answered: bytes) -> str:
+    """The methods of a body, and the errors of its answer, in a few words."""
+    calls, answers = _listed(orjson.loads(sent)), _listed(orjson.loads(answered or b"[]"))
+    methods = [str(call["method"]) for call in calls]
+    errors = [each["error"] for each in answers if "error" in each]
+    return " · ".join([*methods, *(f"{each['code']} {each['message']}" for each in errors)])
+
+
+def _listed(document: Any) -> list[Any]:
+    return document if isinstance(document, list) else [document]

@@ -1,5 +1,6 @@
 """Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses."""
 
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -54,6 +55,8 @@ _DETAIL_OF_STATUS = {
     500: "The server failed. The request id finds the reason in its log.",
 }
 
+_STATUSES = frozenset(HTTPStatus)
+
 
 def status_of(error: BridgeError) -> int:
     """The HTTP status of a failure, by the nearest kind that the table knows."""
@@ -96,6 +99,12 @@ def problem_of_refusal(status: int, detail: str, request_id: str) -> web.Respons
     """The answer to a request that cannot be read."""
     code, title = REFUSALS.get(status, _BUG)
     return _problem(code, title, status, detail, request_id, {})
+
+
+def problem_of_ordered_fault(status: int, request_id: str) -> web.Response:
+    """The answer that a test has ordered (`serve --test`)."""
+    title = HTTPStatus(status).phrase if status in _STATUSES else "An ordered fault"
+    return _problem("ordered-fault", title, status, "The test has ordered this answer.", request_id, {})
 
 
 def problem_of_bug(request_id: str) -> web.Response:

@@ -153,6 +153,13 @@ class Quotas:
         now_us = self._clock.now_us()
         self._unsaved.update(bucket for bucket, full in self._full_at_us.items() if full > now_us)
 
+    def forget_all(self) -> None:
+        """Have every bucket full again, and nothing to save."""
+        for buckets in (self._full_at_us, self._saved_at_us):
+            buckets.clear()
+        self._unsaved.clear()
+        self._being_saved.clear()
+
     def saved(self) -> None:
         """The buckets that were taken last are on disk. Until this is called, they are taken again."""
         self._being_saved.clear()

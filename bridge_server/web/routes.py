@@ -43,6 +43,10 @@ class Route:
     """The origins whose web pages may call it (CORS)."""
     forgives_slashes: bool = False
     """Whether more slashes than one, and one at the end, count as if they were not there."""
+    who: str = "client"
+    """The side that calls it, in the record of requests."""
+    gist: Callable[[bytes, bytes], str] | None = None
+    """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
 

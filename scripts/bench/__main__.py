@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from machine import METHOD, describe
@@ -44,6 +45,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},
+    "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
 
 

@@ -11,10 +11,11 @@ import aiohttp
 import orjson
 import pytest
 
+from bridge_server.testing.server_process import ServerProcess
 from tests.cli.conftest import Invoke
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, plain_account
 from tests.support.command import Finished, run_command
-from tests.support.server import ServerProcess, server_process
+from tests.support.server import server_process
 
 MANY = 4_000
 LONGEST_ANSWER_SECONDS = 1.0

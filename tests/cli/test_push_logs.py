@@ -21,7 +21,6 @@ from tests.support.push_services import (
     PushServices,
     running_push_services,
 )
-from tests.support.server import ServerProcess
 
 
 def secrets(services: PushServices) -> set[str]:
@@ -49,8 +48,7 @@ async def test_no_secret_is_in_the_log_whatever_the_providers_answer(tmp_path: P
     async with running_push_services(tmp_path, SystemClock()) as services:
         environment = {**services.environment, "BRIDGE_LOG_LEVEL": "debug", "BRIDGE_ACCESS_LOG": "yes"}
         with watched_server(tmp_path, environment=environment) as watched:
-            process = ServerProcess(watched.url, watched.process, watched.facts)
-            async with reached(process) as server, opened_app(server) as app:
+            async with reached(watched) as server, opened_app(server) as app:
                 inbox, push = await sign_in(server), PushClient(server)
                 await inbox.subscribe(app.project_id)
                 for channel in SERVICES:

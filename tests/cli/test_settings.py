@@ -154,6 +154,20 @@ def test_a_session_must_outlive_its_calls_and_their_statuses(session_ttl: int, u
             load_settings(values, None)
 
 
+@pytest.mark.parametrize(
+    ("session_ttl", "call_ttl"), [("2", 1), (60, 30), (7_199, 3_599), (7_200, 3_600), ("86401", 3_600)]
+)
+def test_a_short_session_ttl_alone_shortens_calls_and_statuses(session_ttl: int | str, call_ttl: int) -> None:
+    settings = load_settings({"session_ttl": session_ttl}, None).settings
+
+    assert (settings.call_ttl, settings.status_ttl) == (call_ttl, call_ttl)
+
+
+def test_a_call_ttl_that_is_set_is_not_shortened() -> None:
+    with pytest.raises(SettingsError, match="session_ttl must be at least call_ttl \\+ status_ttl"):
+        load_settings({"session_ttl": 60, "call_ttl": 30}, None)
+
+
 def test_unknown_environment_variable_is_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_PROT", "1")
     monkeypatch.setenv("BRIDGE_CONFIG", "")

@@ -17,10 +17,10 @@ from yarl import URL
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.fake_node import hang, open_fake_node
 from tests.support.clock import ManualClock
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
-from tests.support.fake_node import hang, open_fake_node
 from tests.support.idle_clients import UPGRADE, get
 from tests.support.idle_clients import client as client_that_reads_nothing
 from tests.support.inbox_client import sign_in

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from bridge_server.headless import SessionState
+from bridge_server.testing.fake_node import open_fake_node
 from tests.headless.dapps import FIRST, HELLO, PAGE, SECOND
 from tests.headless.test_control_api import controlled, events_of
-from tests.support.fake_node import open_fake_node
 
 OTHER_PAGE = "https://other.example"
 SIGN = ("personal_sign", [HELLO, FIRST])

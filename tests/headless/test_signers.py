@@ -11,9 +11,9 @@ from bridge_server.ethereum.raw_transactions import read_raw_transaction
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.headless import Failure, HeadlessWallet, Result
 from bridge_server.kernel.errors import InvalidInputError, UpstreamError
+from bridge_server.testing.fake_node import FakeNode, body, open_fake_node, says
 from bridge_server.wallet.errors import NoNodeError
 from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired, relay_at
-from tests.support.fake_node import FakeNode, body, open_fake_node, says
 from tests.support.server import RunningServer, running_server
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}

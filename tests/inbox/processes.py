@@ -8,12 +8,14 @@ from time import time_ns
 import aiohttp
 
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
-from tests.support.server import RunningServer, ServerProcess
+from tests.support.command import WatchedServer
+from tests.support.server import RunningServer
 
 
 @asynccontextmanager
-async def reached(process: ServerProcess) -> AsyncIterator[RunningServer]:
+async def reached(process: ServerProcess | WatchedServer) -> AsyncIterator[RunningServer]:
     """Its clock is the machine's, of which this one stands where it was; that is near enough to sign in."""
     settings = Settings(data_dir=Path(process.facts["database"]).parent)
     clock = ManualClock(time_ns() // 1_000_000)

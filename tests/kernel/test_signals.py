@@ -264,3 +264,36 @@ async def test_a_touched_key_wakes_its_waiters(signals: Signals) -> None:
 
     assert await waiter == "new"
     assert cell.reads == 2
+
+
+@pytest.mark.parametrize(("changed", "found"), [(True, "new"), (False, None)])
+async def test_all_waiters_are_woken_to_read_again_or_with_nothing(
+    signals: Signals, changed: bool, found: str | None
+) -> None:
+    cells = [Cell(), Cell(), Cell()]
+    keys = (KEY, KEY, OTHER)
+    waiters = [
+        asyncio.create_task(signals.wait_for(key, cell.read, LONG))
+        for key, cell in zip(keys, cells, strict=True)
+    ]
+    await turn()
+
+    for cell in cells:
+        cell.value = "new"
+    signals.wake_all(changed=changed)
+
+    assert await asyncio.gather(*waiters) == [found] * 3
+    assert signals.waiting == 0
+
+
+async def test_waiters_wait_again_after_all_were_woken(signals: Signals) -> None:
+    cell = Cell()
+    waiter = asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))
+    await turn()
+
+    signals.wake_all(changed=True)
+    await turn()
+    cell.value = "new"
+    signals.touch(KEY)
+
+    assert (await waiter, cell.reads) == ("new", 3)

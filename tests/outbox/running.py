@@ -14,9 +14,9 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.outbox.store import OutboxStore, enqueue
 from bridge_server.storage.database import Database, Row, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.testing.schema import place_schema
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
-from tests.support.schema import place_schema
 
 OPEN = SenderSettings(
     timeout_seconds=20, signing_secret=None, allow_private=True, user_agent="Bridge-Server/1"

@@ -20,6 +20,8 @@ _MIXED_MODULES = {"approval_store", "device_state_store", "device_store", "sign_
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
 _WALKS = {"bridge_server.outbox.store._COUNT_OWED"}
+# What `serve --test` counts is a test's own rows.
+_OF_TEST_MODE = {"bridge_server.testmode.sql.COUNT"}
 
 # The list of projects is short, and an operator asks for it; that of hosts that answer is kept short.
 _SHORT_TABLES = {"outbox_hosts", "projects"}
@@ -78,7 +80,7 @@ def references(file: Path) -> list[tuple[str, str]]:
 def test_no_table_is_walked_through(file: Path) -> None:
     long_tables = tables(file) - _SHORT_TABLES
     walks = {}
-    for name in STATEMENTS.keys() - _WALKS:
+    for name in STATEMENTS.keys() - _WALKS - _OF_TEST_MODE:
         sql = STATEMENTS[name]
         stands_for = {alias: table for table, alias in re.findall(r"(\w+) AS (\w+)", sql)}
         walked = {step.split()[1] for step in plan(file, sql) if step.startswith("SCAN ")}

@@ -1,21 +1,19 @@
 """The command line as its users meet it: in a process of its own, with everything that it wrote."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import orjson
 
+from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
+
 COMMAND = (sys.executable, "-m", "bridge_server")
-_START_SECONDS = 20.0
 _STOP_SECONDS = 10.0
-_LOOK_EVERY_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ def run_command(
     """Run `python -m bridge_server` with the arguments to its end."""
     completed = subprocess.run(
         [*COMMAND, *map(str, arguments)],
-        env=_environment(environment),
+        env={**environment_without_settings(), **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",
@@ -95,34 +93,14 @@ def watched_server(
     with out_file.open("wb") as out, err_file.open("wb") as err:
         process = subprocess.Popen(
             [*shell, *program, *command, *options, *arguments],
-            env=_environment(environment),
+            env={**environment_without_settings(), **(environment or {})},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=out if terminal is None else terminal,
             stderr=err,
         )
     try:
-        facts = _wait_for(ready_file, process, err_file)
+        facts = facts_once_ready(process, ready_file, err_file)
         yield WatchedServer(process, ready_file, facts, out_file, err_file)
     finally:
         process.kill()
         process.wait(_STOP_SECONDS)
-
-
-def _environment(wanted: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of this process without the machine's settings, and with the wanted ones."""
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("BRIDGE_") and name not in ("STATE_DIRECTORY", "NOTIFY_SOCKET")
-    }
-    return {**inherited, **(wanted or {})}
-
-
-def _wait_for(ready_file: Path, process: subprocess.Popen[bytes], err_file: Path) -> dict[str, Any]:
-    deadline = monotonic() + _START_SECONDS
-    while not ready_file.exists():
-        assert process.poll() is None, err_file.read_text("utf-8")
-        assert monotonic() < deadline, "the server did not become ready"
-        sleep(_LOOK_EVERY_SECONDS)
-    facts: dict[str, Any] = orjson.loads(ready_file.read_bytes())
-    return facts

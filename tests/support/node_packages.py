@@ -20,3 +20,8 @@ needs_anvil = pytest.mark.skipif(
     _IS_FAST_RUN or not _HAS_NODE or not ANVIL.exists(),
     reason="needs Node.js and the anvil package of tests/node: `scripts/test --all` installs it with npm",
 )
+needs_node_alone = pytest.mark.skipif(not _HAS_NODE, reason="needs Node.js 20 or later")
+needs_test_runners = pytest.mark.skipif(
+    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "vitest").is_dir(),
+    reason="needs Node.js and the test runners of tests/node: `scripts/test --all` installs them with npm",
+)

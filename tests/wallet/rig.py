@@ -16,11 +16,11 @@ from bridge_server.ethereum.transactions import LegacyTransaction, sign_transact
 from bridge_server.kernel.background import running
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.schema import place_schema
 from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
-from tests.support.schema import place_schema
 
 ZERO_HASH = "0x" + "00" * 32
 ALICE = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"

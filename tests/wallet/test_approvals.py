@@ -13,10 +13,10 @@ import structlog
 
 from bridge_server.assembly.operator import operations
 from bridge_server.settings.settings import Settings
+from bridge_server.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
-from tests.support.fake_node import FakeNode, open_fake_node
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
 from tests.wallet.approval_desk import Desk, open_desk
 from tests.wallet.rig import open_rig

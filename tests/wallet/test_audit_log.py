@@ -15,12 +15,12 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.rlp import decode, number_of
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet import audit_file
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.models import Address, AuditEntry, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode, open_fake_node
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import RunningServer, running_server, server_process
 

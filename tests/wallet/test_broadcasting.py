@@ -9,6 +9,7 @@ import pytest
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.testing.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
 from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.errors import TransactionRefusedError, WrongChainError
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState, AuditEntry
@@ -16,7 +17,6 @@ from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode, RpcFailure, body, drop, hang, open_fake_node, says
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 

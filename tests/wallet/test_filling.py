@@ -8,8 +8,8 @@ import pytest
 
 from bridge_server.ethereum.hex_data import data_of
 from bridge_server.ethereum.raw_transactions import RawTransaction, read_raw_transaction
+from bridge_server.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
-from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
 from tests.wallet.rig import ALICES_KEY, Rig, open_rig
 
 

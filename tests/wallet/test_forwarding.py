@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.fake_node import FakeNode, RpcFailure, open_fake_node
+from bridge_server.testing.fake_node import FakeNode, RpcFailure, open_fake_node
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 from tests.support.server import running_server
 

@@ -10,12 +10,7 @@ import structlog
 from aiohttp import web
 
 from bridge_server.kernel.stopping import Stopping
-from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
-from bridge_server.wallet.models import RpcCall
-from bridge_server.wallet.node import connections
-from bridge_server.wallet.node.node import Node
-from tests.support.closing_proxy import open_closing_proxy
-from tests.support.fake_node import (
+from bridge_server.testing.fake_node import (
     Answer,
     FakeNode,
     NodeRequest,
@@ -26,6 +21,11 @@ from tests.support.fake_node import (
     open_fake_node,
     says,
 )
+from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, WrongChainError
+from bridge_server.wallet.models import RpcCall
+from bridge_server.wallet.node import connections
+from bridge_server.wallet.node.node import Node
+from tests.support.closing_proxy import open_closing_proxy
 
 PRICE = RpcCall("eth_gasPrice", [])
 SEND = RpcCall("eth_sendRawTransaction", ["0x01"])

@@ -9,11 +9,12 @@ import aiohttp
 import orjson
 import pytest
 
+from bridge_server.testing.fake_node import FakeNode, RpcFailure, hang, open_fake_node
+from bridge_server.testing.server_process import ServerProcess
 from tests.support.closing_proxy import open_closing_proxy
 from tests.support.eventually import eventually
-from tests.support.fake_node import FakeNode, RpcFailure, hang, open_fake_node
 from tests.support.rpc_client import RpcClient
-from tests.support.server import ServerProcess, running_server, server_process
+from tests.support.server import running_server, server_process
 from tests.wallet.anvil import CHAIN_ID, Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, transaction
 

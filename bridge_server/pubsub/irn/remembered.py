@@ -33,6 +33,10 @@ class RememberedCalls:
         """Take over what was on disk."""
         self._expires_at_ms.update(calls)
 
+    def clear(self) -> None:
+        """Forget every call that is on disk."""
+        self._expires_at_ms.clear()
+
     def repeats(self, call: str, done: Done, now_ms: int) -> bool:
         """Whether the call was made before: then `done` is called at once, or with the call that is under
         way.

@@ -142,6 +142,15 @@ class Irn:
         """End every socket, and from now on any that opens: the server stops."""
         self._open.close()
 
+    @asynccontextmanager
+    async def emptied(self) -> AsyncIterator[None]:
+        """End every socket and store what is on its way, so that the database can be emptied inside."""
+        self._open.end_all()
+        await self._journal.caught_up()
+        yield
+        self._calls.clear()
+        self._store.subscribers.clear()
+
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of what has expired; returns how many rows."""
         return await self._store.sweep(now_ms, _SWEEP_SLICE)

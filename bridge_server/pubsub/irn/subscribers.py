@@ -36,6 +36,10 @@ class KnownSubscribers:
         found = self._by_topic.get(topic)
         return found if found is not None and found.expires_at_ms > now_ms else None
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._by_topic.clear()
+
     def learn(self, changed: Iterable[Topic], found: Mapping[Topic, Subscribers]) -> None:
         """Forget what was changed, and remember what was read after that."""
         for topic in changed:

@@ -41,6 +41,10 @@ class ProviderSender:
         """The lanes whose service refuses the credentials, with the reason."""
         return {lane: block.reason for lane, block in self._blocks.items()}
 
+    def forget_blocked(self) -> None:
+        """Ask again in every lane."""
+        self._blocks.clear()
+
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
         """Attempt to deliver once."""
         block = self._blocks.get(message.destination)

@@ -19,6 +19,7 @@ from bridge_server.outgoing.failure_text import failure
 from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
+from bridge_server.wallet.node.ordered_failures import FailureOf, ordered_answer
 
 ANSWER_LIMIT_BYTES = 64 * 2**20
 
@@ -50,8 +51,11 @@ class _NotOpenError(Exception):
 class Endpoint:
     """The address of the node, and how it is spoken to."""
 
-    def __init__(self, url: str, timeout_seconds: float, user_agent: str) -> None:
+    def __init__(
+        self, url: str, timeout_seconds: float, user_agent: str, failure_of: FailureOf | None = None
+    ) -> None:
         self._url = url
+        self._failure_of = failure_of
         self._timeout_seconds = timeout_seconds
         self._headers = {
             hdrs.CONTENT_TYPE: "application/json",
@@ -83,6 +87,10 @@ class Endpoint:
 
         Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
         """
+        if self._failure_of is not None:
+            ordered = await ordered_answer(body, self._failure_of)
+            if ordered is not None:
+                return ordered
         try:
             async with session.post(
                 self._url, data=body, headers=self._headers, allow_redirects=False

@@ -7,6 +7,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.web.allowed_origins import AllowedOrigins
+from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
 
 
@@ -26,6 +27,6 @@ def wallet_routes(
         Route(
             method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
             body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
-            origins=origins,
+            origins=origins, who="rpc", gist=gist,
         ),
     )  # fmt: skip

@@ -1,11 +1,13 @@
 """The background worker: broadcasts waiting transactions when they are due, and confirms sent ones."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 
 import structlog
 
+from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
@@ -71,6 +73,7 @@ class TransactionWorker:
         self._first_check_us = _FIRST_CHECK_US
         self._seen_mined: set[str] = set()
         self._has_news = asyncio.Event()
+        self._asked: list[asyncio.Future[None]] = []
         events.subscribe(TransactionsOwed, self._on_owed)
         events.subscribe(TransactionsPostponed, self._on_postponed)
         node.on_connected(self.wake)
@@ -84,14 +87,31 @@ class TransactionWorker:
         """Work until cancelled."""
         if not self._node.exists:
             return
+        asked: list[asyncio.Future[None]] = []
         try:
             while True:
+                asked, self._asked = self._asked, []
                 await self.work()
+                _answer(asked)
                 await self._rest()
         finally:
-            for task in self._waiting.values():
-                task.cancel()
-            await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+            _answer([*asked, *self._asked])
+            await self.forget()
+
+    async def catch_up(self) -> None:
+        """Return once everything that was due at this call is broadcast, and checked."""
+        if self._node.exists:
+            done = asyncio.get_running_loop().create_future()
+            self._asked.append(done)
+            self._has_news.set()
+            await asyncio.shield(done)
+
+    async def forget(self) -> None:
+        """Give up the requests that wait to be approved, and look at the store anew."""
+        await cancelled(self._waiting.values())
+        self._due_at_ms = 0
+        self._check_at_us = 0
+        self._seen_mined.clear()
 
     async def work(self) -> None:
         """Broadcast and confirm once. A step that fails is tried again at the next tick."""
@@ -210,3 +230,9 @@ class TransactionWorker:
         if self._confirming.awaits_blocks:
             self._seen_mined.add(transaction_hash)
             self._has_news.set()
+
+
+def _answer(asked: Iterable[asyncio.Future[None]]) -> None:
+    for each in asked:
+        if not each.done():
+            each.set_result(None)

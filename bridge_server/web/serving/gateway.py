@@ -15,8 +15,10 @@ from bridge_server.web.middleware.bearer import bearer
 from bridge_server.web.middleware.body import body
 from bridge_server.web.middleware.cors import cors, share
 from bridge_server.web.middleware.errors import errors
+from bridge_server.web.middleware.faults import Strike, faults
 from bridge_server.web.middleware.rate_limits import rate_limits
 from bridge_server.web.middleware.request_log import request_log
+from bridge_server.web.middleware.traffic import traffic
 from bridge_server.web.problems import code_of_refusal, problem_of_refusal
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
@@ -24,6 +26,7 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.request_lines import Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route
+from bridge_server.web.traffic import Traffic
 
 _REFUSED = "refused"
 
@@ -40,12 +43,16 @@ class Gateway:
         figures: RequestFigures,
         refusals: Refusals,
         reporting: Reporting,
+        record: Traffic | None = None,
+        strike: Strike | None = None,
     ) -> None:
         self._request_ids = request_ids
         self._connections = connections
         self._quotas = quotas
         self._save_quotas = save_quotas
         self._figures = figures
+        self._record = record
+        self._strike = strike
         self._lines = RequestLines(reporting, connections.addresses, refusals)
 
     def around(self, row: Route) -> Handler:
@@ -59,8 +66,10 @@ class Gateway:
         """
         return (
             request_log(row, self._request_ids, self._connections, self._figures, self._lines),
+            traffic(row, self._record),
             cors(row.any_origin, row.origins),
             errors(row.name),
+            faults(row, self._strike),
             bearer(row),
             rate_limits(row, self._connections.addresses, self._quotas, self._save_quotas),
             body(row.body_limit_bytes),

@@ -11,7 +11,6 @@ import orjson
 from aiohttp import web
 
 from bridge_server.ethereum.keccak import keccak256
-from tests.support.eventually import eventually
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +29,8 @@ class NodeRequest:
         return [call["method"] for call in self.calls]
 
 
+_PATIENCE_SECONDS = 10.0
+
 Answer: TypeAlias = Callable[["FakeNode", web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -45,10 +46,11 @@ class RpcFailure:
 @dataclass(slots=True)
 class FakeNode:
     """Answers each method from `results`: a value, an RpcFailure, or a function of the params. By default it
-    takes every transaction, and knows it by its hash.
+    takes every transaction, and knows it by its hash; with the methods of a `Chain` it also mines.
 
     The answers in `script` come first, each once, for any request but eth_chainId; the answers in `scripts`
-    for requests with a certain method. With `closes_connections` each connection gets one answer.
+    for requests with a certain method; a `disturbance` answers every request while it is set. With
+    `closes_connections` each connection gets one answer.
     """
 
     port: int = 0
@@ -58,10 +60,12 @@ class FakeNode:
     scripts: dict[str, deque[Answer]] = field(default_factory=dict)
     released: asyncio.Event = field(default_factory=asyncio.Event)
     closes_connections: bool = False
+    disturbance: Answer | None = None
     taken: set[str] = field(default_factory=set)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.results = {
+        self.results = self.results or {
             "eth_chainId": "0x7a69",
             "eth_getTransactionCount": "0x0",
             "eth_gasPrice": "0x3b9aca00",
@@ -91,27 +95,30 @@ class FakeNode:
         self.scripts.setdefault(method, deque()).extend(answers)
 
     async def asked(self, method: str, times: int = 1) -> None:
-        """Return once the method has been asked for so often."""
-
-        async def enough() -> bool:
-            return self.methods.count(method) >= times
-
-        await eventually(enough)
+        """Return once the method has been asked for so often. Raises TimeoutError."""
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while self.methods.count(method) < times:
+                self._arrived.clear()
+                await self._arrived.wait()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Keep the request and answer it."""
-        document = orjson.loads(await request.read())
-        calls = document if isinstance(document, list) else [document]
-        is_batch = isinstance(document, list)
-        kept = NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
+        kept = await _read(request)
         self.requests.append(kept)
+        self._arrived.set()
+        if self.disturbance is not None:
+            return await self.disturbance(self, request)
         if self.script and kept.methods != ["eth_chainId"]:
             return await self.script.popleft()(self, request)
         for method in kept.methods:
             if self.scripts.get(method):
                 return await self.scripts[method].popleft()(self, request)
-        answers = [self._answer(call) for call in calls]
-        response = web.json_response(answers if is_batch else answers[0])
+        return self.answer_calls(kept)
+
+    def answer_calls(self, kept: NodeRequest) -> web.StreamResponse:
+        """Answer the request from `results`."""
+        answers = [self._answer(call) for call in kept.calls]
+        response = web.json_response(answers if kept.is_batch else answers[0])
         if self.closes_connections:
             response.force_close()
         return response
@@ -131,6 +138,13 @@ class FakeNode:
             error = {"code": result.code, "message": result.message}
             return answer | {"error": error if result.data is None else error | {"data": result.data}}
         return answer | {"result": result}
+
+
+async def _read(request: web.BaseRequest) -> NodeRequest:
+    document = orjson.loads(await request.read())
+    is_batch = isinstance(document, list)
+    calls = document if is_batch else [document]
+    return NodeRequest(request.transport, calls, dict(request.headers), request.path_qs, is_batch)
 
 
 def says(code: int, message: str, data: Any = None) -> Answer:
@@ -169,9 +183,9 @@ async def drop(_: FakeNode, request: web.BaseRequest) -> web.Response:
 
 
 @asynccontextmanager
-async def open_fake_node(port: int = 0) -> AsyncIterator[FakeNode]:
-    """A node that listens on loopback until the block is left."""
-    node = FakeNode()
+async def open_fake_node(port: int = 0, results: dict[str, Any] | None = None) -> AsyncIterator[FakeNode]:
+    """A node that listens on loopback until the block is left. `results` replace the default ones."""
+    node = FakeNode(results=results or {})
     runner = web.ServerRunner(web.Server(node.handle, access_log=None), shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()

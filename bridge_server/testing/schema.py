@@ -10,7 +10,7 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 def place_schema(file: Path) -> None:
     """Put an empty database there, as a first start would, unless something is there already.
 
-    A server in a process of its own makes its database itself; in this process there are two thousand.
+    A test suite starts many servers in one process: the migrations run once, and each server gets a copy.
     """
     if file.exists():
         return

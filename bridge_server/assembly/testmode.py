@@ -1,0 +1,41 @@
+"""The control routes of `serve --test`."""
+
+from collections.abc import Sequence
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.kernel.secrets import OneToken
+from bridge_server.kernel.sweeper import Sweeper
+from bridge_server.push.providers.sinks import SINK_ANSWERS
+from bridge_server.storage.failures import ORDERED_FAILURES
+from bridge_server.testmode.fault_wire import Words
+from bridge_server.testmode.handlers import TestModeHandlers
+from bridge_server.testmode.models import Where
+from bridge_server.testmode.routes import only_this_machine, testmode_routes
+from bridge_server.testmode.service import Controls
+from bridge_server.testmode.store import EveryTable
+
+_WORDS: Words = {
+    Where.NODE: None,
+    Where.DISK: frozenset(ORDERED_FAILURES),
+    **{Where(channel): words for channel, words in SINK_ANSWERS.items()},
+}
+
+
+def testmode_room(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Room:
+    """The control routes for these rooms; outside of test mode there are none."""
+    instruments = foundation.instruments
+    if instruments is None:
+        return Room(name="testmode")
+    controls = Controls(
+        instruments,
+        EveryTable(foundation.database),
+        foundation.signals,
+        [emptied for room in rooms for emptied in room.emptied],
+        sweeper.sweep_without_pauses,
+        [room.catch_up for room in rooms if room.catch_up is not None],
+    )
+    names = frozenset(row.name for room in rooms for row in room.routes)
+    handlers = TestModeHandlers(controls, instruments, names, _WORDS)
+    token = OneToken(instruments.token)
+    return Room(name="testmode", routes=testmode_routes(handlers, token, only_this_machine()))

@@ -1,0 +1,3 @@
+import type { Bridge, BridgeOptions } from './index.js'
+
+export function useBridge(options?: BridgeOptions): Bridge

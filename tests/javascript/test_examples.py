@@ -1,0 +1,124 @@
+"""The examples of docs/testing.md pass with the real test runners, as they stand."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.javascript.pages import files_of, section
+from tests.support.node_packages import needs_node_alone, needs_test_runners
+from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
+from tests.support.slow import slow
+
+_CHROMIUM = Path("/usr/bin/chromium")
+_JEST_CONFIGURATION = """
+export default {
+  globalSetup: '@bridge-server/test/jest',
+  globalTeardown: '@bridge-server/test/jest-teardown',
+  globals: { bridgeOptions: { settings: { session_ttl: 60 } } },
+  testEnvironment: 'node',
+}
+"""
+_JEST_TEST = """
+import { connectBridge } from '@bridge-server/test'
+
+test('the server of the run has the settings of the configuration', async () => {
+  const bridge = await connectBridge()
+  const { sessionId } = await (await fetch(`${bridge.url}/session/new`, { method: 'POST' })).json()
+
+  await bridge.clock.advance({ seconds: 61 })
+
+  expect((await fetch(`${bridge.url}/session/${sessionId}`)).status).toBe(404)
+  expect(bridge.accounts).toHaveLength(10)
+})
+"""
+
+needs_chromium = pytest.mark.skipif(
+    not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
+)
+
+
+@needs_test_runners
+def test_the_suite_for_vitest_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "vitest", "@walletconnect/client")
+    files = files_of("vitest")
+    project.write({name: files[name] for name in ("vitest.config.js", "run.test.js", "dapp.test.js")})
+
+    output = project.run(project.program("vitest"), "run")
+
+    assert "5 passed" in output
+
+
+@needs_test_runners
+@needs_chromium
+def test_the_suite_for_playwright_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "@playwright/test", "@walletconnect/client", "qrcode-generator")
+    project.write(files_of("Playwright"))
+
+    output = project.run(project.program("@playwright/test"), "test")
+
+    assert "3 passed" in output
+
+
+@needs_test_runners
+@needs_chromium
+def test_the_provider_in_a_page_is_that_of_the_wallet(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "@playwright/test")
+    specification = (PACKAGE / "tests" / "injected.spec.js").read_text("utf-8")
+    configuration = files_of("Playwright")["playwright.config.js"]
+    project.write({"playwright.config.js": configuration, "injected.spec.js": specification})
+
+    output = project.run(project.program("@playwright/test"), "test")
+
+    assert "4 passed" in output
+
+
+@needs_node_alone
+def test_the_suite_for_node_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path)
+    project.write({"node.test.js": files_of("vitest")["node.test.js"]})
+
+    project.run("--test", "node.test.js")
+
+
+@needs_test_runners
+def test_a_suite_for_jest_passes(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "jest")
+    example = files_of("vitest")["node.test.js"]
+    hooks = example.replace("@bridge-server/test/node-test", "@bridge-server/test/jest")
+    hooks = hooks.replace("import { test } from 'node:test'\n", "")
+    project.write({"jest.config.js": _JEST_CONFIGURATION, "hooks.test.js": hooks, "run.test.js": _JEST_TEST})
+
+    output = project.run("--experimental-vm-modules", project.program("jest"))
+
+    assert "2 passed, 2 total" in output
+
+
+@slow
+@needs_test_runners
+@pytest.mark.timeout(900)
+def test_the_page_says_how_to_install(tmp_path: Path) -> None:
+    (commands,) = re.findall(r"```sh\n(.*?)```", section("vitest"), re.DOTALL)
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    (tmp_path / "node.test.js").write_text(files_of("vitest")["node.test.js"], "utf-8")
+    script = commands.replace("/path/to/bridge-server", str(ROOT)) + "node --test node.test.js\n"
+    environment = {name: value for name, value in os.environ.items() if name not in ("PATH", "VIRTUAL_ENV")}
+    path = os.pathsep.join(
+        folder for folder in os.environ["PATH"].split(os.pathsep) if not Path(folder, SERVER.name).exists()
+    )
+
+    finished = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env=environment | {"PATH": path},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+        timeout=800, check=False,
+    )  # fmt: skip
+
+    assert finished.returncode == 0, finished.stdout
+
+
+def test_the_page_says_how_jest_is_set_up() -> None:
+    text = section("vitest")
+
+    assert all(each in text for each in ("'@bridge-server/test/jest'", "'@bridge-server/test/jest-teardown'"))

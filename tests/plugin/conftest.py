@@ -1,0 +1,22 @@
+"""Runs of pytest inside a test, as a user of the fixtures would have them."""
+
+import pytest
+
+# A run inside a test forgets the modules that it imports: they are imported before.
+import bridge_server.fixtures.project
+import bridge_server.fixtures.report
+import bridge_server.fixtures.run  # noqa: F401
+
+INI = """
+[pytest]
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+addopts = --strict-markers --strict-config -p no:cacheprovider
+"""
+
+
+@pytest.fixture
+def project_folder(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder for a test suite that uses the fixtures."""
+    pytester.makeini(INI)
+    return pytester

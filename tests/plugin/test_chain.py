@@ -1,0 +1,100 @@
+"""The chain of the fake node refuses what nodes refuse, in their words."""
+
+from typing import Any
+
+import pytest
+
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.ethereum.transactions import FeeMarketTransaction, LegacyTransaction, sign_transaction
+from bridge_server.testing.chain import Chain
+from bridge_server.testing.fake_node import RpcFailure
+
+KEY = SigningKey(bytes(range(1, 33)))
+TO = "0x00000000000000000000000000000000000000a1"
+
+
+def raw(**fields: Any) -> str:
+    """A signed transaction."""
+    usual = {"chain_id": 31_337, "nonce": 0, "gas_price": 2 * 10**9, "gas": 21_000, "to": TO, "value": 1}
+    signed, _, _ = sign_transaction(LegacyTransaction(**{**usual, **fields}), KEY)
+    return f"0x{signed.hex()}"
+
+
+def send(chain: Chain, transaction: str) -> Any:
+    answer = chain.methods()["eth_sendRawTransaction"](transaction)
+    return answer.message if isinstance(answer, RpcFailure) else answer
+
+
+@pytest.mark.parametrize(
+    ("transaction", "text"),
+    [
+        (raw(chain_id=5), "wrong chain id 5, expected 31337"),
+        (raw(value=10**30), "insufficient funds"),
+        ("0x00", "cannot be read"),
+        ("nonsense", "cannot be read"),
+    ],
+)
+def test_a_transaction_that_cannot_be_mined_is_refused(transaction: str, text: str) -> None:
+    chain = Chain()
+
+    assert text in send(chain, transaction)
+    assert (chain.transactions, chain.pending) == ([], [])
+
+
+def test_a_nonce_is_used_once() -> None:
+    chain = Chain()
+    send(chain, raw())
+
+    assert send(chain, raw()) == "already known"
+    assert send(chain, raw(value=2)) == "nonce too low"
+
+
+def test_what_waits_is_replaced_by_the_nonce_and_mined_in_order() -> None:
+    chain = Chain()
+    chain.mines = False
+    for fields in ({"nonce": 1}, {"nonce": 3}, {"value": 5}, {"value": 7}):
+        send(chain, raw(**fields))
+    methods = chain.methods()
+    assert methods["eth_getTransactionCount"](KEY.address, "pending") == "0x3"
+
+    chain.mine(2)
+
+    assert [(each.nonce, each.value) for each in chain.transactions] == [(0, 7), (1, 1)]
+    assert [each.nonce for each in chain.pending] == [3]
+    assert methods["eth_getTransactionCount"](KEY.address) == "0x2"
+    assert [len(block.transactions) for block in chain.blocks] == [0, 2, 0]
+
+
+def test_money_is_paid_with_its_gas() -> None:
+    chain = Chain(balance=10**18)
+    transaction = FeeMarketTransaction(
+        chain_id=31_337,
+        nonce=0,
+        max_priority_fee_per_gas=10**9,
+        max_fee_per_gas=10**10,
+        gas=21_000,
+        to=TO,
+        value=5,
+    )
+    signed, name, _ = sign_transaction(transaction, KEY)
+
+    send(chain, f"0x{signed.hex()}")
+
+    assert chain.balance(TO) == 10**18 + 5
+    assert chain.balance(KEY.address) == 10**18 - 5 - 21_000 * 2 * 10**9
+    found = chain.methods()["eth_getTransactionByHash"](f"0x{name.hex()}")
+    assert (found["maxFeePerGas"], found["blockNumber"]) == ("0x2540be400", "0x1")
+
+
+def test_blocks_are_found_by_number_name_and_hash() -> None:
+    chain = Chain()
+    send(chain, raw())
+    methods = chain.methods()
+
+    newest = methods["eth_getBlockByNumber"]("latest", True)
+
+    assert newest["transactions"][0]["from"] == KEY.address.lower()
+    assert methods["eth_getBlockByHash"](newest["hash"], True) == newest
+    assert methods["eth_getBlockByNumber"]("0x0")["hash"] == newest["parentHash"]
+    assert methods["eth_getBlockByNumber"]("0x9") is None
+    assert methods["eth_getBlockByHash"]("0x00") is None

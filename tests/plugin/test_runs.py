@@ -1,0 +1,320 @@
+"""The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.server import server_process
+
+USES_A_BRIDGE = """
+def test_it(bridge):
+    assert bridge.dapp("Example").uri
+"""
+
+
+def test_a_run_that_uses_no_fixture_imports_nothing_of_the_server(
+    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "yes")
+    project_folder.makeini("[pytest]")
+    project_folder.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            loaded = {name for name in sys.modules if name.partition(".")[0] == "bridge_server"}
+            assert loaded == {"bridge_server", "bridge_server.pytest_plugin"}
+            assert not {"aiohttp", "pydantic", "orjson", "structlog", "coincurve"} & set(sys.modules)
+        """
+    )
+
+    result = project_folder.runpytest_subprocess("-p", "bridge_server.pytest_plugin")
+
+    result.assert_outcomes(passed=1)
+
+
+def test_the_report_of_a_failure_has_the_traffic_and_the_log(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        import structlog
+
+        def test_it(bridge, bridge_project):
+            structlog.get_logger().info("the test's own words")
+            inbox = bridge_project.inbox(0)
+            inbox.subscribe()
+            inbox.add_device("fcm", "a-token")
+            bridge.faults.fcm("UNAVAILABLE", times=1)
+            bridge_project.notify(0)
+            bridge.clock.advance(seconds=60)
+            for _ in range(60):
+                bridge.dapp("Example")
+            assert 0
+        """
+    )
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(failed=1)
+    lines = result.outlines
+    assert sum("POST   /session/new  200" in line for line in lines) == 50
+    assert sum("webhook_failed" in line and "FCM answered 503" in line for line in lines) == 1
+    result.stdout.fnmatch_lines(["*Captured stdout*", "*the test's own words*", "*traffic of http*"])
+    result.stdout.no_fnmatch_line("*/_test/*")
+
+
+def test_the_report_has_the_log_of_a_process_that_is_gone(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        def test_it(bridge_process):
+            bridge_process.kill()
+            assert 0
+        """
+    )
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the server does not answer*", "*log of http*", "*server_started*"])
+
+
+def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(USES_A_BRIDGE)
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio", "-rA")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*traffic of*")
+
+
+def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(project_folder.path))
+    project_folder.makepyfile(
+        """
+        import pytest
+
+        def test_one(bridge): pass
+        def test_two(bridge_session): assert 0
+        def test_three(bridge_process): pass
+        """
+    )
+
+    project_folder.runpytest_subprocess("-p", "no:trio").assert_outcomes(passed=2, failed=1)
+
+    assert list(project_folder.path.glob("bridge-server-tests-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("marker", "text"),
+    [
+        ("sesion_ttl=5", "*bridge: there is no setting sesion_ttl; did you mean session_ttl?*"),
+        ("session_ttl='soon'", "*bridge: session_ttl: Input should be a valid integer*"),
+        ("'queue'", "*bridge takes values by name: bridge(session_ttl=60)*"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_with_the_cure(
+    project_folder: pytest.Pytester, marker: str, text: str
+) -> None:
+    project_folder.makepyfile(f"import pytest\npytestmark = pytest.mark.bridge({marker})\n{USES_A_BRIDGE}")
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([text])
+
+
+def test_a_scope_that_there_is_not_is_refused(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(USES_A_BRIDGE)
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=module")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*bridge_scope is function or session, not 'module'*"])
+
+
+SHARES = """
+import pytest
+
+urls = set()
+
+@pytest.mark.parametrize("number", range(3))
+def test_it({name}, number):
+    urls.add({name}.url)
+    assert [each for each in {name}.traffic() if each.who != "test"] == []
+    assert {name}.dapp("Example").uri
+
+@pytest.mark.bridge(session_ttl=500)
+def test_other_settings({name}):
+    assert {name}.url not in urls
+
+def test_last():
+    assert len(urls) == 1
+"""
+
+
+def test_the_bridge_of_the_run_is_emptied_for_each_test(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(SHARES.format(name="bridge_session"))
+
+    project_folder.runpytest_inprocess("-p", "no:trio").assert_outcomes(passed=5)
+
+
+def test_a_setting_makes_it_the_bridge_of_all_tests(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(SHARES.format(name="bridge"))
+
+    result = project_folder.runpytest_inprocess("-p", "no:trio", "-o", "bridge_scope=session")
+
+    result.assert_outcomes(passed=5)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_async_tests_of_either_kind_have_dapps(project_folder: pytest.Pytester, backend: str) -> None:
+    project_folder.makepyfile(
+        f"""
+        import pytest
+        from bridge_server.client import AnswerTimeoutError, SessionEndedError
+
+        @pytest.mark.{backend}
+        async def test_it(bridge):
+            async with bridge.adapp("Example") as dapp:
+                assert await dapp.request("personal_sign", ["0x68", "0x0"])
+                with pytest.raises(AnswerTimeoutError):
+                    await dapp.approval(timeout=0.05)
+                bridge.clock.advance(hours=25)
+                with pytest.raises(SessionEndedError):
+                    await dapp.request("personal_sign", ["0x68", "0x0"])
+        """
+    )
+
+    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        import pytest, trio
+
+        @pytest.mark.trio
+        async def test_it(bridge):
+            async with bridge.adapp("Example") as dapp:
+                with trio.move_on_after(0.05) as scope:
+                    await dapp.approval(timeout=60)
+                assert scope.cancelled_caught
+                assert await dapp.request("personal_sign", ["0x68", "0x0"])
+        """
+    )
+
+    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_it_works_under_xdist(project_folder: pytest.Pytester) -> None:
+    project_folder.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(6))
+        def test_it(bridge, bridge_session, number):
+            assert bridge.dapp("Example").uri and bridge_session.dapp("Example").uri
+        """
+    )
+
+    project_folder.runpytest_subprocess("-p", "no:trio", "-n", "2").assert_outcomes(passed=6)
+
+
+def test_another_bridge_is_tested_as_far_as_it_can_be(
+    project_folder: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_folder.makepyfile(
+        """
+        import os, pytest
+
+        def test_url(bridge):
+            assert bridge.url == os.environ["EXPECTED"]
+            assert bridge.dapp("Example").uri
+
+        def test_clock(bridge):
+            bridge.clock.advance(hours=25)
+
+        def test_project(bridge_project): pass
+
+        @pytest.mark.bridge(session_ttl=5)
+        def test_settings(bridge): pass
+
+        def test_node(bridge, bridge_node): pass
+        def test_process(bridge_process): pass
+        def test_session(bridge_session): pass
+        """
+    )
+
+    with server_process(tmp_path / "data") as server:
+        monkeypatch.setenv("EXPECTED", server.url)
+        result = project_folder.runpytest_inprocess("-p", "no:trio", "-rs", "--bridge-url", server.url)
+
+    result.assert_outcomes(passed=1, skipped=6)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*needs a server in test mode: start it with `serve --test`, and set BRIDGE_TEST_TOKEN*",
+            "*needs an operator: set BRIDGE_ADMIN_TOKEN to the server's admin_token*",
+            "*needs a bridge with settings of its own, and --bridge-url names another*",
+            "*starts servers of its own, and --bridge-url names another*",
+        ]
+    )
+
+
+def test_another_bridge_in_test_mode_is_controlled(
+    project_folder: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project_folder.makepyfile(
+        """
+        def test_clock(bridge):
+            before = bridge.clock.now()
+            bridge.clock.advance(hours=25)
+            assert (bridge.clock.now() - before).total_seconds() >= 25 * 3600
+
+        def test_project(bridge_project):
+            bridge_project.subscribe(0)
+            assert bridge_project.notify(0).sent
+        """
+    )
+
+    environment = {"BRIDGE_ADMIN_TOKEN": "of-the-operator"}
+    with server_process(tmp_path / "data", "--test", environment=environment) as server:
+        monkeypatch.setenv("BRIDGE_TEST_TOKEN", server.facts["test_token"])
+        monkeypatch.setenv("BRIDGE_ADMIN_TOKEN", "of-the-operator")
+        result = project_folder.runpytest_inprocess("-p", "no:trio", "--bridge-url", f"{server.url}/")
+
+    result.assert_outcomes(passed=2)
+
+
+async def test_a_run_that_is_killed_leaves_no_server(
+    project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(project_folder.path))
+    project_folder.makepyfile(
+        """
+        import os, signal
+        from pathlib import Path
+
+        def test_it(bridge_process):
+            Path("pid").write_text(str(bridge_process.pid))
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+
+    await asyncio.to_thread(project_folder.runpytest_subprocess, "-p", "no:trio")
+
+    pid = int((project_folder.path / "pid").read_text())
+    await eventually(partial(_has_ended, pid))
+
+
+async def _has_ended(pid: int) -> bool:
+    """Whether the process is gone, but for an exit code that nobody has asked for."""
+    return await asyncio.to_thread(_state, pid) in ("gone", "Z")
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "gone"

@@ -1,0 +1,67 @@
+"""A server in test mode, and the client of its control routes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.testing.control import Control
+from tests.support.asking import Answer, ask
+from tests.support.clock import ManualClock
+from tests.support.figures import METRICS_TOKEN
+from tests.support.push_client import PushClient
+from tests.support.server import RunningServer, running_server
+
+
+class ClockWithoutTicks(ManualClock):
+    """Nothing that looks at it again and again does so within a test: what becomes due must be woken."""
+
+    tick_seconds = 3_600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """A server in test mode."""
+
+    server: RunningServer
+    control: Control
+
+    @property
+    def push(self) -> PushClient:
+        """A wallet that registers for pushes."""
+        return PushClient(self.server)
+
+    async def get(self, path: str) -> Answer:
+        return await ask(self.server, "GET", path)
+
+    async def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        """A request to a control route, with the token unless another is named."""
+        sent = {"Authorization": f"Bearer {self.server.test_token}", **headers}
+        return await ask(self.server, method, path, body, sent)
+
+
+@asynccontextmanager
+async def controlling(data_dir: Path, **settings: Any) -> AsyncIterator[Controlled]:
+    """A server in test mode with these settings; webhooks may lead to this machine."""
+    async with (
+        running_server(
+            data_dir,
+            ClockWithoutTicks(),
+            test=True,
+            allow_private_webhooks=True,
+            metrics_token=METRICS_TOKEN,
+            **settings,
+        ) as server,
+        Control(server.url, server.test_token or "") as control,
+    ):
+        yield Controlled(server, control)
+
+
+@pytest.fixture
+async def controlled(tmp_path: Path) -> AsyncIterator[Controlled]:
+    """A server in test mode with default settings."""
+    async with controlling(tmp_path / "data") as running:
+        yield running

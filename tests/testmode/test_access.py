@@ -1,0 +1,79 @@
+"""The control routes are there in test mode alone, for the bearer of the token, on this machine."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bridge_server.settings.settings import Settings
+from tests.support.asking import ask
+from tests.support.server import RunningServer
+from tests.testmode.conftest import Controlled
+
+ROUTES = [
+    ("POST", "/_test/reset"),
+    ("GET", "/_test/clock"),
+    ("PUT", "/_test/clock"),
+    ("GET", "/_test/faults"),
+    ("PUT", "/_test/faults"),
+    ("GET", "/_test/sent"),
+    ("DELETE", "/_test/sent"),
+    ("GET", "/_test/traffic"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_without_test_mode_no_control_route_exists(
+    server: RunningServer, method: str, path: str
+) -> None:
+    answer = await ask(server, method, path)
+
+    assert server.test_token is None
+    answer.problem(404)
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("authorization", ["Bearer wrong", "Basic wrong", ""])
+async def test_a_wrong_token_is_refused(
+    controlled: Controlled, method: str, path: str, authorization: str
+) -> None:
+    answer = await controlled.send(method, path, Authorization=authorization)
+
+    answer.problem(401)
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_a_host_of_another_machine_is_refused_even_with_the_token(
+    controlled: Controlled, method: str, path: str
+) -> None:
+    answer = await controlled.send(method, path, Host="rebound.example")
+
+    assert "rebound.example" in answer.problem(403)["detail"]
+
+
+async def test_localhost_with_any_port_is_this_machine(controlled: Controlled) -> None:
+    answer = await controlled.send("GET", "/_test/clock", Host="localhost:1234")
+
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"host": "0.0.0.0"}, "listen on 127.0.0.1"),
+        ({"host": "192.168.1.20"}, "listen on 127.0.0.1"),
+        ({"trusted_proxies": "10.0.0.1"}, "leave out one of the two"),
+        ({"public_url": "https://bridge.example.org"}, "leave out one of the two"),
+    ],
+)
+def test_a_server_that_others_can_reach_is_not_controlled_by_tests(
+    tmp_path: Path, settings: dict[str, Any], what: str
+) -> None:
+    with pytest.raises(ValidationError, match=what):
+        Settings(data_dir=tmp_path, test=True, **settings)
+
+
+def test_two_servers_have_two_tokens(controlled: Controlled) -> None:
+    assert len(controlled.server.test_token or "") == 43

@@ -1,0 +1,259 @@
+"""Faults on a test's order: each strikes where it should, as often as it should."""
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.testing.fake_node import open_fake_node
+from tests.support.project import look
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.webhook_receiver import open_receiver
+from tests.testmode.conftest import Controlled, controlling
+from tests.testmode.test_clock import webhook_for
+
+
+async def hits(controlled: Controlled) -> list[int]:
+    return [rule["hits"] for rule in await controlled.control.faults.list()]
+
+
+async def pushed(controlled: Controlled, channel: str) -> str:
+    """The outcome of a push by this channel, caused by a call."""
+    session_id = await controlled.server.open_session()
+    assert (await controlled.push.register(type=channel, topic=session_id)).status == 200
+    await controlled.server.request_call(session_id)
+    sent = await controlled.control.sent(channel=channel, topic=session_id, wait=20)
+    return sent[0].outcome
+
+
+async def test_requests_of_a_route_fail_after_some_and_so_many_times(controlled: Controlled) -> None:
+    rule = {"where": "request", "route": "hello", "status": 503, "retry_after": 7, "after": 1, "times": 2}
+    await controlled.control.faults.set([rule])
+
+    answers = [await controlled.get("/hello") for _ in range(4)]
+
+    assert [answer.status for answer in answers] == [200, 503, 503, 200]
+    assert answers[1].headers["Retry-After"] == "7"
+    assert answers[1].problem(503)["type"] == "urn:bridge-server:problem:ordered-fault"
+    assert await controlled.control.faults.list() == [{**rule, "hits": 2}]
+
+
+@pytest.mark.parametrize(("route", "path"), [("readyz", "/readyz"), ("metrics", "/metrics"), ("rpc", "/rpc")])
+async def test_the_routes_of_every_room_can_fail(controlled: Controlled, route: str, path: str) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": route, "status": 503}])
+
+    assert (await controlled.send("POST" if path == "/rpc" else "GET", path)).status == 503
+
+
+async def test_other_routes_pass_and_the_control_routes_always_do(controlled: Controlled) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 500}])
+    assert (await controlled.get("/info")).status == 200
+
+    await controlled.control.faults.set([{"where": "request", "status": 500}])
+    assert (await controlled.get("/info")).status == 500
+    assert await hits(controlled) == [1]
+
+
+async def test_an_ordered_answer_can_be_read_by_web_pages(controlled: Controlled) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": "hello", "status": 429}])
+
+    answer = await controlled.send("GET", "/hello", Origin="https://dapp.example")
+
+    assert answer.status == 429
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+async def test_a_dropped_request_has_no_answer(controlled: Controlled) -> None:
+    await controlled.control.faults.set(
+        [{"where": "request", "route": "open-session", "drop": True, "times": 1}]
+    )
+
+    with pytest.raises(aiohttp.ClientError):
+        await controlled.send("POST", "/session/new")
+
+    assert await controlled.server.open_session()
+
+
+async def test_a_delayed_request_is_answered(controlled: Controlled) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": "hello", "delay_ms": 20}])
+
+    assert (await controlled.get("/hello")).status == 200
+    assert await hits(controlled) == [1]
+
+
+async def test_the_first_rule_that_applies_wins(controlled: Controlled) -> None:
+    await controlled.control.faults.set(
+        [
+            {"where": "request", "route": "hello", "status": 503, "times": 1},
+            {"where": "request", "status": 500},
+        ]
+    )
+
+    assert [(await controlled.get("/hello")).status for _ in range(2)] == [503, 500]
+    assert await hits(controlled) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcome"),
+    [
+        ({"status": 500}, "failed"),
+        ({"drop": True}, "failed"),
+        ({"status": 410}, "gone"),
+        ({"status": 202}, "delivered"),
+    ],
+)
+async def test_a_webhook_fails_without_being_called(
+    controlled: Controlled, rule: dict[str, Any], outcome: str
+) -> None:
+    async with open_receiver() as receiver:
+        await controlled.control.faults.set([{"where": "webhook", **rule}])
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+
+        (sent,) = await controlled.control.sent(channel="webhook", wait=20)
+
+        assert (sent.outcome, receiver.requests) == (outcome, [])
+
+
+@pytest.mark.parametrize(
+    ("channel", "answer", "outcome"),
+    [
+        ("fcm", "UNREGISTERED", "gone"),
+        ("fcm", "SENDER_ID_MISMATCH", "gone"),
+        ("fcm", "UNAVAILABLE", "failed"),
+        ("fcm", "INVALID_ARGUMENT", "refused"),
+        ("fcm", "PERMISSION_DENIED", "blocked"),
+        ("apns", "Unregistered", "gone"),
+        ("apns", "BadDeviceToken", "gone"),
+        ("apns", "TooManyRequests", "failed"),
+        ("apns", "PayloadTooLarge", "refused"),
+        ("apns", "InvalidProviderToken", "blocked"),
+        ("webpush", "Gone", "gone"),
+        ("webpush", "Too Many Requests", "failed"),
+        ("webpush", "Payload Too Large", "refused"),
+        ("webpush", "invalid JWT", "blocked"),
+    ],
+)
+async def test_a_push_service_fails_in_its_own_words(
+    controlled: Controlled, channel: str, answer: str, outcome: str
+) -> None:
+    await controlled.control.faults.set([{"where": channel, "answer": answer, "times": 1}])
+
+    assert await pushed(controlled, channel) == outcome
+    assert await hits(controlled) == [1]
+
+
+@pytest.mark.parametrize("channel", ["fcm", "apns", "webpush"])
+@pytest.mark.parametrize("rule", [{"status": 503}, {"drop": True}])
+async def test_a_push_service_fails_with_a_status_or_without_an_answer(
+    controlled: Controlled, channel: str, rule: dict[str, Any]
+) -> None:
+    await controlled.control.faults.set([{"where": channel, **rule}])
+
+    assert await pushed(controlled, channel) == "failed"
+
+
+async def test_a_token_that_is_called_dead_is_unregistered(controlled: Controlled) -> None:
+    await controlled.control.faults.set([{"where": "fcm", "answer": "UNREGISTERED"}])
+    await controlled.push.register(type="fcm")
+
+    answer = await controlled.push.push()
+
+    assert answer.status == 410
+    assert controlled.push.registrations() == []
+
+
+@pytest.mark.parametrize("answer", ["full", "locked"])
+async def test_a_disk_that_does_not_take_a_write(controlled: Controlled, answer: str) -> None:
+    await controlled.control.faults.set([{"where": "disk", "answer": answer}])
+    refused = await controlled.send("POST", "/session/new")
+    await controlled.control.faults.set([])
+
+    assert refused.problem(503)
+    assert refused.headers["Retry-After"]
+    assert look(controlled.server, "SELECT COUNT(*) FROM sessions") == [(0,)]
+    assert await controlled.server.open_session()
+
+
+async def test_a_node_that_is_away_and_one_that_refuses(tmp_path: Path) -> None:
+    async with (
+        open_fake_node() as node,
+        controlling(tmp_path / "data", dev_accounts=True, node_url=node.url) as controlled,
+    ):
+        rpc = RpcClient(controlled.server)
+        await controlled.control.faults.set([{"where": "node", "drop": True}])
+        away = await rpc.error("eth_gasPrice")
+        await controlled.control.faults.set(
+            [{"where": "node", "route": "eth_gasPrice", "answer": "header not found"}]
+        )
+        refused = await rpc.error("eth_gasPrice")
+        await controlled.control.faults.set([{"where": "node", "route": "eth_gasPrice", "status": 502}])
+        broken = await rpc.error("eth_gasPrice")
+        await controlled.control.faults.set([])
+
+        assert (away.code, refused.message, broken.code) == (4900, "header not found", 4900)
+        assert await rpc.call("eth_gasPrice") == "0x3b9aca00"
+
+
+async def test_a_transaction_that_the_node_calls_invalid(tmp_path: Path) -> None:
+    async with (
+        open_fake_node() as node,
+        controlling(tmp_path / "data", dev_accounts=True, node_url=node.url) as controlled,
+    ):
+        rule = {"where": "node", "route": "eth_sendRawTransaction", "answer": "insufficient funds"}
+        await controlled.control.faults.set([rule])
+        fields = {"from": DEVELOPMENT_ADDRESS, "to": DEVELOPMENT_ADDRESS, "value": "0x1"}
+
+        error = await RpcClient(controlled.server).error("eth_sendTransaction", fields)
+
+        assert "insufficient funds" in error.message
+        assert node.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "pointers"),
+    [
+        ({"where": "request"}, ["#"]),
+        ([{"where": "requests", "status": 500}], ["#/0/where"]),
+        ([{"where": "request"}], ["#/0"]),
+        ([{"where": "request", "status": 200}], ["#/0"]),
+        ([{"where": "request", "status": 600}], ["#/0/status"]),
+        ([{"where": "request", "status": "500"}], ["#/0/status"]),
+        ([{"where": "request", "stauts": 500, "drop": True}], ["#/0/stauts"]),
+        ([{"where": "request", "status": 500, "route": "call-state"}], ["#/0/route"]),
+        ([{"where": "request", "status": 500, "answer": "full"}], ["#/0/answer"]),
+        ([{"where": "fcm", "drop": True, "route": "hello"}], ["#/0"]),
+        ([{"where": "fcm", "answer": "Unregistered"}], ["#/0/answer"]),
+        ([{"where": "apns", "answer": "UNREGISTERED"}], ["#/0/answer"]),
+        ([{"where": "disk", "drop": True}], ["#/0"]),
+        ([{"where": "disk", "answer": "broken"}], ["#/0/answer"]),
+        ([{"where": "fcm", "drop": True, "times": 0, "after": -1}], ["#/0/after", "#/0/times"]),
+        ([{"where": "fcm", "drop": True}, {"where": "fcm", "answer": "X"}], ["#/1/answer"]),
+        ([{"where": "fcm", "drop": True}] * 101, ["#"]),
+    ],
+)
+async def test_rules_that_cannot_be_read_change_nothing(
+    controlled: Controlled, rules: Any, pointers: list[str]
+) -> None:
+    (before,) = await controlled.control.faults.set([{"where": "request", "route": "info", "status": 500}])
+
+    answer = await controlled.send("PUT", "/_test/faults", orjson.dumps(rules))
+
+    assert [each["pointer"] for each in answer.problem(400)["errors"]] == pointers
+    assert await controlled.control.faults.list() == [before]
+
+
+async def test_a_mistyped_name_is_told_with_the_one_that_was_meant(controlled: Controlled) -> None:
+    rules = [{"where": "request", "status": 500, "route": "call-state"}]
+
+    answer = await controlled.send("PUT", "/_test/faults", orjson.dumps(rules))
+
+    assert "did you mean call-status?" in answer.problem(400)["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])
+async def test_what_is_no_list_of_rules_is_refused(controlled: Controlled, body: bytes) -> None:
+    answer = await controlled.send("PUT", "/_test/faults", body)
+
+    assert answer.problem(400)

@@ -1,0 +1,221 @@
+"""Reset: an empty server that goes by the machine's clock, and nothing parked at it."""
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bridge_server.testing.schema import place_schema
+from bridge_server.testmode import sql
+from tests.support.figures import until_waiting
+from tests.support.inbox_client import sign_in
+from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.project import look, opened_app
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.socket_client import connected
+from tests.support.webhook_receiver import hang, open_receiver, status
+from tests.testmode.conftest import Controlled, controlling
+from tests.testmode.test_clock import parked, webhook_for
+
+KEPT = {"irn_id_blocks"}
+"""Ids that no client may be sent twice."""
+PASSPHRASE = "correct horse"
+TOPIC = "a4b1c2d3"
+
+
+def rows(controlled: Controlled) -> dict[str, int]:
+    """How many rows there are, by table, where there are any."""
+    counts = {table: look(controlled.server, f"SELECT COUNT(*) FROM {table}")[0][0] for table in sql.TABLES}
+    return {table: count for table, count in counts.items() if count}
+
+
+def test_every_table_of_the_schema_is_emptied(tmp_path: Path) -> None:
+    sqlite3 = pytest.importorskip("sqlite3")
+    place_schema(tmp_path / "bridge.sqlite3")
+    with closing(sqlite3.connect(tmp_path / "bridge.sqlite3")) as connection:
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    assert {table for table in tables if not table.startswith("sqlite_")} - KEPT == set(sql.TABLES)
+
+
+async def test_what_every_room_holds_is_gone(tmp_path: Path) -> None:
+    async with (
+        controlling(tmp_path / "data") as controlled,
+        opened_app(controlled.server) as app,
+        connected(controlled.server.client, controlled.server.url) as socket,
+    ):
+        session_id = await controlled.server.open_session()
+        call_id = await controlled.server.request_call(session_id)
+        await controlled.push.register(type="apns", topic=session_id)
+        reader = await sign_in(controlled.server)
+        await app.subscribe(reader.account)
+        await app.notify([reader.account])
+        await socket.publish(TOPIC, "for nobody yet")
+        held = rows(controlled)
+
+        await controlled.control.reset()
+
+        assert held.keys() >= {
+            "sessions",
+            "calls",
+            "projects",
+            "deliveries",
+            "topic_messages",
+            "inbox_tokens",
+        }
+        assert rows(controlled) == {}
+        assert (await controlled.get(f"/session/{session_id}")).status == 404
+        assert (await controlled.get(f"/call-status/{call_id}")).status == 404
+        assert (await reader.ask("GET", "/subscriptions")).status == 401
+
+
+async def test_what_was_cached_is_forgotten(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "cached"}')
+    cached = await controlled.get(f"/session/{session_id}")
+
+    await controlled.control.reset()
+
+    assert cached.json == {"encryptionPayload": "cached"}
+    assert (await controlled.get(f"/session/{session_id}")).status == 404
+
+
+async def test_rate_limits_are_full_again(tmp_path: Path) -> None:
+    settings = {"quota_exempt": "none", "sessions_per_minute": 1, "sessions_burst": 1}
+    async with controlling(tmp_path / "data", **settings) as controlled:
+        await controlled.server.open_session()
+
+        await controlled.control.reset()
+
+        await controlled.server.open_session()
+
+
+async def test_the_clock_is_the_machines_again(controlled: Controlled) -> None:
+    before = await controlled.control.clock.now()
+    await controlled.control.clock.set(before.now.replace(year=2040), frozen=True)
+
+    now = await controlled.control.reset()
+
+    assert now == before.now
+    assert not (await controlled.control.clock.now()).frozen
+
+
+async def test_faults_and_records_are_forgotten(controlled: Controlled) -> None:
+    await controlled.control.faults.set([{"where": "request", "route": "call-status", "status": 503}])
+    await controlled.push.register(type="fcm")
+    await controlled.push.push()
+
+    await controlled.control.reset()
+
+    assert await controlled.control.faults.list() == []
+    assert await controlled.control.sent() == []
+    assert (await controlled.control.traffic()).requests == []
+    assert (await controlled.control.traffic()).last == 0
+
+
+async def test_a_disk_that_was_ordered_to_be_full_is_reset(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    await controlled.control.faults.set([{"where": "disk", "answer": "full"}])
+
+    await controlled.control.reset()
+
+    assert (await controlled.get(f"/session/{session_id}")).status == 404
+
+
+async def test_a_parked_poll_is_answered(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+
+    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
+        await controlled.control.reset()
+
+        assert (await poll).status == 204
+
+
+async def test_sockets_are_closed_and_may_come_back(controlled: Controlled) -> None:
+    async with (
+        connected(controlled.server.client, controlled.server.url) as listener,
+        connected(controlled.server.client, controlled.server.url) as speaker,
+    ):
+        await listener.subscribe(TOPIC)
+        await speaker.publish(TOPIC, "not acknowledged")
+
+        await controlled.control.reset()
+
+        assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
+        assert rows(controlled) == {}
+    async with connected(controlled.server.client, controlled.server.url) as again:
+        await again.subscribe(TOPIC)
+        await again.nothing()
+
+
+async def test_sockets_of_generation_2_are_closed_and_their_messages_gone(controlled: Controlled) -> None:
+    server, topic, known = controlled.server, topic_of("a"), Identity()
+    async with (
+        irn_connected(server.client, server.url, known) as listener,
+        irn_connected(server.client, server.url, Identity()) as speaker,
+    ):
+        await listener.subscribe(topic)
+        await speaker.publish(topic)
+        assert rows(controlled).keys() >= {"irn_subscriptions", "irn_messages", "irn_calls"}
+
+        await controlled.control.reset()
+
+        assert [(await each.closed())[0] for each in (listener, speaker)] == [1001, 1001]
+        assert rows(controlled) == {}
+    async with irn_connected(server.client, server.url, known) as again:
+        assert (await again.fetch(topic))["messages"] == []
+
+
+async def test_a_delivery_under_way_is_given_up_and_the_next_one_is_made(controlled: Controlled) -> None:
+    async with open_receiver() as receiver:
+        receiver.script.append(hang)
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await receiver.got(1)
+
+        await controlled.control.reset()
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await receiver.got(2)
+
+        assert [each.outcome for each in await controlled.control.sent(wait=20)] == ["delivered"]
+
+
+async def test_a_retry_is_not_made_any_more(controlled: Controlled) -> None:
+    async with open_receiver() as receiver:
+        receiver.otherwise = status(500)
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await controlled.control.sent(wait=20)
+
+        await controlled.control.reset()
+        moved = await controlled.control.clock.advance(days=1)
+
+        assert (moved.delivered, len(receiver.requests)) == (0, 1)
+
+
+async def test_a_request_for_approval_ends(tmp_path: Path) -> None:
+    async with controlling(tmp_path / "data", dev_accounts=True, approve="queue") as controlled:
+        rpc = RpcClient(controlled.server)
+        asked = asyncio.create_task(rpc.error("personal_sign", "0x68", DEVELOPMENT_ADDRESS))
+        await until_waiting(controlled.server, 1)
+
+        await controlled.control.reset()
+
+        assert "Nobody approved the request" in (await asked).message
+
+
+async def test_an_unlocked_account_is_locked_and_keeps_its_file(tmp_path: Path) -> None:
+    async with controlling(tmp_path / "data", light_kdf=True) as controlled:
+        rpc = RpcClient(controlled.server)
+        account = await rpc.call("personal_newAccount", PASSPHRASE)
+        await rpc.call("personal_unlockAccount", account, PASSPHRASE, 0)
+
+        await controlled.control.reset()
+
+        assert (await rpc.error("eth_sign", account, "0x00")).code == 4100
+        assert await rpc.call("eth_accounts") == [account]
+
+
+async def test_resets_one_after_the_other(controlled: Controlled) -> None:
+    await asyncio.gather(*(controlled.control.reset() for _ in range(5)))
+
+    assert await controlled.server.open_session()

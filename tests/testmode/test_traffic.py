@@ -1,0 +1,136 @@
+"""The record of requests: who asked for what, how long it took, and what it was about."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bridge_server.testing.control_answers import RecordedRequest
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
+from tests.support.webhook_receiver import open_receiver, status
+from tests.testmode.conftest import Controlled, controlling
+from tests.testmode.test_clock import parked, webhook_for
+
+
+async def recorded(controlled: Controlled) -> list[RecordedRequest]:
+    """What was recorded, but for the metrics that tests look at."""
+    requests = (await controlled.control.traffic()).requests
+    return [each for each in requests if each.route != "metrics"]
+
+
+async def test_requests_are_recorded_in_order_with_headers_and_bodies(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    call_id = await controlled.server.request_call(session_id)
+
+    first, second = await recorded(controlled)
+
+    assert (first.number, second.number) == (1, 2)
+    assert (first.who, first.method, first.route, first.status) == ("dapp", "POST", "open-session", 200)
+    assert second.path == f"/session/{session_id}/call/new"
+    assert second.request["body"] == '{"encryptionPayload": "call", "dappName": "Dapp"}'
+    assert second.request["headers"]["Content-Type"] == "application/json"
+    assert second.answer["body"] == f'{{"callId":"{call_id}"}}'
+    assert second.gist == f"call {call_id[:8]} · Dapp · payload 49 B"
+    assert second.milliseconds >= 0
+
+
+async def test_the_wallets_side_and_its_pushes(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    body = b'{"encryptionPayload":"x","push":{"type":"fcm","token":"t","webhook":"https://push.example"}}'
+    await controlled.send("PUT", f"/session/{session_id}", body)
+
+    _, put = await recorded(controlled)
+
+    assert (put.who, put.route, put.gist) == ("wallet", "update-session", f"payload {len(body)} B · push fcm")
+
+
+async def test_a_long_poll_says_how_long_it_was_held(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    async with parked(controlled, f"/session/{session_id}?wait=20") as poll:
+        await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "there"}')
+        await poll
+
+    polled = next(each for each in await recorded(controlled) if each.route == "session")
+
+    assert polled.waited > 0
+    assert [each.waited for each in await recorded(controlled) if each.route != "session"] == [0, 0]
+
+
+async def test_a_refusal_says_why(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    await controlled.send("POST", f"/session/{session_id}/call/new", b'{"encryptionPayload": "x"}')
+    await controlled.get("/nowhere")
+
+    _, refused, unrouted = await recorded(controlled)
+
+    assert (refused.status, refused.gist.split()[0]) == (400, "#/dappName")
+    assert (unrouted.status, unrouted.route) == (404, "unrouted")
+
+
+async def test_calls_of_the_wallet_are_known_by_their_methods(tmp_path: Path) -> None:
+    async with controlling(tmp_path / "data", dev_accounts=True) as controlled:
+        rpc = RpcClient(controlled.server)
+        await rpc.call("personal_sign", "0x68", DEVELOPMENT_ADDRESS)
+        await rpc.error("eth_sign", DEVELOPMENT_ADDRESS)
+        await controlled.send("POST", "/rpc", b"{}", Origin="https://evil.example")
+
+        signed, refused, page = await recorded(controlled)
+
+        assert (signed.who, signed.gist) == ("rpc", "personal_sign")
+        assert refused.gist.startswith("eth_sign · -32602 ")
+        assert (page.who, page.status) == ("page", 403)
+        assert "https://evil.example" in page.gist
+
+
+async def test_secrets_are_left_out(controlled: Controlled) -> None:
+    await controlled.send("GET", "/info", Authorization="Bearer secret", Cookie="secret")
+
+    (request,) = await recorded(controlled)
+
+    assert {name: request.request["headers"][name] for name in ("Authorization", "Cookie")} == {
+        "Authorization": "…",
+        "Cookie": "…",
+    }
+
+
+async def test_a_large_body_is_cut(controlled: Controlled) -> None:
+    session_id = await controlled.server.open_session()
+    body = b'{"encryptionPayload": "%s"}' % (b"x" * 20_000)
+    await controlled.send("PUT", f"/session/{session_id}", body)
+
+    _, put = await recorded(controlled)
+
+    assert (len(put.request["body"]), put.request["bytes"]) == (16 * 1024, len(body))
+
+
+async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> None:
+    async with open_receiver() as receiver:
+        receiver.script.append(status(503))
+        await controlled.server.request_call(await webhook_for(controlled, receiver))
+        await controlled.control.sent(wait=20)
+
+        sent = next(each for each in await recorded(controlled) if each.who == "bridge")
+
+        assert (sent.path, sent.status, sent.route) == (receiver.url(), 503, "webhook")
+        assert sent.gist == "the receiver answered 503"
+
+
+async def test_who_waits_is_answered_with_what_comes_next(controlled: Controlled) -> None:
+    waiting = asyncio.create_task(controlled.control.traffic(wait=20))
+
+    await controlled.get("/hello")
+
+    assert [each.route for each in (await waiting).requests] == ["hello"]
+
+
+async def test_the_control_routes_are_not_recorded(controlled: Controlled) -> None:
+    await controlled.control.clock.now()
+
+    assert (await controlled.control.traffic()).requests == []
+
+
+@pytest.mark.parametrize("query", ["after=x", "after=-1", "wait=x"])
+async def test_a_query_that_cannot_be_read_is_refused(controlled: Controlled, query: str) -> None:
+    answer = await controlled.send("GET", f"/_test/traffic?{query}")
+
+    assert answer.problem(400)
