@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
@@ -54,6 +55,12 @@ def _configure_without_cache(configure: Callable[..., None], **options: Any) -> 
 
 
 @pytest.fixture
+async def pass_time(monkeypatch: pytest.MonkeyPatch) -> PassTime:
+    """Moves the event loop's time, and has everything happen that is due."""
+    return moving(monkeypatch)
+
+
+@pytest.fixture
 async def receiver(aiohttp_server: AiohttpServer) -> AsyncIterator[WebhookReceiver]:
     """A receiver of webhooks on this machine."""
     receiver = WebhookReceiver()
@@ -64,8 +71,33 @@ async def receiver(aiohttp_server: AiohttpServer) -> AsyncIterator[WebhookReceiv
     receiver.released.set()
 
 
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The settings of `server` by name; a folder's conftest replaces them."""
+    return {}
+
+
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server with default settings, and a clock that stands still."""
-    async with running_server(tmp_path / "data") as running:
+def server(request: pytest.FixtureRequest) -> RunningServer:
+    """A server with the folder's `server_settings`, and a clock that stands still.
+
+    Each test has its own; tests of a module that is marked `one_server` share one: none of them depends
+    on what others store.
+    """
+    is_shared = request.node.get_closest_marker("one_server") is not None
+    found: RunningServer = request.getfixturevalue("_server_of_module" if is_shared else "_server_of_test")
+    return found
+
+
+@pytest.fixture(scope="module")
+async def _server_of_module(
+    tmp_path_factory: pytest.TempPathFactory, server_settings: dict[str, Any]
+) -> AsyncIterator[RunningServer]:
+    async with running_server(tmp_path_factory.mktemp("server") / "data", **server_settings) as running:
+        yield running
+
+
+@pytest.fixture
+async def _server_of_test(tmp_path: Path, server_settings: dict[str, Any]) -> AsyncIterator[RunningServer]:
+    async with running_server(tmp_path / "data", **server_settings) as running:
         yield running

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.ethereum.hex_data import hex_of
+from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.relay.v07 import V07
 from bridge_server.settings.settings import Settings
-from bridge_server.settings.types import DEVELOPMENT_MNEMONIC
 from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.private_keys import development_secrets
 

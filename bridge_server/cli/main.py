@@ -19,6 +19,7 @@ _PLACES = {
     "serve": "bridge_server.cli.serve:serve_command",
     "subscriber": "bridge_server.cli.subscriber:subscriber_group",
     "version": "bridge_server.cli.version:version_command",
+    "wallet": "bridge_server.cli.wallet:wallet_command",
 }
 """The module and attribute of each command. A module is imported when its command or its help is needed."""
 

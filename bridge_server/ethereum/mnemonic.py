@@ -7,6 +7,9 @@ from unicodedata import normalize
 
 from bridge_server.kernel.near_words import near_words
 
+DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
+"""The words of everybody's development accounts: local nodes give them money."""
+
 _WORD_BITS = 11
 _COUNTS = (12, 15, 18, 21, 24)
 _ENTROPY_SIZES = tuple(count * 4 // 3 for count in _COUNTS)

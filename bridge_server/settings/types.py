@@ -12,9 +12,6 @@ from bridge_server.kernel.rfc3986 import is_host_and_port
 from bridge_server.outbox.signature import Signer
 from bridge_server.web.client_address import Network
 
-DEVELOPMENT_MNEMONIC = " ".join(["test"] * 11 + ["junk"])
-"""The words of everybody's development accounts: local nodes give them money."""
-
 HOUR = 3600
 DAY = 24 * HOUR
 

@@ -5,14 +5,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PositiveInt, SecretStr, model_validator
 
-from bridge_server.ethereum.mnemonic import checked_mnemonic
+from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC, checked_mnemonic
 from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.settings.checks import fault_of, secret_of, text_of
 from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.storage import StorageSettings
 from bridge_server.settings.types import (
     DAY,
-    DEVELOPMENT_MNEMONIC,
     ChainId,
     Directory,
     Duration,

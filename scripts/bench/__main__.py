@@ -1,7 +1,6 @@
 """The command: what to measure, how much of it, and the tables."""
 
 import argparse
-import json
 import signal
 import sys
 import tempfile
@@ -12,25 +11,16 @@ from pathlib import Path
 from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from machine import METHOD, describe
-from notify import NOTIFY_CASES, measure_lookup, measure_notify
+from notify import measure_lookup, measure_notify
 from plan import Plan
 from processes import MeasurementError
-from pushes import measure_pushes, measure_sealing
+from pushes import measure_pushes
 from report import Row, merged, table
-from requests_cost import (
-    ENVELOPED,
-    SCENARIOS,
-    measure_batches,
-    measure_envelope,
-    measure_growth,
-    measure_scenario,
-)
+from requests_cost import SCENARIOS, measure_scenario
 from signing import TASKS, measure_signing
 from sockets import measure_idle_sockets, measure_messages
-from streams import measure_streams
 from upkeep import measure_start, measure_sweeping
 from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
-from wake_ups_beside import measure_beside_pushes, measure_beside_signing
 
 Measure = Callable[[Plan], Iterable[Row]]
 
@@ -39,28 +29,19 @@ SECTIONS: dict[str, dict[str, Measure]] = {
         each.name: partial(measure_scenario, each) for each in SCENARIOS
     },
     "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
-        each.name: partial(measure_notify, each) for each in NOTIFY_CASES
+        "notify-500": measure_notify
     },
     "Looking up 100 accounts among a million": {"lookup-100": measure_lookup},
     "All subscribers of a project that has a million": {"listing-million": measure_listing},
-    "Five thousand open inboxes": {"streams": measure_streams},
     "10,000 queued pushes, by a bare client's posts": {"pushes-fcm": measure_pushes},
-    "Sealing for Web Push": {"webpush-encryption": measure_sealing},
-    "Wake-ups while Web Push messages go out": {"wake-ups-beside-pushes": measure_beside_pushes},
     "Hashing and signing, by eth-account": {task: partial(measure_signing, task) for task in TASKS},
-    "Signatures, singly and in batches": {"rpc-batch": measure_batches},
-    "Wake-ups while the wallet signs": {"wake-ups-beside-signing": measure_beside_signing},
     "From the wallet's POST to the waiting dapp's answer": {"wake-ups": measure_wake_ups},
     "A burst of answers": {"burst": measure_burst},
     "Memory of a waiting client": {"memory": measure_waiter_memory},
-    "Reads in the envelope of generation 0.7, by the plain ones": {
-        f"envelope-{each.name}": partial(measure_envelope, each) for each in ENVELOPED
-    },
     "Published over WebSockets, by a bare echo": {"socket-messages": measure_messages},
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
     "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
-    "A small and a large database": {"growth": measure_growth},
     "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},
 }
@@ -75,7 +56,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="alternations (default 5, quick 3)")
     parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--directory", type=Path, help="where the databases are made (default: temporary)")
     return parser.parse_args()
 
@@ -110,13 +90,10 @@ def main() -> None:
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
         sections = list(run(plan, options.only, max(1, options.runs)))
-    rows = [(title, row) for title, rows in sections for row in rows]
-    if options.json:
-        options.json.write_text(json.dumps([row.as_json(title) for title, row in rows], indent=1) + "\n")
     if options.markdown:
         tables = [table(title, rows, for_documentation=True) for title, rows in sections]
         options.markdown.write_text("\n\n".join([measured_on, *tables]) + "\n")
-    if any(row.failure for _, row in rows):
+    if any(row.failure for _, rows in sections for row in rows):
         sys.exit(1)
 
 

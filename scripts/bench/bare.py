@@ -49,33 +49,6 @@ def stream(route: str, body_file: str, piece_bytes: int) -> web.Application:
     return _routed(("GET", route, handle))
 
 
-def broadcast(route: str, event: str) -> web.Application:
-    """Streams that stay open, and a POST that writes the same to all of them."""
-    chunk = b"%x\r\n%b\r\n" % (len(event), event.encode())
-    transports: set[asyncio.Transport] = set()
-
-    async def keep_open(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        await response.write(b"retry: 2000\n\n")
-        assert request.transport is not None
-        transports.add(request.transport)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            transports.discard(request.transport)
-        return response
-
-    async def send(request: web.Request) -> web.Response:
-        await request.read()
-        for transport in transports:
-            if not transport.is_closing():
-                transport.write(chunk)
-        return web.Response(body=b"{}")
-
-    return _routed(("GET", route, keep_open), ("POST", route, send))
-
-
 def echo(route: str) -> web.Application:
     """A WebSocket that sends back what it is sent."""
 
@@ -99,8 +72,8 @@ def wait(route: str) -> web.Application:
     return _routed(("GET", route, handle))
 
 
-def receive(answer_after_ms: float) -> web.Application:
-    """Takes whatever is posted to it after that time, as a push service does; GET /received counts it.
+def receive() -> web.Application:
+    """Takes whatever is posted to it, as a push service does; GET /received counts it.
 
     It hands out access tokens at /token as Google does.
     """
@@ -112,8 +85,6 @@ def receive(answer_after_ms: float) -> web.Application:
         received["first_at"] = received["first_at"] or received["last_at"]
         received["count"] += 1
         received["body_bytes"] += len(body)
-        if answer_after_ms:
-            await asyncio.sleep(answer_after_ms / 1e3)
         return web.json_response(
             {"name": "projects/demo-wallet/messages/0:1700000000000000%31bd1c9631bd1c96"}
         )
@@ -129,7 +100,7 @@ def receive(answer_after_ms: float) -> web.Application:
 
 
 _KINDS: dict[str, Callable[..., web.Application]] = {
-    each.__name__: each for each in (answer, stream, broadcast, echo, wait, receive)
+    each.__name__: each for each in (answer, stream, echo, wait, receive)
 }
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -122,26 +123,12 @@ class Asker(Connection):
             self._answer.set_exception(exc or ConnectionResetError("the server closed the connection"))
 
 
-class Waiter(Connection):
-    """Long-polls for a call's status, again whenever the wait was in vain, until it is answered otherwise."""
-
-    def __init__(self, url: str, call: str) -> None:
-        self._request = encode(url, "GET", f"/call-status/{call}?wait=25")
-        self.woken: asyncio.Future[tuple[int, float]] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.transport.write(self._request)
-
-    def answered(self, status: int) -> None:
-        if status == 204:
-            self.transport.write(self._request)
-        elif not self.woken.done():
-            self.woken.set_result((status, time.perf_counter()))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.woken.done():
-            self.woken.cancel()
+async def wait_for_status(dapp: Asker, url: str, call: str) -> tuple[int, float]:
+    """Long-poll for a call's status until there is one; return the answer's status and time."""
+    request = encode(url, "GET", f"/call-status/{call}?wait=25")
+    while (status := await dapp.ask(request)) == HTTPStatus.NO_CONTENT:
+        pass
+    return status, time.perf_counter()
 
 
 class HasTransport(Protocol):
@@ -166,13 +153,6 @@ async def open_askers(url: str, count: int) -> list[Asker]:
     askers = [Asker() for _ in range(count)]
     await open_clients(url, askers)
     return askers
-
-
-async def open_waiters(url: str, calls: Iterable[str]) -> list[Waiter]:
-    """Waiters on these calls; they have asked when this returns, and wait very soon."""
-    waiters = [Waiter(url, call) for call in calls]
-    await open_clients(url, waiters)
-    return waiters
 
 
 def close_clients(clients: Iterable[HasTransport]) -> None:

@@ -3,15 +3,15 @@
 A project may ask for this twice in five minutes: each round has a server of its own.
 """
 
-import socket
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 
 import orjson
-from clients import address, encode, fetch
+from clients import fetch
 from load import in_turns
 from machine import keep_on_first_core, on_core
 from plan import Plan
@@ -20,10 +20,7 @@ from report import Figures, Row, row
 from seed import database_file
 from seed_projects import MILLION, SeededProject, fill_with_million
 
-_RECEIVED_BYTES = 2**20
 _PIECE_BYTES = 65_536
-_END = b"\r\n0\r\n\r\n"
-_LIMIT_SECONDS = 60.0
 
 
 def measure_listing(plan: Plan) -> Iterator[Row]:
@@ -62,23 +59,11 @@ def _listing(process: Running, project: SeededProject) -> Figures:
     process.forget_peak()
     memory, cpu, started = process.resident_bytes(), process.cpu_ns(), time.perf_counter()
     with on_core(-1):
-        total = _drain(process.url, _path(project), project.header)
+        listed = fetch(process.url, "GET", _path(project), header=project.header)
+    if listed.status != HTTPStatus.OK:
+        raise MeasurementError(f"the listing was answered {listed.status}")
     return {
-        "mb_s": total / (time.perf_counter() - started) / 1e6,
+        "mb_s": len(listed.body) / (time.perf_counter() - started) / 1e6,
         "cpu_ms": (process.cpu_ns() - cpu) / 1e6,
         "added_mib": (process.peak_resident_bytes() - memory) / 2**20,
     }
-
-
-def _drain(url: str, path: str, header: str) -> int:
-    """Take an answer as fast as it comes; how many bytes it was."""
-    buffer, total, tail = bytearray(_RECEIVED_BYTES), 0, b""
-    with socket.create_connection(address(url), timeout=_LIMIT_SECONDS) as connection:
-        connection.sendall(encode(url, "GET", path, header=header))
-        while not tail.endswith(_END):
-            length = connection.recv_into(buffer)
-            if not length or not (total or buffer.startswith(b"HTTP/1.1 200")):
-                raise MeasurementError(f"the listing was answered {bytes(buffer[:200])!r}")
-            total += length
-            tail = (tail + buffer[max(0, length - len(_END)) : length])[-len(_END) :]
-    return total

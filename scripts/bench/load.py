@@ -90,8 +90,7 @@ class Side:
     """A process under load. Every round goes on with the requests after the last one's.
 
     A round lasts some seconds, or is a burst of so many requests and then a pause, for an endpoint with a
-    limit. After writes the round is over when the log has been checkpointed. A request may hold several
-    pieces of work; the CPU time is that of one piece.
+    limit. After writes the round is over when the log has been checkpointed.
     """
 
     process: Running
@@ -99,8 +98,6 @@ class Side:
     seconds: float
     status: int = 200
     writes: bool = False
-    connections: int = CONNECTIONS
-    pieces: int = 1
     burst: float = float("inf")
     pause_seconds: float = 0.0
     not_before: float = 0.0
@@ -118,7 +115,7 @@ class Side:
 
     async def _round(self) -> Figures:
         process, tally = self.process, _Tally(self.requests, self.status, self.burst, self.seconds)
-        loaders = [_Loader(tally) for _ in range(self.connections)]
+        loaders = [_Loader(tally) for _ in range(CONNECTIONS)]
         await open_clients(process.url, loaders)
         cpu, written = process.cpu_ns(), process.written_bytes()
         tally.started = time.perf_counter()
@@ -139,8 +136,8 @@ class Side:
         close_clients(loaders)
         latencies_ms = [latency * 1e3 for latency in tally.latencies]
         figures = {
-            "us": cpu / 1e3 / asked / self.pieces,
-            "rate": asked / elapsed * self.pieces,
+            "us": cpu / 1e3 / asked,
+            "rate": asked / elapsed,
             "p50_ms": percentile(latencies_ms, 50),
             "p99_ms": percentile(latencies_ms, 99),
         }

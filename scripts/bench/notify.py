@@ -17,7 +17,6 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -26,15 +25,17 @@ from clients import fetch
 from load import CONNECTIONS, Requests, Side, in_turns
 from machine import on_core
 from plan import Plan
-from processes import MeasurementError, Running, started_ceiling, started_server
+from processes import MeasurementError, Running, started_server
 from report import Figures, Row, row
+from requests_cost import started_answering
 from seed import database_file, execute_all
 from seed_projects import SeededProject, fill_projects, fill_with_million
 
-SUBSCRIBERS = 500
+_SUBSCRIBERS = 500
 _EARLIER_SENDINGS = 10
+_PROJECTS = 120  # 60,000 accounts: their spellings are remembered
 _CHECKPOINT_SECONDS = 0.25
-NOBODY_IS_REFUSED = {"BRIDGE_ACCOUNT_BURST": "1000000", "BRIDGE_ACCOUNT_RATE_PER_HOUR": "2"}
+_NOBODY_IS_REFUSED = {"BRIDGE_ACCOUNT_BURST": "1000000", "BRIDGE_ACCOUNT_RATE_PER_HOUR": "2"}
 """So many notifications to one account are not usual; its bucket is charged and stored all the same."""
 
 _INSERT = "INSERT INTO deliveries (account, sending) SELECT value, ? FROM json_each(?)"
@@ -46,22 +47,6 @@ PRAGMA cache_size = -16384; PRAGMA temp_store = MEMORY
 _LOOKED_UP = 100
 _LOOK_UP_BODIES = 3_000
 _LOOK_UP_BURST = 100  # what a project may ask at once, and in a second
-
-
-@dataclass(frozen=True, slots=True)
-class NotifyCase:
-    """How the notifications are sent: so many at once, to the subscribers of so many projects in turn."""
-
-    name: str
-    at_once: int
-    projects: int
-
-
-NOTIFY_CASES = (
-    NotifyCase("notify-500", CONNECTIONS, 120),  # 60,000 accounts: their spellings are remembered
-    NotifyCase("notify-500-singly", 1, 120),
-    NotifyCase("notify-500-unseen", CONNECTIONS, 300),  # 150,000: each is forgotten before it comes again
-)
 
 
 class _BareInsertion:
@@ -101,25 +86,23 @@ class _BareInsertion:
         self._checkpointer.close()
 
 
-def measure_notify(case: NotifyCase, plan: Plan) -> Iterator[Row]:
+def measure_notify(plan: Plan) -> Iterator[Row]:
     """Alternate the server and the bare statement; `times` is how much more the server costs."""
     with ExitStack() as stack:
         folder = stack.enter_context(plan.folder())
-        projects = fill_projects(folder, [SUBSCRIBERS] * case.projects, _EARLIER_SENDINGS)
+        projects = fill_projects(folder, [_SUBSCRIBERS] * _PROJECTS, _EARLIER_SENDINGS)
         bare = []
-        for a_commit in sorted({1, case.at_once}):
+        for a_commit in (1, CONNECTIONS):
             copy = database_file(stack.enter_context(plan.folder()))
             shutil.copyfile(database_file(folder), copy)
             bare.append(_BareInsertion(copy, projects, a_commit))
             stack.callback(bare[-1].close)
-        server = stack.enter_context(started_server(folder, NOBODY_IS_REFUSED))
-        side = Side(
-            server, _notifications(server, projects), plan.seconds, writes=True, connections=case.at_once
-        )
+        server = stack.enter_context(started_server(folder, _NOBODY_IS_REFUSED))
+        side = Side(server, _notifications(server, projects), plan.seconds, writes=True)
         rounds = [_round(side, bare) for _ in range(plan.rounds + 1)][1:]  # after one to warm up
     figures = {name: median(one[name] for one in rounds) for name in rounds[0]}
     times = [one["times"] for one in rounds]
-    yield row(case.name, {**figures, "times_min": min(times), "times_max": max(times)})
+    yield row("notify-500", {**figures, "times_min": min(times), "times_max": max(times)})
 
 
 def _notifications(server: Running, projects: Sequence[SeededProject]) -> Requests:
@@ -137,11 +120,15 @@ def _round(side: Side, bare: Sequence[_BareInsertion]) -> Figures:
     served = side.measure()
     every = max(1, round(served["rate"] * _CHECKPOINT_SECONDS))
     with on_core(0):
-        costs = [insertion.us_each(side.asked, every) for insertion in bare]
-    figures = {"bare_us": costs[0], "server_us": served["us"], "times": served["us"] / costs[0]}
-    if len(costs) > 1:
-        figures |= {"bare_grouped_us": costs[1], "grouped": served["us"] / costs[1]}
-    return {**figures, **{name: served[name] for name in ("rate", "p50_ms", "p99_ms", "written_bytes")}}
+        single_us, grouped_us = [insertion.us_each(side.asked, every) for insertion in bare]
+    return {
+        "bare_us": single_us,
+        "server_us": served["us"],
+        "times": served["us"] / single_us,
+        "bare_grouped_us": grouped_us,
+        "grouped": served["us"] / grouped_us,
+        **{name: served[name] for name in ("rate", "p50_ms", "p99_ms", "written_bytes")},
+    }
 
 
 def measure_lookup(plan: Plan) -> Iterator[Row]:
@@ -157,10 +144,7 @@ def measure_lookup(plan: Plan) -> Iterator[Row]:
             answer = fetch(server.url, "POST", route, bodies[0], project.header)
             if answer.body.count(b"eip155:") != _LOOKED_UP:
                 raise MeasurementError(f"not all were found: {answer.body[:200]!r}")
-            body_file = bare / "bench-answer.txt"
-            body_file.write_bytes(answer.body)
-            options = {"method": "POST", "route": route, "status": 200, "content_type": answer.content_type}
-            with started_ceiling(bare, "answer", **options, body_file=str(body_file)) as ceiling:
+            with started_answering(bare, "POST", route, answer) as ceiling:
                 sides = [
                     Side(
                         process,

@@ -3,8 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
-from typing import Any
 
 Figures = Mapping[str, float]
 
@@ -23,12 +21,6 @@ class Row:
     figures: Mapping[str, Sequence[float]] = field(default_factory=dict)
     failure: str | None = None
     label: str = ""
-
-    def as_json(self, section: str) -> dict[str, Any]:
-        """The row for a program to read."""
-        medians = {name: median(values) for name, values in self.figures.items()}
-        figures = {"figures": medians, "runs": self.figures, "failure": self.failure}
-        return {"section": section, "name": self.name, **figures}
 
 
 def row(name: str, figures: Figures, label: str = "") -> Row:

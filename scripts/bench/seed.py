@@ -25,13 +25,12 @@ _INSERT_STATUS = "INSERT INTO call_statuses (call, payload, expires_at_ms) VALUE
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How many sessions, whether a wallet has answered them, their calls, and sessions without calls."""
+    """How many sessions, whether a wallet has answered them, their calls, and whether those are answered."""
 
     sessions: int = 0
     session_payload: bool = False
     calls_per_session: int = 0
-    answered_per_session: int = 0
-    silent_sessions: int = 0
+    are_answered: bool = False
     expired: bool = False
 
 
@@ -40,8 +39,7 @@ class Seeded:
     """The public ids of the rows in the database."""
 
     sessions: list[str] = field(default_factory=list)
-    pending: list[str] = field(default_factory=list)
-    answered: list[str] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
 
 def database_file(folder: Path) -> Path:
@@ -107,11 +105,12 @@ def _payloads() -> Iterator[bytes]:
 
 def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
     ids, payloads, now_ms = IdMaker(), _payloads(), time.time_ns() // 1_000_000
-    count = population.sessions + population.silent_sessions
     calls_end_ms, sessions_end_ms = now_ms + HOUR_MS, now_ms + 24 * HOUR_MS
     if population.expired:
         calls_end_ms = sessions_end_ms = now_ms - 2 * HOUR_MS
-    opened_ms = (now_ms - HOUR_MS + HOUR_MS // 2 * index // count for index in range(count))
+    opened_ms = (
+        now_ms - HOUR_MS + HOUR_MS // 2 * index // population.sessions for index in range(population.sessions)
+    )
     seeded = Seeded([ids.ordered_uuid(at_ms) for at_ms in opened_ms])
     answers = payloads if population.session_payload else itertools.repeat(None)
     rows: Iterable[tuple[object, ...]] = (
@@ -127,8 +126,8 @@ def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
         numbers = range(turn * len(calls) + 1, (turn + 1) * len(calls) + 1)
         rows = zip(numbers, calls, itertools.count(1), payloads, itertools.repeat(calls_end_ms), strict=False)
         connection.executemany(_INSERT_CALL, rows)
-        if turn < population.answered_per_session:
+        if population.are_answered:
             rows = zip(numbers, payloads, itertools.repeat(calls_end_ms), strict=False)
             connection.executemany(_INSERT_STATUS, rows)
-        (seeded.answered if turn < population.answered_per_session else seeded.pending).extend(calls)
+        seeded.calls.extend(calls)
     return seeded

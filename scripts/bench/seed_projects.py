@@ -13,7 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_urlsafe
 
 import orjson
 from clients import PLACEHOLDER
@@ -57,7 +56,6 @@ SELECT project, account, :full_at_us, 1800000000, :full_at_us FROM subscriptions
 INSERT INTO daily_figures (project, type, day, sent) SELECT sendings.project, sendings.type, :day, count(*)
 FROM sendings JOIN deliveries ON deliveries.sending = sendings.id GROUP BY sendings.project, sendings.type
 """
-_INSERT_TOKEN = "INSERT INTO inbox_tokens (digest, account, account_id, expires_at_ms) VALUES (?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +93,15 @@ class SeededProject:
         """The header field that authenticates its backend."""
         return f"Authorization: Bearer {self.secret}"
 
-    def notification(self, subscribers: Sequence[Subscriber] | None = None) -> bytes:
-        """The body of a notification to all of them or some, another one every time."""
+    def notification(self) -> bytes:
+        """The body of a notification to all of them, another one every time."""
         content = {
             "type": TYPE_ID,
             "title": f"Order {PLACEHOLDER.decode()} filled",
             "body": "Your order to sell 12.5 ETH was filled at a price of 2,318.20 USDC.",
             "url": "https://app.example.org/orders?page=latest",
         }
-        accounts = [each.account for each in subscribers or self.subscribers]
+        accounts = [each.account for each in self.subscribers]
         return orjson.dumps({"notification": content, "accounts": accounts})
 
 
@@ -145,17 +143,6 @@ def fill_with_million(folder: Path, plan: Plan) -> SeededProject:
         return SeededProject(
             1, [Subscriber(*row) for row in connection.execute(_ANY_SUBSCRIBERS, [_MILLIONS_SAMPLE])]
         )
-
-
-def sign_in(folder: Path, subscribers: Sequence[Subscriber]) -> list[str]:
-    """A token for each of these accounts, good for a day."""
-    tokens, expires_at_ms = [token_urlsafe(32) for _ in subscribers], time.time_ns() // 1_000_000 + _DAY_MS
-    with filling(folder) as connection:
-        rows = zip(tokens, subscribers, strict=True)
-        connection.executemany(
-            _INSERT_TOKEN, [(digest(token), each.number, each.account, expires_at_ms) for token, each in rows]
-        )
-    return tokens
 
 
 def _subscriber(chance: random.Random, number: int) -> Subscriber:

@@ -25,7 +25,7 @@ from bridge_server.ethereum.transactions import sign_transaction
 from bridge_server.ethereum.typed_data import read_typed_data
 from bridge_server.wallet.transactions.requests import read_transaction
 
-TASKS = ("sign-message", "sign-mail", "sign-20-structs", "sign-legacy", "sign-eip-1559")
+TASKS = ("sign-message", "sign-mail", "sign-20-structs", "sign-eip-1559")
 _ACCOUNT = SigningKey(KEY)
 _WARM_UPS = 50
 _ROUND_SECONDS = 0.5

@@ -19,17 +19,9 @@ def _vector(file: str, name: str) -> dict[str, Any]:
     return next(vector for vector in vectors if vector["name"] == name)
 
 
-def _transaction(name: str) -> dict[str, Any]:
-    transaction = {"from": ADDRESS, **_vector("transactions.json", name)["transaction"]}
-    if transaction["type"] == "0x0":
-        del transaction["type"]  # eth-account knows a legacy transaction by its absence
-    return transaction
-
-
 MAIL = _vector("typed_data.json", "the standard's Mail")["typed_data"]
 ORDER = _vector("typed_data.json", "twenty structs")["typed_data"]
-LEGACY = _transaction("type 0, nonce 0x1")
-FEE_MARKET = _transaction("type 2, 68 bytes of data")
+FEE_MARKET = {"from": ADDRESS, **_vector("transactions.json", "type 2, 68 bytes of data")["transaction"]}
 
 
 def tasks(sign_message: Sign, sign_typed_data: Sign, sign_transaction: Sign) -> dict[str, Callable[[], str]]:
@@ -38,6 +30,5 @@ def tasks(sign_message: Sign, sign_typed_data: Sign, sign_transaction: Sign) -> 
         "sign-message": partial(sign_message, MESSAGE),
         "sign-mail": partial(sign_typed_data, MAIL),
         "sign-20-structs": partial(sign_typed_data, ORDER),
-        "sign-legacy": partial(sign_transaction, LEGACY),
         "sign-eip-1559": partial(sign_transaction, FEE_MARKET),
     }

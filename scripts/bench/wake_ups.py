@@ -6,11 +6,10 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from clients import Asker, Waiter, close_clients, encode, open_askers, open_waiters, run
+from clients import Asker, close_clients, encode, open_askers, run, wait_for_status
 from load import in_turns
 from plan import Plan
 from processes import MeasurementError, Running, started_ceiling, started_server
@@ -18,66 +17,51 @@ from report import Figures, Row, percentile, row
 from requests_cost import STATUS_BODY
 from seed import Population, fill
 
-CROWDS = (1, 1_000, 5_000, 10_000)
+_CROWDS = (1, 1_000, 5_000, 10_000)
 _PARKING_SECONDS = 0.01
 _PATIENCE_SECONDS = 20.0
 _BURST = 5_000
 _WARM_UP_WAITERS = 200
 
-
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A dapp and a wallet, and the calls that the wallet is still to answer."""
-
-    url: str
-    dapp: Asker
-    wallet: Asker
-    calls: Iterator[str]
-
-    async def latency_ms(self) -> float:
-        """From the wallet's POST until the dapp, which waits for this call, has its answer."""
-        call = next(self.calls)
-        polling = asyncio.ensure_future(self._poll(call))
-        await asyncio.sleep(_PARKING_SECONDS)
-        request = encode(self.url, "POST", f"/call-status/{call}/new", STATUS_BODY)
-        started = time.perf_counter()
-        posted = await self.wallet.ask(request)
-        status, ended = await asyncio.wait_for(polling, _PATIENCE_SECONDS)
-        if (posted, status) != (200, 200):
-            raise MeasurementError(f"the wallet was answered {posted}, the dapp {status}")
-        return (ended - started) * 1e3
-
-    async def latencies_ms(self, count: int) -> list[float]:
-        """Of so many calls, one after the other."""
-        return [await self.latency_ms() for _ in range(count)]
-
-    async def _poll(self, call: str) -> tuple[int, float]:
-        status = await self.dapp.ask(encode(self.url, "GET", f"/call-status/{call}?wait=25"))
-        return status, time.perf_counter()
-
-    def close(self) -> None:
-        """Leave."""
-        close_clients([self.dapp, self.wallet])
+Waiting = asyncio.Task[tuple[int, float]]
 
 
-async def open_probe(url: str, calls: Iterator[str]) -> Probe:
-    """Connect both."""
-    dapp, wallet = await open_askers(url, 2)
-    return Probe(url, dapp, wallet, calls)
+class _Crowd:
+    """Clients that wait, each for the status of one call."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._dapps: list[Asker] = []
+        self.waiting: list[Waiting] = []
+
+    async def grow(self, calls: Sequence[str]) -> None:
+        """Have so many more clients; they have asked when this returns, and wait very soon."""
+        dapps = await open_askers(self._url, len(calls))
+        self._dapps += dapps
+        self.waiting += [
+            asyncio.create_task(wait_for_status(dapp, self._url, call))
+            for dapp, call in zip(dapps, calls, strict=True)
+        ]
+        await asyncio.sleep(0)
+
+    async def leave(self) -> None:
+        """Close all connections, which ends the waits."""
+        close_clients(self._dapps)
+        await asyncio.gather(*self.waiting, return_exceptions=True)
 
 
 def measure_wake_ups(plan: Plan) -> Iterator[Row]:
     """The latency of single wake-ups beside growing crowds."""
     probes = plan.sized(40, 100)
     with plan.folder() as folder:
-        probed = plan.rounds * len(CROWDS) * probes
-        calls = iter(fill(folder, Population(1_000, calls_per_session=11 + probed // 1_000)).pending)
-        crowd = list(itertools.islice(calls, CROWDS[-1]))
+        probed = plan.rounds * len(_CROWDS) * probes
+        calls = iter(fill(folder, Population(1_000, calls_per_session=11 + probed // 1_000)).calls)
+        crowd = list(itertools.islice(calls, _CROWDS[-1]))
         with started_server(folder) as server:
             rounds = [run(_beside_crowds(server, crowd, calls, probes)) for _ in range(plan.rounds)]
-    for size in CROWDS:
+    for size in _CROWDS:
         latencies = [latency for one in rounds for latency in one[size]]
-        ratio = median(median(one[size]) / median(one[CROWDS[0]]) for one in rounds)
+        ratio = median(median(one[size]) / median(one[_CROWDS[0]]) for one in rounds)
         figures = {"median_ms": median(latencies), "p99_ms": percentile(latencies, 99), "ratio": ratio}
         yield row(f"{size:,} others waiting", figures)
 
@@ -86,20 +70,33 @@ async def _beside_crowds(
     server: Running, crowd_calls: Sequence[str], calls: Iterator[str], probes: int
 ) -> dict[int, list[float]]:
     """Let the crowd grow; at every size, the latencies of some probes."""
-    probe = await open_probe(server.url, calls)
-    crowd: list[Waiter] = []
+    dapp, wallet = await open_askers(server.url, 2)
+    crowd = _Crowd(server.url)
     latencies: dict[int, list[float]] = {}
-    for size in CROWDS:
-        crowd += await open_waiters(server.url, crowd_calls[len(crowd) : size])
+    for size in _CROWDS:
+        await crowd.grow(crowd_calls[len(crowd.waiting) : size])
         await asyncio.to_thread(server.wait_until_idle)
-        latencies[size] = await probe.latencies_ms(probes)
-    lost = sum(waiter.woken.done() for waiter in crowd)
-    close_clients(crowd)
-    probe.close()
+        latencies[size] = [await _latency_ms(server.url, dapp, wallet, next(calls)) for _ in range(probes)]
+    lost = sum(each.done() for each in crowd.waiting)
+    await crowd.leave()
+    close_clients([dapp, wallet])
     await asyncio.to_thread(server.wait_until_idle)
     if lost:
         raise MeasurementError(f"{lost} waiters that nobody called were answered or dropped")
     return latencies
+
+
+async def _latency_ms(url: str, dapp: Asker, wallet: Asker, call: str) -> float:
+    """From the wallet's POST until the dapp, which waits for this call, has its answer."""
+    waiting = asyncio.create_task(wait_for_status(dapp, url, call))
+    await asyncio.sleep(_PARKING_SECONDS)
+    request = encode(url, "POST", f"/call-status/{call}/new", STATUS_BODY)
+    started = time.perf_counter()
+    posted = await wallet.ask(request)
+    status, ended = await asyncio.wait_for(waiting, _PATIENCE_SECONDS)
+    if (posted, status) != (200, 200):
+        raise MeasurementError(f"the wallet was answered {posted}, the dapp {status}")
+    return (ended - started) * 1e3
 
 
 def measure_burst(plan: Plan) -> Iterator[Row]:
@@ -107,7 +104,7 @@ def measure_burst(plan: Plan) -> Iterator[Row]:
     bursts = []
     for _ in range(plan.few_rounds):
         with plan.folder() as folder:
-            calls = fill(folder, Population(1_000, calls_per_session=_BURST // 1_000)).pending
+            calls = fill(folder, Population(1_000, calls_per_session=_BURST // 1_000)).calls
             with started_server(folder) as server:
                 bursts.append(run(_burst(server, calls)))
     figures = {
@@ -120,7 +117,8 @@ def measure_burst(plan: Plan) -> Iterator[Row]:
 
 async def _burst(server: Running, calls: Sequence[str]) -> list[float]:
     """The latencies of the waiters that were woken with a status."""
-    waiters = await open_waiters(server.url, calls)
+    crowd = _Crowd(server.url)
+    await crowd.grow(calls)
     wallets = await open_askers(server.url, len(calls))
     await asyncio.to_thread(server.wait_until_idle)
     requests = [encode(server.url, "POST", f"/call-status/{call}/new", STATUS_BODY) for call in calls]
@@ -129,14 +127,13 @@ async def _burst(server: Running, calls: Sequence[str]) -> list[float]:
         asyncio.ensure_future(wallet.ask(request)) for wallet, request in zip(wallets, requests, strict=True)
     ]
     await asyncio.wait(posting, timeout=_PATIENCE_SECONDS)
-    await asyncio.wait([waiter.woken for waiter in waiters], timeout=_PATIENCE_SECONDS)
+    woken, _ = await asyncio.wait(crowd.waiting, timeout=_PATIENCE_SECONDS)
     if [post.result() for post in posting if post.done()] != [200] * len(calls):
         raise MeasurementError("a post was not answered 200")
-    woken = [
-        waiter.woken.result() for waiter in waiters if waiter.woken.done() and not waiter.woken.cancelled()
-    ]
-    close_clients([*waiters, *wallets])
-    return [(at - started) * 1e3 for status, at in woken if status == 200]
+    close_clients(wallets)
+    await crowd.leave()
+    answers = [each.result() for each in woken if not each.exception()]
+    return [(at - started) * 1e3 for status, at in answers if status == 200]
 
 
 def measure_waiter_memory(plan: Plan) -> Iterator[Row]:
@@ -148,7 +145,7 @@ def measure_waiter_memory(plan: Plan) -> Iterator[Row]:
 
 def _waiter_kib(plan: Plan, side: str) -> Figures:
     with plan.folder() as folder:
-        calls = fill(folder, Population(1_000, calls_per_session=_BURST // 1_000)).pending
+        calls = fill(folder, Population(1_000, calls_per_session=_BURST // 1_000)).calls
         ceiling = started_ceiling(folder, "wait", route="/call-status/{id}")
         with started_server(folder) if side == "server" else ceiling as process:
             return {"kib": run(_kib_per_waiter(process, calls))}
@@ -156,11 +153,13 @@ def _waiter_kib(plan: Plan, side: str) -> Figures:
 
 async def _kib_per_waiter(process: Running, calls: Sequence[str]) -> float:
     """Resident memory before and after the waiters came, per waiter."""
-    close_clients(await open_waiters(process.url, calls[:_WARM_UP_WAITERS]))
+    warm_up, crowd = _Crowd(process.url), _Crowd(process.url)
+    await warm_up.grow(calls[:_WARM_UP_WAITERS])
+    await warm_up.leave()
     await asyncio.to_thread(process.wait_until_idle)
     before = process.resident_bytes()
-    waiters = await open_waiters(process.url, calls)
+    await crowd.grow(calls)
     await asyncio.to_thread(process.wait_until_idle)
     grown = process.resident_bytes() - before
-    close_clients(waiters)
-    return grown / len(waiters) / 1024
+    await crowd.leave()
+    return grown / len(calls) / 1024

@@ -1,6 +1,7 @@
 """Bridges that refuse, break off, hang, lie, or do not know long polls."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -20,6 +21,8 @@ from bridge_server.client import (
 from bridge_server.client.http import exchange
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
+from tests.support.eventually import eventually
+from tests.support.loop_time import PassTime
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
 
@@ -38,6 +41,20 @@ FAILURES = NOT_NOW | BROKEN
 async def gate(server: RunningServer) -> AsyncIterator[WebhookReceiver]:
     async with gate_before(server.url) as gate:
         yield gate
+
+
+async def until_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """Return once the client has reported another failed attempt.
+
+    The number of requests says less: aiohttp repeats a GET whose connection was closed.
+    """
+    caplog.clear()
+    caplog.set_level(logging.INFO, "bridge_server.client")
+
+    async def failed() -> bool:
+        return "; again in " in caplog.text
+
+    await eventually(failed)
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
@@ -97,22 +114,33 @@ async def test_a_call_that_may_have_been_taken_is_not_sent_again(
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
-async def test_a_bridge_that_keeps_failing_is_unreachable(gate: WebhookReceiver, failure: Answer) -> None:
-    async with paired(gate.url("")) as (dapp, _), Wallet(dapp.pairing, pace=IMPATIENT) as wallet:
+async def test_a_bridge_that_keeps_failing_is_unreachable(
+    gate: WebhookReceiver, failure: Answer, caplog: pytest.LogCaptureFixture, pass_time: PassTime
+) -> None:
+    async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = failure
 
-        for attempt in (dapp.approval(timeout=0.1), dapp.result("call", timeout=0.1), wallet.reject()):
+        for attempt in (dapp.approval(timeout=15), dapp.result("call", timeout=15), wallet.reject()):
+            attempting = asyncio.create_task(attempt)
+            await until_failed(caplog)
+            await pass_time(15)
+
             with pytest.raises(BridgeUnreachableError, match=gate.url("")):
-                await attempt
+                await attempting
 
 
-async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver) -> None:
+async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver, pass_time: PassTime) -> None:
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = hang
 
-        async with Wallet(dapp.pairing, pace=replace(IMPATIENT, attempt_seconds=0.03)) as wallet:
+        async with Wallet(dapp.pairing, pace=replace(BRISK, attempt_seconds=0.03)) as wallet:
+            asked = len(gate.requests)
+            rejecting = asyncio.create_task(wallet.reject())
+            await gate.got(asked + 2)
+            await pass_time(15)
+
             with pytest.raises(BridgeUnreachableError, match=r"no answer within 0\.03 s"):
-                await wallet.reject()
+                await rejecting
 
 
 async def test_request_ends_when_its_last_attempt_times_out_at_the_same_moment(gate: WebhookReceiver) -> None:
@@ -162,30 +190,45 @@ async def test_past_failure_is_not_reported_again(gate: WebhookReceiver) -> None
             await dapp.approval(timeout=0.1)
 
 
-async def test_a_bridge_that_is_back_is_not_called_unreachable(gate: WebhookReceiver) -> None:
+async def test_a_bridge_that_is_back_is_not_called_unreachable(
+    gate: WebhookReceiver, pass_time: PassTime
+) -> None:
     async with Dapp(gate.url(""), name="Example Dapp", pace=BRISK) as dapp:
+        asked = len(gate.requests)
         gate.script.extend([reset, status(503)])
+        waiting = asyncio.create_task(dapp.approval(timeout=15))
+        await gate.got(asked + 4)  # the third was answered
+        await pass_time(15)
 
         with pytest.raises(AnswerTimeoutError):
-            await dapp.approval(timeout=0.5)
+            await waiting
 
 
-async def test_closed_port_is_unreachable() -> None:
+async def test_closed_port_is_unreachable(caplog: pytest.LogCaptureFixture, pass_time: PassTime) -> None:
     async with gate_before("") as gone:
         url = gone.url("")
 
+    entering = asyncio.create_task(Dapp(url, name="Example Dapp", pace=BRISK).__aenter__())
+    await until_failed(caplog)
+    await pass_time(15)
+
     with pytest.raises(BridgeUnreachableError, match=url):
-        async with Dapp(url, name="Example Dapp", pace=IMPATIENT):
-            pass
+        await entering
 
 
-async def test_a_bridge_that_asks_for_an_hour_is_left_alone(gate: WebhookReceiver) -> None:
+async def test_a_bridge_that_asks_for_an_hour_is_left_alone(
+    gate: WebhookReceiver, caplog: pytest.LogCaptureFixture, pass_time: PassTime
+) -> None:
     async with paired(gate.url("")) as (dapp, wallet):
         gate.otherwise = status(429, Retry_After="3600")
         asked = len(gate.requests)
 
+        waiting = asyncio.create_task(dapp.approval(timeout=15))
+        await until_failed(caplog)
+        await pass_time(15)
+
         with pytest.raises(BridgeUnreachableError, match="429"):
-            await dapp.approval(timeout=0.3)
+            await waiting
         with pytest.raises(RequestRefusedError, match="429") as refusal:
             await wallet.reject()
 

@@ -1,23 +1,20 @@
 """Fixtures of the inbox's tests."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.figures import METRICS_TOKEN
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, opened_app
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server that tells its figures and calls webhooks on this machine; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True, account_burst=100_000
-    ) as server:
-        yield server
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The server tells its figures and calls webhooks on this machine."""
+    return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True, "account_burst": 100_000}
 
 
 @pytest.fixture

@@ -1,22 +1,19 @@
 """Fixtures of the notification service's tests."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.figures import METRICS_TOKEN
 from tests.support.project import App, create_app, opened_app
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server that tells its figures and calls webhooks on this machine; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
-    ) as server:
-        yield server
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The server tells its figures and calls webhooks on this machine."""
+    return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
 @pytest.fixture

@@ -1,9 +1,10 @@
 """How sockets end: dead ones, slow ones, too many, and all of them when the server stops."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -13,9 +14,9 @@ from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.server import RunningServer, running_server
-from tests.support.socket_client import connected, spelled
+from tests.support.socket_client import SocketClient, connected, spelled
 
-_OFTEN = 0.05
+_OFTEN = 0.1  # of seconds; a client that takes twice as long to answer a ping counts as dead
 
 
 async def until_open(server: RunningServer, sockets: int, topics: int = 0) -> None:
@@ -33,17 +34,23 @@ async def often_pinging(tmp_path: Path) -> AsyncIterator[RunningServer]:
         yield server
 
 
+async def beside_publishing(server: RunningServer, receiving: Coroutine[Any, Any, None]) -> None:
+    """Publish two messages while the receiver reads all the time, and misses no ping."""
+    async with asyncio.TaskGroup() as group, connected(server.client, server.url) as dapp:
+        group.create_task(receiving)
+        await dapp.publish("topic", "one", "two")
+
+
 async def test_a_socket_that_answers_no_ping_is_dead_and_its_messages_go_to_others(tmp_path: Path) -> None:
     async with (
         often_pinging(tmp_path) as server,
         connected(server.client, server.url) as dead,
-        connected(server.client, server.url) as dapp,
     ):
-        await dead.say("topic", "sub")
-        await until_open(server, 2, topics=1)  # nobody reads or answers from here on
-        await dapp.say("topic", "pub", "payload")
+        await dead.subscribe("topic")  # nobody reads or answers from here on
+        async with connected(server.client, server.url) as dapp:
+            await dapp.say("topic", "pub", "payload")
 
-        await until_open(server, 0)
+            await until_open(server, 0)
 
         async with connected(server.client, server.url) as other:
             await other.subscribe("topic")
@@ -62,20 +69,18 @@ async def test_a_socket_that_answers_pings_stays(tmp_path: Path) -> None:
 
 
 async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledges(tmp_path: Path) -> None:
-    async with (
-        often_pinging(tmp_path) as server,
-        connected(server.client, server.url) as wallet,
-        connected(server.client, server.url) as dapp,
-    ):
-        await wallet.subscribe("topic")
-        await dapp.publish("topic", "one", "two")
+    async def receive(wallet: SocketClient) -> None:
+        """Receive both messages and a ping after them; the pong is all that the wallet says."""
         assert await wallet.payloads(2) == ["one", "two"]
         message = await wallet.socket.receive(10)
         while not message.data:
             message = await wallet.socket.receive(10)
-
         await wallet.socket.pong(message.data)
         await wallet.settled()
+
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+        await beside_publishing(server, receive(wallet))
 
         async with connected(server.client, server.url) as other:
             await other.subscribe("topic")
@@ -83,17 +88,17 @@ async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledg
 
 
 async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(tmp_path: Path) -> None:
-    async with (
-        often_pinging(tmp_path) as server,
-        connected(server.client, server.url) as wallet,
-        connected(server.client, server.url) as dapp,
-    ):
-        await wallet.subscribe("topic")
-        await dapp.publish("topic", "one", "two")
+    async def receive(wallet: SocketClient) -> None:
+        """Receive both messages, acknowledge one, and answer pings after that."""
+        assert await wallet.payloads(2) == ["one", "two"]
         await wallet.acknowledge("topic")
         for _ in range(3):
             await wallet.socket.pong((await wallet.socket.receive(10)).data)
         await wallet.settled()
+
+    async with often_pinging(tmp_path) as server, connected(server.client, server.url) as wallet:
+        await wallet.subscribe("topic")
+        await beside_publishing(server, receive(wallet))
 
         async with connected(server.client, server.url) as other:
             await other.subscribe("topic")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,16 +13,19 @@ from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.project import App, opened_app
 from tests.support.push_client import PushClient
 from tests.support.push_services import PushServices, running_push_services
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The settings of the folder's server by name."""
+    return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
 @pytest.fixture
-async def push(tmp_path: Path) -> AsyncIterator[PushClient]:
+def push(server: RunningServer) -> PushClient:
     """A push server that reaches webhooks on this machine and the log; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
-    ) as server:
-        yield PushClient(server)
+    return PushClient(server)
 
 
 @pytest.fixture

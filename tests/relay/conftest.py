@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,16 +10,19 @@ from tests.relay.polls import POLLS, Poll
 from tests.relay.v07 import as_v07
 from tests.support.bridge_client import BridgeClient
 from tests.support.figures import METRICS_TOKEN
-from tests.support.server import running_server
+from tests.support.server import RunningServer, running_server
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The settings of the folder's server by name."""
+    return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
 @pytest.fixture
-async def bridge(tmp_path: Path) -> AsyncIterator[BridgeClient]:
+def bridge(server: RunningServer) -> BridgeClient:
     """A bridge that tells its figures and calls webhooks on this machine; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
-    ) as server:
-        yield BridgeClient(server)
+    return BridgeClient(server)
 
 
 @pytest.fixture

@@ -1,16 +1,20 @@
 """Fixtures of the wallet's tests."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.rpc_client import RpcClient
-from tests.support.server import running_server
+from tests.support.server import RunningServer
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The settings of the folder's server by name."""
+    return {"dev_accounts": True, "light_kdf": True}
 
 
 @pytest.fixture
-async def rpc(tmp_path: Path) -> AsyncIterator[RpcClient]:
+def rpc(server: RunningServer) -> RpcClient:
     """A wallet with the development accounts and no node; the clock stands still."""
-    async with running_server(tmp_path / "data", dev_accounts=True, light_kdf=True) as server:
-        yield RpcClient(server)
+    return RpcClient(server)

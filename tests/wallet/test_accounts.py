@@ -30,6 +30,8 @@ from bridge_server.wallet.models import AccountSource, Address, WalletAccount
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 
+pytestmark = pytest.mark.one_server
+
 FAST = ScryptCost(n=2, r=8, p=1)
 PASSPHRASE = "pässwörd"
 WRONG = "not the passphrase"

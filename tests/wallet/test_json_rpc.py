@@ -11,6 +11,8 @@ import pytest
 from tests.support.asking import ask
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, result_of
 
+pytestmark = pytest.mark.one_server
+
 ACCOUNTS = {"jsonrpc": "2.0", "method": "eth_accounts", "params": []}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,11 +10,10 @@ from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer, running_server
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server with default settings and `/metrics` on the same port."""
-    async with running_server(tmp_path / "data", metrics_token=METRICS_TOKEN) as server:
-        yield server
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The server has `/metrics` on the same port."""
+    return {"metrics_token": METRICS_TOKEN}
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import pytest
 from tests.support.asking import ask
 from tests.support.server import RunningServer
 
+pytestmark = pytest.mark.one_server
+
 DEEPEST = 64
 
 

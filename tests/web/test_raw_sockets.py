@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import pytest
-from structlog.testing import CapturingLogger
+from structlog.testing import CapturedCall, CapturingLogger
 
 from bridge_server.cli.logs import is_not_a_client_fault
 from bridge_server.web import request_lines
@@ -16,6 +16,8 @@ from tests.support.eventually import eventually
 from tests.support.figures import until_waiting
 from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.server import RunningServer
+
+pytestmark = pytest.mark.one_server
 
 _CLOSE = b"Connection: close"
 
@@ -53,18 +55,27 @@ Faults: TypeAlias = Callable[[], list[str]]
 
 @pytest.fixture
 def faults(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
-    """What the server, or the library under it, has logged as going wrong: seen as its operator would."""
+    """What the server, or the library under it, has logged as going wrong: seen as its operator would.
+
+    A line about a slow request is no fault.
+    """
     log = CapturingLogger()
     monkeypatch.setattr(request_lines, "log", log)
     caplog.handler.addFilter(is_not_a_client_fault)
     caplog.set_level(logging.INFO)
 
     def logged() -> list[str]:
-        own = [str(call.args) for call in log.calls if call.method_name != "info"]
+        own = [str(call.args) for call in log.calls if _level(call) > logging.INFO]
         return own + [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
     yield logged
     caplog.handler.removeFilter(is_not_a_client_fault)
+
+
+def _level(call: CapturedCall) -> int:
+    if call.method_name == "log":
+        return int(call.args[0])
+    return logging.getLevelNamesMapping()[call.method_name.upper()]
 
 
 async def assert_unharmed(server: RunningServer, faults: Faults) -> None:

@@ -16,6 +16,8 @@ from tests.support.raw_http import ask_raw, raw_connection, spell
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.one_server
+
 _CLOSE = b"Connection: close"
 _UPGRADE = (b"Connection: Upgrade", b"Upgrade: h2c")
 

@@ -16,6 +16,7 @@ from bridge_server.web.streamed_answer import StreamedAnswer
 from bridge_server.web.unread import Backlog, Unread, UnreadLimits
 from bridge_server.web.whole_answer import WholeAnswer
 from tests.support.idle_clients import ANOTHER, SOMEBODY, UPGRADE, client, everything_from, get
+from tests.support.loop_time import PassTime
 from tests.web.guarded import guarded
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -227,58 +228,34 @@ class Taker:
         self.is_aborted = True
 
 
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Awaitable[None]]:
-    """Moves the event loop's time, and has everything happen that is due."""
-    passed = 0.0
-
-    async def move(seconds: float) -> None:
-        nonlocal passed
-        loop = asyncio.get_running_loop()
-        if not passed:
-            time = loop.time
-            monkeypatch.setattr(loop, "time", lambda: time() + passed)
-        passed += seconds
-        for _ in range(3):
-            await asyncio.sleep(0)
-
-    return move
-
-
-async def test_a_client_that_takes_a_little_is_never_cut_off(
-    looks: Callable[[float], Awaitable[None]],
-) -> None:
+async def test_a_client_that_takes_a_little_is_never_cut_off(pass_time: PassTime) -> None:
     unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
     reader, idler = Taker(1_000, takes_bytes=1), Taker(1_000)
     for taker in (reader, idler):
         unread.wait(Backlog(taker, "somebody"))
 
     for _ in range(100):
-        await looks(1.0)
+        await pass_time(1.0)
 
     assert (reader.is_aborted, idler.is_aborted) == (False, True)
     assert unread.bytes_of("somebody") == reader.size_bytes
 
 
-async def test_the_connection_with_most_bytes_for_longest_is_cut_first(
-    looks: Callable[[float], Awaitable[None]],
-) -> None:
+async def test_the_connection_with_most_bytes_for_longest_is_cut_first(pass_time: PassTime) -> None:
     unread = Unread(UnreadLimits(10_000, 10_000, 3_600.0), lambda _: None)
     small, large, newcomer = Taker(1_000), Taker(4_000), Taker(9_000)
     for taker in (small, large):
         unread.wait(Backlog(taker, None))
-    await looks(10.0)
+    await pass_time(10.0)
 
     unread.wait(Backlog(newcomer, None))
-    await looks(0.0)
+    await pass_time(0.0)
 
     assert [taker.is_aborted for taker in (small, large, newcomer)] == [True, True, False]
     assert unread.total_bytes == 9_000
 
 
-async def test_pushed_bytes_count_and_show_which_clients_read(
-    looks: Callable[[float], Awaitable[None]],
-) -> None:
+async def test_pushed_bytes_count_and_show_which_clients_read(pass_time: PassTime) -> None:
     unread = Unread(UnreadLimits(MIB, MIB, 30.0), lambda _: None)
     reader, idler = Taker(1_000), Taker(1_000)
     backlogs = [Backlog(taker, None) for taker in (reader, idler)]
@@ -286,7 +263,7 @@ async def test_pushed_bytes_count_and_show_which_clients_read(
         unread.wait(backlog)
 
     for _ in range(40):
-        await looks(1.0)
+        await pass_time(1.0)
         reader.size_bytes += 99
         idler.size_bytes += 100
         for backlog, taker in zip(backlogs, (reader, idler), strict=True):

@@ -1,0 +1,1 @@
+"""The control API of a headless wallet: for test programs in any language, with a bearer token."""

@@ -1,0 +1,218 @@
+"""`bridge-server wallet` in a process of its own: its lines, its exit codes, its errors."""
+
+import asyncio
+import re
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from bridge_server.cli.main import commands
+from bridge_server.client import CallFailedError, Dapp, Generation
+from tests.headless.commands import COMMAND, wallet_process
+from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
+from tests.support.command import run_command
+from tests.support.server import RunningServer
+
+PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
+NO_BRIDGE = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
+
+
+@asynccontextmanager
+async def wallet_for(dapp: Dapp, relay_url: str, *arguments: str) -> AsyncIterator[Process]:
+    """The command, which has scanned the dapp's URI."""
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, dapp.uri, "--relay-url", relay_url, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def ended(process: Process) -> tuple[int | None, str, str]:
+    """The exit code, and all that was printed."""
+    async with asyncio.timeout(20):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_it_prints_a_line_for_each_event(relay: RunningServer, generation: Generation) -> None:
+    async with (
+        dapp_at(relay.url, generation) as dapp,
+        wallet_for(dapp, relay.url, "--once", "--on", "eth_sendTransaction=reject") as process,
+    ):
+        signature = await dapp.call("personal_sign", [HELLO, FIRST])
+        with pytest.raises(CallFailedError):
+            await dapp.call("eth_sendTransaction", [PAYMENT])
+        await dapp.end()
+        code, out, err = await ended(process)
+
+    page = "" if generation in ("plain", "0.7") else "  https://dapp.example"
+    lines = [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert re.fullmatch(rf"paired   Example Dapp{page}  {re.escape(generation)}  wc:.{{4}}…", lines[0])
+    assert lines[1] == "session  approved  0xf39F…2266  chain 31337"
+    short = f"{signature[:6]}…{signature[-4:]}"
+    assert re.fullmatch(rf'call     personal_sign "hello" {{31}}signed {short}   \d+ ms', lines[2])
+    assert lines[3] == (
+        "call     eth_sendTransaction 1 ether → 0x7099…79C8           "
+        "rejected 4001  (--on eth_sendTransaction=reject)"
+    )
+    assert lines[4:] == ["dapp     ended the session"]
+
+
+async def test_json_lines_tell_the_same(relay: RunningServer) -> None:
+    async with (
+        dapp_at(relay.url, "1.x") as dapp,
+        wallet_for(dapp, relay.url, "--once", "--json") as process,
+    ):
+        await dapp.call("personal_sign", [HELLO, FIRST])
+        await dapp.end()
+        _, out, _ = await ended(process)
+
+    events = [orjson.loads(line) for line in out.splitlines()]
+    assert [event["event"] for event in events] == ["paired", "session", "answer", "ended"]
+    assert events[2]["call"]["text"] == "hello"
+    assert events[3]["session"]["ended_by"] == "dapp"
+
+
+@pytest.mark.parametrize(("expected", "code"), [("personal_sign=1", 0), ("personal_sign=2", 3)])
+async def test_an_expectation_decides_the_exit_code(relay: RunningServer, expected: str, code: int) -> None:
+    async with (
+        dapp_at(relay.url, "1.x") as dapp,
+        wallet_for(dapp, relay.url, "--quiet", "--expect", expected) as process,
+    ):
+        await dapp.call("personal_sign", [HELLO, FIRST])
+        await dapp.end()
+        returned, out, err = await ended(process)
+
+    assert (returned, out) == (code, "")
+    assert err == ("" if code == 0 else "bridge-server: --expect personal_sign=2 was not met: 1 came\n")
+
+
+async def test_a_rejected_session_is_over(relay: RunningServer) -> None:
+    async with (
+        dapp_at(relay.url, "1.x") as dapp,
+        wallet_for(dapp, relay.url, "--once", "--session", "reject") as process,
+    ):
+        code, out, _ = await ended(process)
+
+    assert code == 0
+    assert [line[10:] for line in out.splitlines()][1:] == ["session  rejected"]
+
+
+async def test_it_reads_uris_from_standard_input(relay: RunningServer) -> None:
+    async with dapp_at(relay.url, "plain") as first, dapp_at(relay.url, "1.x") as second:
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND, "--quiet", stdin=PIPE, stdout=PIPE, stderr=PIPE
+        )
+        assert process.stdin is not None
+        process.stdin.write(f"{first.uri}\n\n{second.uri}\n".encode())
+        process.stdin.close()
+        for dapp in (first, second):
+            await dapp.call("personal_sign", [HELLO, FIRST])
+            await dapp.end()
+        code, _, err = await ended(process)
+
+    assert (code, err) == (0, "")
+
+
+def test_a_bridge_that_is_away_is_exit_code_1() -> None:
+    finished = run_command("wallet", NO_BRIDGE, "--quiet")
+
+    assert finished.exit_code == 1
+    (line,) = finished.err.splitlines()
+    assert line.startswith("bridge-server: The bridge http://127.0.0.1:1 cannot be used: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--on", "personal_sign"], "'personal_sign' is no rule: write METHOD[@ORIGIN]=ACTION"),
+        (["--on", "personal_sign=dance"], "'dance' is no action: write approve, reject,"),
+        (["--on", "personal_sign=delay:long"], "'long' is no duration: write 2s"),
+        (["--on", "personal_sign=answer:0x"], "'0x' is not JSON"),
+        (["--on", "personal_sign=reject:no"], "'no' is no error code"),
+        (["--expect", "personal_sing=2"], "did you mean personal_sign"),
+        (["--expect", "personal_sign"], "write METHOD=N"),
+        (["--listen", "0.0.0.0:0"], "listen on 127.0.0.1"),
+        (["--listen", "here"], "write a host and a port"),
+        (["--policy", "ask"], "ask needs somebody who answers: add --listen"),
+        (["--accounts", "one"], "write numbers from 0 on"),
+        (["--rpc", "ftp://x"], "--rpc must be an absolute http or https URL"),
+        (["--rules", "/no/such/file"], "cannot be read"),
+        (["--mnemonic-file", "/no/such/file"], "cannot be read"),
+        (["--scan", "/no/such/file"], "cannot be read"),
+        (["https://example.org"], "the URI cannot be used: A pairing URI begins with"),
+        (["wc:abc@3?key=00"], "the URI cannot be used: The URI is of no known generation"),
+        (["wc:" + "0" * 64 + "@2?relay-protocol=irn&symKey=" + "0" * 64], "the URI cannot be used:"),
+    ],
+)
+def test_an_error_of_usage_is_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(commands, ["wallet", *arguments], prog_name="bridge-server")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_uri_of_2_x_needs_the_relay() -> None:
+    topic = "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925"  # SHA-256 of 32 zero bytes
+    finished = run_command("wallet", f"wc:{topic}@2?relay-protocol=irn&symKey={'0' * 64}")
+
+    assert (finished.exit_code, finished.err) == (
+        2,
+        "bridge-server: the URI cannot be used: a URI of generation 2.x names no relay: add --relay-url\n",
+    )
+
+
+def test_the_ready_file_is_for_the_owner_alone(tmp_path: Path) -> None:
+    with wallet_process(tmp_path, "--accounts", "0,1") as wallet:
+        mode = (tmp_path / "wallet.json").stat().st_mode & 0o777
+        code = wallet.stop()
+
+    assert mode == 0o600
+    assert wallet.facts.keys() == {"url", "token", "pid", "accounts"}
+    assert (wallet.facts["accounts"], wallet.facts["pid"]) == ([FIRST, SECOND], wallet.process.pid)
+    assert (code, (tmp_path / "wallet.json").exists()) == (0, False)
+
+
+async def test_rules_come_from_a_file(relay: RunningServer, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text('[on]\npersonal_sign = ["approve*1", \'answer:"0x01"\']\n', "utf-8")
+    async with (
+        dapp_at(relay.url, "plain") as dapp,
+        wallet_for(dapp, relay.url, "--rules", str(file), "--quiet") as process,
+    ):
+        first, second = [await dapp.call("personal_sign", [HELLO, FIRST]) for _number in range(2)]
+        await dapp.end()
+        code, _, _ = await ended(process)
+
+    assert (len(first), second, code) == (132, "0x01", 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("on = 3", "on must be a table"),
+        ('on = ["x"]', "'x' is no rule"),
+        ("policy = 'dance'", "policy is 'dance': write approve, reject, ask, hang"),
+        ("colour = 1", "it has colour, which is not known"),
+        ("=", "it is not TOML"),
+    ],
+)
+def test_a_file_of_rules_that_cannot_be_read_is_exit_code_2(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text(text, "utf-8")
+    result = CliRunner().invoke(commands, ["wallet", "--rules", str(file)], prog_name="bridge-server")
+
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,92 @@
+"""The examples of docs/headless-wallet.md do what the page says."""
+
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bridge_server.client import CallFailedError
+from bridge_server.headless.rule_file import read_rule_file
+from bridge_server.headless.rules import read_rule
+from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
+from tests.support.command import run_command
+from tests.support.server import RunningServer
+
+_PAGE = (Path(__file__).parent.parent.parent / "docs" / "headless-wallet.md").read_text("utf-8")
+_COMMAND, _CONTROL = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
+(_PRINTED,) = re.findall(r"```\n(12:.*?)```", _PAGE, re.DOTALL)
+(_PROGRAM,) = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
+(_RULES,) = re.findall(r"```toml\n(.*?)```", _PAGE, re.DOTALL)
+_PRINTED_URL = "http://127.0.0.1:8080"
+_SECONDS = 60
+_CHANGING = re.compile(r"^\d\d:\d\d:\d\d|wc:.{4}…|\d+ ms$|0x\w{4}…311c", re.MULTILINE)
+
+
+def _environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **more}
+
+
+async def test_the_command_prints_what_the_page_shows(relay: RunningServer) -> None:
+    async with asyncio.timeout(_SECONDS), dapp_at(relay.url, "1.x") as dapp:
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-euc", _COMMAND, env=_environment(URI=dapp.uri), stdin=DEVNULL, stdout=PIPE
+        )
+        await dapp.call("personal_sign", [HELLO, FIRST])
+        with pytest.raises(CallFailedError):
+            await dapp.call("eth_sendTransaction", [{"from": FIRST, "to": SECOND, "value": hex(10**18)}])
+        await dapp.end()
+        out, _ = await process.communicate()
+
+    assert process.returncode == 0
+    assert _CHANGING.sub("?", out.decode()) == _CHANGING.sub("?", _PRINTED)
+
+
+async def test_the_program_prints_what_it_seems_to(relay: RunningServer) -> None:
+    assert _PRINTED_URL in _PROGRAM
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _PROGRAM.replace(_PRINTED_URL, relay.url), stdout=PIPE
+    )
+    async with asyncio.timeout(_SECONDS):
+        out, _ = await process.communicate()
+
+    signed, *others = out.decode().splitlines()
+    assert signed.startswith("signed: 0xf16e")
+    methods = "['personal_sign', 'eth_sendTransaction', 'eth_sign']"
+    assert others == ["rejected: 4001", "asked: hello", methods]
+
+
+async def test_the_control_api_of_the_page_writes_its_ready_file(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "sh", "-euc", f"exec {_CONTROL}", env=_environment(), cwd=tmp_path, stdin=DEVNULL, stdout=DEVNULL
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while not (tmp_path / "wallet.json").exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.01)
+        facts = orjson.loads((tmp_path / "wallet.json").read_bytes())
+    finally:
+        process.terminate()
+        await process.wait()
+
+    assert facts["accounts"] == [FIRST]
+
+
+def test_the_rules_of_the_page_can_be_read() -> None:
+    texts = [rule.text for rule in read_rule_file(_RULES.encode()).rules]
+    table = _PAGE.partition("## Rules")[2].partition("##")[0]
+    actions = re.findall(r"^\| ((?:`[^`|]+`(?:, )?)+) \|", table, re.MULTILINE)
+
+    assert texts[:2] == ["personal_sign=approve*3", "personal_sign=reject"]
+    for action in re.findall(r"`([^`]+)`", " ".join(actions)):
+        assert read_rule(f"m={action.replace('JSON', '1')}")
+
+
+def test_every_option_of_the_command_is_on_the_page() -> None:
+    options = set(re.findall(r"--[a-z-]+", run_command("wallet", "--help").out)) - {"--help"}
+
+    assert {option for option in options if f"`{option}" not in _PAGE} == set()

@@ -1,0 +1,152 @@
+"""Rules by themselves: how they are spelled, and which of them decides."""
+
+import asyncio
+
+import pytest
+
+from bridge_server.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
+from bridge_server.headless.actions import Action, Answer, Approve, Ask, Hang, Refuse
+from bridge_server.headless.rules import Rules
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "delay_seconds", "times"),
+    [
+        ("m=approve", Approve(), 0, None),
+        ("m=reject", Refuse(4001, "The user rejected the request."), 0, None),
+        ('m=reject:4001:"not now"', Refuse(4001, "not now"), 0, None),
+        ("m=reject:5000:not now", Refuse(5000, "not now"), 0, None),
+        ("m=reject:4900", Refuse(4900, "The user rejected the request."), 0, None),
+        ('m=error:-32000:"a: b"', Refuse(-32000, "a: b"), 0, None),
+        ("m=hang", Hang(), 0, None),
+        ("m=ask", Ask(), 0, None),
+        ("m=delay:2s", None, 2.0, None),
+        ("m=delay:250ms", None, 0.25, None),
+        ("m=delay:0.5s*2", None, 0.5, 2),
+        ("m=approve*3", Approve(), 0, 3),
+        ("m=answer:2*3", Answer(2), 0, 3),
+        ('m=answer:"2*3"', Answer("2*3"), 0, None),
+        ('m=answer:{"a":[1,null]}', Answer({"a": [1, None]}), 0, None),
+    ],
+)
+def test_the_text_of_a_rule(
+    text: str, action: Action | None, delay_seconds: float, times: int | None
+) -> None:
+    rule = read_rule(text)
+
+    assert (rule.method, rule.origin, rule.text) == ("m", None, text)
+    assert (rule.action, rule.delay_seconds, rule.times) == (action, delay_seconds, times)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "=approve", "m", "m=", "m=approve:1", "m=approve*0", "m=answer:", "m=delay", "m=delay:2",
+        "m=error", "m=error::x", "m=reject:x", "m m=approve", "m@=approve", "m=*3",
+    ],
+)  # fmt: skip
+def test_a_text_that_is_no_rule(text: str) -> None:
+    with pytest.raises(RuleError, match="write"):
+        read_rule(text)
+
+
+async def outcomes(wallet: HeadlessWallet, *methods: str, origin: str = "https://dapp.example") -> list[str]:
+    """The names of what became of calls of a page, one after the other."""
+    found = [await wallet.request(method, [], origin=origin) for method in methods]
+    return [str(getattr(each, "value", None) or getattr(each, "code", None)) for each in found]
+
+
+async def test_the_first_rule_that_matches_decides_and_counted_rules_give_way() -> None:
+    rules = ["a=answer:1*2", "b=answer:2", "a=answer:3*1", "*=error:-1:x*1", "a=answer:4"]
+    async with HeadlessWallet(rules=rules) as wallet:
+        assert await outcomes(wallet, *"abaaaa") == ["1", "2", "1", "3", "-1", "4"]
+
+
+async def test_a_rule_of_an_origin_is_for_its_page_alone() -> None:
+    rules = [
+        "a@https://dapp.example=answer:1",
+        "a@other.example:8080=answer:2",
+        "a@Named=answer:3",
+        "a=answer:4",
+    ]
+    async with HeadlessWallet(rules=rules) as wallet:
+        answered = [
+            await outcomes(wallet, "a", origin=origin)
+            for origin in (
+                "https://dapp.example",
+                "http://other.example:8080",
+                "Named",
+                "https://other.example",
+            )
+        ]
+
+    assert answered == [["1"], ["2"], ["3"], ["4"]]
+
+
+async def test_a_rule_of_python_is_changed_by_each_further_word() -> None:
+    def is_second(call: HeadlessCall) -> bool:
+        return len(wallet.calls) == 2
+
+    async with HeadlessWallet() as wallet:
+        wallet.on("a").when(is_second).answer("second")
+        wallet.on("a").delay(0.001).error(-5, "x").times(1)
+        wallet.on("a").ask().approve().hang().reject().answer("last")
+        assert await outcomes(wallet, "a", "a", "a") == ["-5", "second", "last"]
+        assert len(list(wallet.rules)) == 3
+
+
+async def test_a_condition_that_fails_is_an_internal_error_and_the_wallet_goes_on() -> None:
+    async with HeadlessWallet() as wallet:
+        wallet.on("a").when(lambda call: bool(1 / 0)).answer(1)
+        assert await outcomes(wallet, "a", "eth_chainId") == ["-32603", "0x7a69"]
+
+
+async def test_a_delay_alone_leaves_the_decision_to_the_next_rule_or_the_policy() -> None:
+    async with HeadlessWallet(policy="reject", rules=["a=delay:1ms", "b=delay:1ms", "b=answer:7"]) as wallet:
+        assert await outcomes(wallet, "a", "b") == ["4001", "7"]
+        assert [call.because for call in wallet.calls] == ["a=delay:1ms", "b=answer:7"]
+
+
+async def test_the_policy_spares_methods_that_need_nobodys_consent() -> None:
+    async with HeadlessWallet(policy="reject") as wallet:
+        assert await outcomes(wallet, "eth_chainId", "eth_blockNumber", "odd_method") == [
+            "0x7a69",
+            "4900",
+            "4001",
+        ]
+
+
+async def test_reset_gives_counted_rules_their_counts_back() -> None:
+    async with HeadlessWallet(rules=["a=answer:1*1", "a=answer:2"]) as wallet:
+        assert await outcomes(wallet, "a", "a") == ["1", "2"]
+        wallet.on("b").answer(3)
+        await wallet.reset()
+        assert await outcomes(wallet, "a") == ["1"]
+        assert [rule.text for rule in wallet.rules] == ["a=answer:1*1", "a=answer:2"]
+        assert len(wallet.calls) == 1
+
+
+async def test_an_answer_that_json_cannot_say_is_refused_when_it_is_given() -> None:
+    async with HeadlessWallet(rules=["b=ask"]) as wallet:
+        with pytest.raises(TypeError):
+            wallet.on("a").answer(object())
+        waiting = asyncio.create_task(outcomes(wallet, "b"))
+        call = await wallet.next_call("b")
+        with pytest.raises(TypeError):
+            await call.answer({1, 2})
+        await call.answer(2)
+        assert await waiting == ["2"]
+
+
+def test_an_empty_list_of_rules_decides_nothing() -> None:
+    assert list(Rules()) == []
+
+
+async def test_calls_may_be_awaited_side_by_side() -> None:
+    async with HeadlessWallet(rules=["a=ask"]) as wallet:
+        waiting = [asyncio.create_task(outcomes(wallet, "a")) for _number in range(3)]
+        for number in range(3):
+            await (await wallet.next_call("a")).answer(number + 1)
+        assert sorted(await asyncio.gather(*waiting)) == [["1"], ["2"], ["3"]]
+        with pytest.raises(TimeoutError, match="No call of a waited for a decision within"):
+            await wallet.next_call("a", timeout=0.01)

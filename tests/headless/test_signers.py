@@ -1,0 +1,149 @@
+"""The keys behind a headless wallet: of a mnemonic, of a file, of another wallet; with a node and without."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.client import Generation
+from bridge_server.ethereum.hex_data import data_of
+from bridge_server.ethereum.raw_transactions import read_raw_transaction
+from bridge_server.ethereum.signing_key import SigningKey
+from bridge_server.headless import Failure, HeadlessWallet, Result
+from bridge_server.kernel.errors import InvalidInputError, UpstreamError
+from bridge_server.wallet.errors import NoNodeError
+from tests.headless.dapps import BRISK, FIRST, HELLO, SECOND, paired, relay_at
+from tests.support.fake_node import FakeNode, body, open_fake_node, says
+from tests.support.server import RunningServer, running_server
+
+PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+
+
+async def of_page(wallet: HeadlessWallet, method: str, params: Any) -> Any:
+    """The result of a call of a connected page."""
+    await wallet.request("eth_requestAccounts")
+    outcome = await wallet.request(method, params)
+    return outcome.value if isinstance(outcome, Result) else outcome
+
+
+async def test_without_a_node_a_transaction_is_answered_by_its_hash_and_kept() -> None:
+    async with HeadlessWallet(chain_id=5) as wallet:
+        hashes = [await of_page(wallet, "eth_sendTransaction", [PAYMENT]) for _number in range(2)]
+        signed = await of_page(wallet, "eth_signTransaction", [{**PAYMENT, "maxFeePerGas": "0x77359400"}])
+        raw = [read_raw_transaction(data_of(text)) for text in (*wallet.sent, signed)]
+
+    assert [f"0x{each.hash.hex()}" for each in raw[:2]] == hashes
+    assert [(each.nonce, each.chain_id, each.sender) for each in raw] == [
+        (0, 5, FIRST.lower()),
+        (1, 5, FIRST.lower()),
+        (2, 5, FIRST.lower()),
+    ]
+
+
+async def test_with_a_node_a_transaction_is_filled_in_and_sent() -> None:
+    async with open_fake_node() as node, HeadlessWallet(node_url=node.url) as wallet:
+        node.results["eth_getTransactionCount"] = "0x7"
+        sent_hash = await of_page(wallet, "eth_sendTransaction", [PAYMENT])
+        sent_again = await of_page(wallet, "eth_sendRawTransaction", node.sent()[:1])
+        (first, second) = node.sent()
+
+    assert read_raw_transaction(data_of(first)).nonce == 7
+    assert (sent_hash, first) == (sent_again, second)
+    assert wallet.sent == []
+
+
+async def test_the_error_of_a_node_is_passed_on() -> None:
+    async with open_fake_node() as node, HeadlessWallet(node_url=node.url) as wallet:
+        node.at("eth_sendRawTransaction", says(-32000, "insufficient funds"))
+        failure = await of_page(wallet, "eth_sendTransaction", [PAYMENT])
+
+    assert failure == Failure(-32000, "insufficient funds")
+
+
+async def test_a_node_that_is_away_keeps_the_wallet_from_starting() -> None:
+    with pytest.raises(NoNodeError):
+        async with HeadlessWallet(node_url="http://127.0.0.1:1"):
+            pass
+
+
+async def test_sessions_begin_on_the_chain_of_the_node() -> None:
+    async with open_fake_node() as node:
+        node.results["eth_chainId"] = "0x64"
+        async with HeadlessWallet(node_url=node.url) as wallet:
+            assert await wallet.request("eth_chainId") == Result("0x64")
+
+
+async def test_a_transaction_for_another_chain_is_refused() -> None:
+    async with HeadlessWallet() as wallet:
+        failure = await of_page(wallet, "eth_sendTransaction", [{**PAYMENT, "chainId": "0x1"}])
+
+    assert failure.code == -32602
+    assert "switch the chain first" in failure.message
+
+
+async def test_a_wallet_may_have_other_words_or_keys() -> None:
+    async with HeadlessWallet([3, 11], mnemonic=WORDS) as wallet:
+        assert len(wallet.accounts) == 2
+        derived = wallet.accounts
+    key = SigningKey(bytes([1] * 32))
+    async with HeadlessWallet(private_keys=[key]) as wallet:
+        assert wallet.accounts == [key.address]
+        assert key.address not in derived
+
+
+async def test_accounts_that_the_wallet_has_not_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="The wallet has no account 1"):
+        async with HeadlessWallet([1], private_keys=[SigningKey(bytes([1] * 32))]):
+            pass
+
+
+def test_one_source_of_accounts_is_enough() -> None:
+    with pytest.raises(ValueError, match="name one of them"):
+        HeadlessWallet(mnemonic=WORDS, rpc="http://127.0.0.1:1/rpc")
+    with pytest.raises(ValueError, match="leave out the node"):
+        HeadlessWallet(node_url="http://127.0.0.1:1", rpc="http://127.0.0.1:1/rpc")
+
+
+async def test_another_wallets_rpc_signs(tmp_path: Path, generation: Generation) -> None:
+    async with (
+        relay_at(tmp_path / "relay") as relay,
+        running_server(tmp_path / "signer", dev_accounts=True, rpc_token="t" * 32) as signer,
+        HeadlessWallet(rpc=f"{signer.url}/rpc", rpc_token="t" * 32, pace=BRISK) as wallet,
+        paired(wallet, relay.url, generation) as (dapp, _),
+    ):
+        signature = await dapp.call("personal_sign", [HELLO, FIRST])
+
+    assert len(wallet.accounts) == 10
+    assert signature.startswith("0xf16e")
+
+
+async def test_errors_of_another_wallets_rpc_are_passed_on(relay: RunningServer) -> None:
+    with pytest.raises(UpstreamError, match="has no accounts"):
+        async with HeadlessWallet(rpc=f"{relay.url}/rpc", chain_id=1):
+            pass
+    with pytest.raises(UpstreamError, match="answered 405"):
+        async with HeadlessWallet(rpc=f"{relay.url}/hello"):
+            pass
+    async with open_fake_node() as node:
+        node.script.append(body("no JSON"))
+        with pytest.raises(UpstreamError, match="is no wallet's JSON-RPC"):
+            async with HeadlessWallet(rpc=node.url):
+                pass
+    with pytest.raises(UpstreamError, match="cannot be used"):
+        async with HeadlessWallet(rpc="http://127.0.0.1:1/rpc"):
+            pass
+
+
+async def test_another_wallet_is_told_the_sessions_chain() -> None:
+    async with open_fake_node() as node:
+        node.results |= {"eth_accounts": [FIRST.lower()], "eth_sendTransaction": "0x" + "1" * 64}
+        async with HeadlessWallet(rpc=node.url) as wallet:
+            await of_page(wallet, "eth_sendTransaction", [PAYMENT])
+        (sent,) = _calls_of(node, "eth_sendTransaction")
+
+    assert sent["params"] == [{**PAYMENT, "chainId": "0x7a69"}]
+
+
+def _calls_of(node: FakeNode, method: str) -> list[dict[str, Any]]:
+    return [call for request in node.requests for call in request.calls if call["method"] == method]
