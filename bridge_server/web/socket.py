@@ -56,6 +56,10 @@ class FrameOutlet(Protocol):
         """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
         ...
 
+    def push_joined(self, frame: bytes) -> None:
+        """Push; from the second frame on in one turn of the event loop, several are written together."""
+        ...
+
     async def drain(self) -> None:
         """Wait as long as much is on its way."""
         ...
@@ -149,6 +153,9 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
         self._is_ending = False
+        self._is_joining = False
+        self._joined: list[bytes] = []
+        self._joined_bytes = 0
 
     def accept(self, request: web.Request) -> "Socket":
         """Itself, if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
@@ -194,6 +201,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
     async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
         if code == WSCloseCode.MESSAGE_TOO_BIG:  # aiohttp itself has found that, and gives no reason
             message = message or self._too_big.encode()
+        self._write_joined()
         self._is_ending = True
         self._give_up_later()
         return await super().close(code=code, message=message, drain=drain)
@@ -202,13 +210,25 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         transport = self._transport
         if self._is_ending or transport is None or transport.is_closing():
             return
+        if self._joined:
+            frame = self._take_joined() + frame
         transport.write(frame)
         if self._connection is not None:
             self._connection.wrote(len(frame))
         if transport.get_write_buffer_size() > MOST_BUFFERED_BYTES:
             self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for the rest.")
 
+    def push_joined(self, frame: bytes) -> None:
+        if self._is_joining:
+            self._joined.append(frame)
+            self._joined_bytes += len(frame)
+            return
+        self._is_joining = True
+        self.push(frame)
+        asyncio.get_running_loop().call_soon(self._end_turn)
+
     async def drain(self) -> None:
+        self._write_joined()
         if self._request is not None:
             await self._request.writer.drain()
 
@@ -218,16 +238,31 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     @property
     def is_congested(self) -> bool:
-        return self._transport is not None and self._transport.get_write_buffer_size() > _CONGESTED_BYTES
+        if self._transport is None:
+            return False
+        return self._joined_bytes + self._transport.get_write_buffer_size() > _CONGESTED_BYTES
 
     def end(self, code: int, reason: str) -> None:
         if not self._is_ending:
+            self._write_joined()
             self._is_ending = True
             self._goodbye = asyncio.create_task(self.close(code=code, message=_reason(reason)))
 
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def _end_turn(self) -> None:
+        self._is_joining = False
+        self._write_joined()
+
+    def _write_joined(self) -> None:
+        if self._joined:
+            self.push(b"")
+
+    def _take_joined(self) -> bytes:
+        frames, self._joined, self._joined_bytes = b"".join(self._joined), [], 0
+        return frames
 
     async def _talk(self) -> None:
         try:
@@ -242,6 +277,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
                     self._party.recognise(message.data)
                 elif kind is WSMsgType.PING:
                     await self._party.settle()
+                    self._write_joined()
                     await self.pong(message.data)
                 elif kind is WSMsgType.BINARY:
                     raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")

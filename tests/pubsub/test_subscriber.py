@@ -29,6 +29,9 @@ class Outlet:
     def push(self, frame: bytes) -> None:
         self.pushed.append(frame)
 
+    def push_joined(self, frame: bytes) -> None:
+        self.push(frame)
+
     async def drain(self) -> None:
         pass
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
@@ -13,10 +14,13 @@ from bridge_server.pubsub.irn.models import ClientKey, Envelope, WaitingMessage
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.models import Share
 from bridge_server.topics.models import Topic
-from bridge_server.web.socket import FrameOutlet, text_frame
+from bridge_server.web.socket import FrameOutlet, ping_frame, text_frame
 
 _PAGE = 32
 _RETRY_SECONDS = 1.0
+_ANSWER_IS_NEW_SECONDS = 2.0
+_PONG_SECONDS = 1.0
+"""A client that answers no ping is sent its messages after this time."""
 
 
 class Sending:
@@ -26,13 +30,15 @@ class Sending:
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
     what the topic has no room for is not sent.
 
-    A client is not sent anything at once while a publication of its own is not answered: JavaScript clients
-    lose a response that comes before the answer to the request's publication.
+    JavaScript clients lose a response that they read before the answer to the request's publication, or in
+    one piece with it. So nothing is sent at once while a publication of the client is not answered, and a
+    pong has to say that a new answer was read before a message follows it.
     """
 
     __slots__ = (
-        "_attachments", "_behind", "_client", "_clock", "_has_room", "_ids", "_journal", "_mine", "_outlet",
-        "_sent", "_share", "_store", "_window", "unanswered",
+        "_answered_at", "_attachments", "_behind", "_client", "_clock", "_has_room", "_ids", "_journal",
+        "_mine", "_outlet", "_ping", "_ping_number", "_pong", "_sent", "_share", "_store", "_unanswered",
+        "_window",
     )  # fmt: skip
 
     def __init__(
@@ -59,8 +65,10 @@ class Sending:
         self._sent: dict[int, tuple[Attachment, int, int]] = {}
         self._behind: asyncio.Task[None] | None = None
         self._has_room: asyncio.Event | None = None
-        self.unanswered = 0
-        """Publications of the socket that are on their way to the disk."""
+        self._unanswered = 0
+        self._answered_at: float | None = None
+        self._ping, self._ping_number = b"", 0
+        self._pong: asyncio.Event | None = None
 
     def open(self, outlet: FrameOutlet) -> None:
         """The socket is open."""
@@ -74,6 +82,20 @@ class Sending:
         self._mine, self._sent = {}, {}
         if self._behind is not None:
             self._behind.cancel()
+
+    def has_asked(self) -> None:
+        """The client has made a publication, which is on its way to the disk."""
+        self._unanswered += 1
+
+    def has_answer(self) -> None:
+        """The answer to a publication was written."""
+        self._unanswered -= 1
+        self._answered_at = asyncio.get_running_loop().time()
+
+    def recognise(self, pong: bytes) -> None:
+        """The client has read what was written before the ping."""
+        if self._pong is not None and pong == self._ping:
+            self._pong.set()
 
     def attach(self, topic: Topic) -> None:
         """Send what waits on the topic, and then whatever comes."""
@@ -115,7 +137,8 @@ class Sending:
     def _keeps_up(self, attachment: Attachment, size_bytes: int) -> bool:
         return (
             self._outlet is not None
-            and not self.unanswered
+            and not self._unanswered
+            and not self._has_new_answer()
             and not self._outlet.is_congested
             and len(self._sent) < self._window
             and 2 * attachment.unconfirmed < self._share.messages
@@ -130,7 +153,8 @@ class Sending:
         attachment.position = message.number
         attachment.unconfirmed += 1
         attachment.unconfirmed_bytes += size_bytes
-        self._outlet.push(text_frame(wire.write_message(request_id, attachment.subscription, message.data)))
+        text = wire.write_message(request_id, attachment.subscription, message.data)
+        self._outlet.push_joined(text_frame(text))
 
     def _fall_behind(self, attachment: Attachment) -> None:
         attachment.is_live, attachment.has_missed = False, True
@@ -160,6 +184,7 @@ class Sending:
         """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
         position = min(each.position for each in behind.values())
         while page := await self._page(list(self._mine), position):
+            await self._wait_for_pong()
             for message in page:
                 await self._wait_for_room()
                 attachment = self._mine.get(message.topic)
@@ -170,6 +195,31 @@ class Sending:
 
     async def _page(self, topics: Sequence[Topic], position: int) -> Sequence[WaitingMessage]:
         return await self._store.waiting(self._client, topics, position, self._clock.now_ms(), _PAGE)
+
+    def _has_new_answer(self) -> bool:
+        """Whether an answer was written just now, and the client may not have read it yet."""
+        if self._answered_at is None:
+            return False
+        if asyncio.get_running_loop().time() < self._answered_at + _ANSWER_IS_NEW_SECONDS:
+            return True
+        self._answered_at = None
+        return False
+
+    async def _wait_for_pong(self) -> None:
+        """Return once the client has read the answers to its publications, or gives no sign of it."""
+        if self._unanswered:
+            await self._journal.caught_up()
+        if self._outlet is None or not self._has_new_answer():
+            return
+        answered_at, self._pong = self._answered_at, asyncio.Event()
+        self._ping_number += 1
+        self._ping = b"answered %d" % self._ping_number
+        self._outlet.push(ping_frame(self._ping))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PONG_SECONDS):
+                await self._pong.wait()
+        if self._answered_at == answered_at:
+            self._answered_at = None
 
     async def _wait_for_room(self) -> None:
         while len(self._sent) >= self._window:

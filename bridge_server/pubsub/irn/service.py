@@ -207,7 +207,7 @@ class Irn:
         key = call_key(socket.client, id_text, call)
         done = partial(self._published, socket, id_text, call.subscribes)
         datas = [self._data(publication, now_ms) for publication in call.publications]
-        socket.sending.unanswered += 1
+        socket.sending.has_asked()
         if self._calls.repeats(key, done, now_ms):
             return
         envelopes = tuple(map(partial(self._envelope, socket, now_ms), call.publications, datas))
@@ -240,9 +240,9 @@ class Irn:
     def _published(
         self, socket: IrnSocket, id_text: bytes, subscribes: Topic | None, refused: BridgeError | None
     ) -> None:
-        socket.sending.unanswered -= 1
         socket.is_doubtful = refused is not None
         socket.answer_call(id_text, _TRUE, refused)
+        socket.sending.has_answer()
         if refused is None and subscribes is not None:
             socket.sending.attach(subscribes)
 

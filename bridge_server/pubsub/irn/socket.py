@@ -87,8 +87,9 @@ class IrnSocket:
             await late
         await self._settle()
 
-    def recognise(self, _: bytes) -> None:
+    def recognise(self, pong: bytes) -> None:
         self._is_quiet = False
+        self.sending.recognise(pong)
 
     def leave(self) -> None:
         self._outlet = None
@@ -114,7 +115,7 @@ class IrnSocket:
     def answer(self, text: bytes) -> None:
         """Answer a request, unless the client has left."""
         if self._outlet is not None:
-            self._outlet.push(text_frame(text))
+            self._outlet.push_joined(text_frame(text))
 
     def answer_call(self, id_text: bytes, result: bytes, refused: BridgeError | None) -> None:
         """Answer a request with its result, or with the reason why there is none."""

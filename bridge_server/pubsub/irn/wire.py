@@ -1,6 +1,7 @@
 """JSON-RPC frames of generation 2.x: requests and confirmations in, answers and messages out."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 import orjson
@@ -28,6 +29,7 @@ _MOST_DIGITS = 20
 _LARGEST_ID = 2**64 - 1
 
 _MESSAGE = b'{"id":%d,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
+_CONFIRMED = re.compile(rb'\{"id":([1-9][0-9]{0,15}),"jsonrpc":"2\.0","result":true\}')
 _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
@@ -38,6 +40,8 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
 
     A request whose id is wrong is read as one without an id.
     """
+    if confirmed := _CONFIRMED.fullmatch(text):  # every second frame, and as clients write it
+        return Confirmation(int(confirmed[1]), is_received=True)
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -4,10 +4,11 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.pubsub.irn.conftest import Join
-from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.irn_client import PATIENCE_SECONDS, Identity, irn_connected, topic_of
 from tests.support.server import RunningServer, running_server
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")
@@ -315,7 +316,7 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
     dapp, wallet = await join(), await join()
     await dapp.subscribe(TOPIC)
     await wallet.subscribe(TOPIC)
-    order: list[str] = []
+    early = 0
 
     for number in range(50):
         request_id = 1_000 + number
@@ -328,14 +329,12 @@ async def test_a_response_never_overtakes_the_answer_to_its_request(join: Join) 
             method="irn_publish",
             params=call | {"message": f"response {number}"},
         )
-        for _ in range(2):
-            frame = await dapp.socket.receive_json()
-            order.append("response" if "method" in frame else "answer")
-            if "method" in frame:
-                await dapp.acknowledge(frame)
+        await dapp.answer(request_id)
+        early += len(dapp.requests) - number
+        await dapp.message()
         await wallet.answer(request_id)
 
-    assert order == ["answer", "response"] * 50
+    assert early == 0
 
 
 async def test_a_subscription_lives_on_while_its_client_connects(tmp_path: Path) -> None:
@@ -376,3 +375,27 @@ async def test_a_subscription_expires(tmp_path: Path) -> None:
         await next_one.subscribe(TOPIC)
 
         assert await next_one.messages(1) == ["message"]
+
+
+async def test_a_message_waits_until_a_new_answer_was_read(join: Join) -> None:
+    asking, answering = await join(), await join()
+    await asking.subscribe(TOPIC)
+    await asking.publish(TOPIC, "request")
+    await answering.publish(TOPIC, "response")
+
+    ping = await asking.socket.receive(PATIENCE_SECONDS)
+    await asking.socket.pong(ping.data)
+
+    assert ping.type is aiohttp.WSMsgType.PING
+    assert await asking.messages(1) == ["response"]
+
+
+async def test_a_message_comes_in_the_end_to_a_client_that_answers_no_ping(join: Join) -> None:
+    asking, answering = await join(), await join()
+    await asking.subscribe(TOPIC)
+    await asking.publish(TOPIC, "request")
+    await answering.publish(TOPIC, "response")
+
+    kinds = [(await asking.socket.receive(PATIENCE_SECONDS)).type for _ in range(2)]
+
+    assert kinds == [aiohttp.WSMsgType.PING, aiohttp.WSMsgType.TEXT]
