@@ -15,7 +15,7 @@ from bridge_server.pubsub.irn.models import ClientLimits
 from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.irn.tokens import ClientTokens
-from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
+from bridge_server.pubsub.queues.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore

@@ -4,10 +4,11 @@ Each way to the bridge has a folder with both sides: `http` for the plain bridge
 `v2` for generations 1.x and 2.x.
 """
 
-from bridge_server.client.cipher import Cipher
-from bridge_server.client.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.dapp import Dapp
-from bridge_server.client.errors import (
+from bridge_server.client.generations import Generation
+from bridge_server.client.session.cipher import Cipher
+from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
+from bridge_server.client.session.errors import (
     AnswerTimeoutError,
     BadAnswerError,
     BadPairingError,
@@ -21,9 +22,8 @@ from bridge_server.client.errors import (
     SessionEndedError,
     UnsupportedError,
 )
-from bridge_server.client.generations import Generation
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing, parse_pairing
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing, parse_pairing
 from bridge_server.client.wallet import Wallet
 
 __all__ = [

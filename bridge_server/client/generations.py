@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, Protocol
 
-from bridge_server.client.contents import Approval, Call, Event, Proposal, Push
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
+from bridge_server.client.session.pairing import Pairing
 
 Generation = Literal["plain", "0.7", "1.x", "2.x"]
 """`plain` and `0.7` are both over HTTP: only the bridge's URL decides the form of its answers."""

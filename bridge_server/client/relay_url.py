@@ -1,7 +1,7 @@
 """The URL of a relay of generation 2.x."""
 
-from bridge_server.client.errors import BadPairingError
-from bridge_server.client.pairing import sound_bridge_url
+from bridge_server.client.session.errors import BadPairingError
+from bridge_server.client.session.pairing import sound_bridge_url
 
 _SPELLINGS = {"wss://": "https://", "ws://": "http://"}
 

@@ -7,13 +7,13 @@ from typing import Any, Self
 
 import aiohttp
 
-from bridge_server.client.contents import USER_REJECTED, Call, Proposal, Push
-from bridge_server.client.errors import BadPairingError
 from bridge_server.client.generations import Generation, WalletSide
 from bridge_server.client.http.wallet import PollingWallet
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing, parse_pairing
 from bridge_server.client.relay_url import required_relay_url
+from bridge_server.client.session.contents import USER_REJECTED, Call, Proposal, Push
+from bridge_server.client.session.errors import BadPairingError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing, parse_pairing
 from bridge_server.client.v1.wallet import SocketWallet
 from bridge_server.client.v2.uri import is_relay_pairing, parse_relay_pairing
 from bridge_server.client.v2.wallet import RelayWallet

@@ -10,7 +10,7 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.pubsub.models import Changes, Message, QueueLimits
+from bridge_server.pubsub.queues.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.wire import notice_of
 

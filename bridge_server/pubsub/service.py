@@ -11,8 +11,8 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.pubsub.journal import Journal
-from bridge_server.pubsub.models import Message, QueueLimits, SocketLimits
-from bridge_server.pubsub.sockets import OpenSockets
+from bridge_server.pubsub.queues.models import Message, QueueLimits, SocketLimits
+from bridge_server.pubsub.queues.sockets import OpenSockets
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.subscriber import Subscriber
 from bridge_server.pubsub.topics import Topics

@@ -7,10 +7,10 @@ import orjson
 
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub import sql
-from bridge_server.pubsub.errors import QueueFullError
-from bridge_server.pubsub.models import Changes, Message, QueueLimits
-from bridge_server.pubsub.notices import Allowance, NoticeOf, Notices, pay_for, send_later
-from bridge_server.pubsub.shares import Claim, Shares
+from bridge_server.pubsub.queues.errors import QueueFullError
+from bridge_server.pubsub.queues.models import Changes, Message, QueueLimits
+from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, pay_for, send_later
+from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
 from bridge_server.topics.models import Topic
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from aiohttp import WSCloseCode
 
 from bridge_server.pubsub import wire
-from bridge_server.pubsub.errors import TooManyTopicsError
 from bridge_server.pubsub.journal import Journal
-from bridge_server.pubsub.models import Acknowledge, Message, Publish
+from bridge_server.pubsub.queues.errors import TooManyTopicsError
+from bridge_server.pubsub.queues.models import Acknowledge, Message, Publish
 from bridge_server.pubsub.topics import Topics
 from bridge_server.topics.models import Topic
 from bridge_server.web.socket import FrameOutlet

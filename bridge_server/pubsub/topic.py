@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from bridge_server.pubsub.errors import QueueFullError
-from bridge_server.pubsub.models import Message, Share
+from bridge_server.pubsub.queues.errors import QueueFullError
+from bridge_server.pubsub.queues.models import Message, Share
 
 
 class Receiver(Protocol):

@@ -10,7 +10,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.turns import KeyedLock
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.journal import Journal
-from bridge_server.pubsub.models import Message, Publish, QueueLimits
+from bridge_server.pubsub.queues.models import Message, Publish, QueueLimits
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.topic import LiveTopic, Receiver
 from bridge_server.topics.models import Topic

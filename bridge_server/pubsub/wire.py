@@ -8,8 +8,8 @@ import orjson
 
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.pubsub.errors import FrameNotJsonError, InvalidFrameError
-from bridge_server.pubsub.models import Acknowledge, Frame, Publish, Subscribe
+from bridge_server.pubsub.queues.errors import FrameNotJsonError, InvalidFrameError
+from bridge_server.pubsub.queues.models import Acknowledge, Frame, Publish, Subscribe
 from bridge_server.topics.models import TOPIC_WEBHOOK, Topic
 
 TOPIC_MAX_CHARACTERS = 128

@@ -8,7 +8,7 @@ from tests.support.asking import ask
 from tests.support.eventually import eventually
 
 PROJECT = "/admin/projects/app"
-_STAYS = {"accounts", "outbox", "buckets", "sqlite_sequence"}
+_STAYS = {"irn_id_blocks", "accounts", "outbox", "buckets", "sqlite_sequence"}
 """What knows nothing of projects."""
 
 

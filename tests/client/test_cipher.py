@@ -11,7 +11,8 @@ from Crypto.Util.Padding import pad
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge_server.client import BadPayloadError, Cipher, cipher
+from bridge_server.client import BadPayloadError, Cipher
+from bridge_server.client.session import cipher
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v07.json").read_text("utf-8"))
 KEY = bytes(range(32))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bridge_server.client import BadPayloadError, Cipher, cipher
+from bridge_server.client import BadPayloadError, Cipher
+from bridge_server.client.session import cipher
 from bridge_server.client.v1.cipher import SocketCipher
 
 VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v1.json").read_text("utf-8"))

@@ -10,7 +10,7 @@ from aiohttp import WSCloseCode
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.pubsub.models import QueueLimits, Share, SocketLimits
+from bridge_server.pubsub.queues.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.storage.sqlite import SqliteDatabase

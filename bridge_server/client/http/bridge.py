@@ -11,14 +11,14 @@ from typing import Any
 
 import orjson
 
-from bridge_server.client.contents import Push
-from bridge_server.client.errors import (
+from bridge_server.client.http.exchange import Exchange
+from bridge_server.client.session.contents import Push
+from bridge_server.client.session.errors import (
     BadAnswerError,
     CallExpiredError,
     RequestRefusedError,
     SessionEndedError,
 )
-from bridge_server.client.http.exchange import Exchange
 
 _MISSING = 404
 

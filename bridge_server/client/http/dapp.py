@@ -8,15 +8,15 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.cipher import KEY_BYTES, Cipher
-from bridge_server.client.contents import Approval, Event, read_approval, read_result, write_request
-from bridge_server.client.errors import BadAnswerError, BadPairingError, UnsupportedError
 from bridge_server.client.http.bridge import Bridge
 from bridge_server.client.http.exchange import Exchange
 from bridge_server.client.http.polling import poll
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
-from bridge_server.client.payload_ids import PayloadIds
+from bridge_server.client.session.cipher import KEY_BYTES, Cipher
+from bridge_server.client.session.contents import Approval, Event, read_approval, read_result, write_request
+from bridge_server.client.session.errors import BadAnswerError, BadPairingError, UnsupportedError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
+from bridge_server.client.session.payload_ids import PayloadIds
 
 
 class PollingDapp:

@@ -11,8 +11,12 @@ from typing import Any
 import aiohttp
 import orjson
 
-from bridge_server.client.errors import AnswerTimeoutError, BridgeUnreachableError, RequestRefusedError
-from bridge_server.client.pace import Pace
+from bridge_server.client.session.errors import (
+    AnswerTimeoutError,
+    BridgeUnreachableError,
+    RequestRefusedError,
+)
+from bridge_server.client.session.pace import Pace
 from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.version import USER_AGENT
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.cipher import Cipher
-from bridge_server.client.contents import (
+from bridge_server.client.http.bridge import Bridge
+from bridge_server.client.http.exchange import Exchange
+from bridge_server.client.http.polling import poll
+from bridge_server.client.session.cipher import Cipher
+from bridge_server.client.session.contents import (
     Call,
     Proposal,
     Push,
@@ -18,17 +21,14 @@ from bridge_server.client.contents import (
     write_rejection,
     write_result,
 )
-from bridge_server.client.errors import (
+from bridge_server.client.session.errors import (
     BadPayloadError,
     BridgeClientError,
     SessionEndedError,
     UnsupportedError,
 )
-from bridge_server.client.http.bridge import Bridge
-from bridge_server.client.http.exchange import Exchange
-from bridge_server.client.http.polling import poll
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 
 _PARSE_ERROR = -32_700
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.client.cipher import Cipher
+from bridge_server.client.session.cipher import Cipher
 
 
 class SocketCipher(Cipher):

@@ -8,16 +8,16 @@ from uuid import uuid4
 
 import aiohttp
 
-from bridge_server.client.cipher import KEY_BYTES
-from bridge_server.client.contents import Approval, Event, read_approval
-from bridge_server.client.errors import (
+from bridge_server.client.session.cipher import KEY_BYTES
+from bridge_server.client.session.contents import Approval, Event, read_approval
+from bridge_server.client.session.errors import (
     BadPayloadError,
     RejectedError,
     SessionEndedError,
     UnsupportedError,
 )
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v1.messages import first_parameter, peer
 from bridge_server.client.v1.session import SocketSession
 

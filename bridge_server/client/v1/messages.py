@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from bridge_server.client.contents import Proposal, write_approval
-from bridge_server.client.errors import BadPayloadError
+from bridge_server.client.session.contents import Proposal, write_approval
+from bridge_server.client.session.errors import BadPayloadError
 
 _SIGNING = frozenset(
     {

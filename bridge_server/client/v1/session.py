@@ -8,13 +8,13 @@ from uuid import uuid4
 import aiohttp
 import orjson
 
-from bridge_server.client.contents import write_request
-from bridge_server.client.conversation import Conversation
-from bridge_server.client.errors import BadPayloadError, SessionEndedError
-from bridge_server.client.line import Line
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
-from bridge_server.client.payload_ids import PayloadIds
+from bridge_server.client.session.contents import write_request
+from bridge_server.client.session.conversation import Conversation
+from bridge_server.client.session.errors import BadPayloadError, SessionEndedError
+from bridge_server.client.session.line import Line
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
+from bridge_server.client.session.payload_ids import PayloadIds
 from bridge_server.client.v1.cipher import SocketCipher
 from bridge_server.client.v1.messages import ENDED, is_silent
 from bridge_server.client.v1.topics import Topics

@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from bridge_server.client.errors import BridgeUnreachableError, RequestRefusedError
-from bridge_server.client.line import TOO_LARGE, Line
+from bridge_server.client.session.errors import BridgeUnreachableError, RequestRefusedError
+from bridge_server.client.session.line import TOO_LARGE, Line
 
 _QUERY = "protocol=wc&version=1&env=python"
 

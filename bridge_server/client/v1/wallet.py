@@ -5,7 +5,7 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.contents import (
+from bridge_server.client.session.contents import (
     Call,
     Proposal,
     Push,
@@ -14,9 +14,9 @@ from bridge_server.client.contents import (
     write_error,
     write_result,
 )
-from bridge_server.client.errors import SessionEndedError, UnsupportedError
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.errors import SessionEndedError, UnsupportedError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v1.messages import first_parameter, peer, read_proposal, status
 from bridge_server.client.v1.session import SocketSession
 

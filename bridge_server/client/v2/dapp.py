@@ -8,10 +8,10 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.contents import Approval, Event, write_request
-from bridge_server.client.errors import BadPayloadError, RejectedError, UnsupportedError
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.contents import Approval, Event, write_request
+from bridge_server.client.session.errors import BadPayloadError, RejectedError, UnsupportedError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.keys import KEY_BYTES, KeyPair, read_public_key
 from bridge_server.client.v2.methods import PROPOSAL_SECONDS, REQUEST_SECONDS

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from Crypto.Cipher import ChaCha20_Poly1305
 
-from bridge_server.client.errors import BadPayloadError
+from bridge_server.client.session.errors import BadPayloadError
 from bridge_server.client.v2.keys import KEY_BYTES, KeyPair
 
 _NONCE_BYTES = 12

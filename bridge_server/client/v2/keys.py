@@ -5,7 +5,7 @@ from Crypto.Protocol.DH import import_x25519_private_key, import_x25519_public_k
 from Crypto.Protocol.KDF import HKDF
 from Crypto.PublicKey import ECC
 
-from bridge_server.client.errors import BadPayloadError
+from bridge_server.client.session.errors import BadPayloadError
 
 KEY_BYTES = 32
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bridge_server.client.contents import Approval
-from bridge_server.client.errors import BadPayloadError
+from bridge_server.client.session.contents import Approval
+from bridge_server.client.session.errors import BadPayloadError
 
 _NAMESPACE = "[-a-z0-9]{3,8}"
 _CHAIN = re.compile(rf"{_NAMESPACE}:[-_a-zA-Z0-9]{{1,32}}")

@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 import orjson
 
-from bridge_server.client.errors import BadPayloadError, RequestRefusedError
-from bridge_server.client.line import TOO_LARGE, Line
+from bridge_server.client.session.errors import BadPayloadError, RequestRefusedError
+from bridge_server.client.session.line import TOO_LARGE, Line
 from bridge_server.client.v2.client_id import ClientId
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.methods import Publishing

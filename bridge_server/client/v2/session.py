@@ -8,12 +8,12 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.contents import write_request
-from bridge_server.client.conversation import Conversation
-from bridge_server.client.errors import BadPayloadError, SessionEndedError
-from bridge_server.client.line import Line
-from bridge_server.client.pace import Pace
-from bridge_server.client.payload_ids import PayloadIds
+from bridge_server.client.session.contents import write_request
+from bridge_server.client.session.conversation import Conversation
+from bridge_server.client.session.errors import BadPayloadError, SessionEndedError
+from bridge_server.client.session.line import Line
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.payload_ids import PayloadIds
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.methods import REQUESTS, RESPONSES, SESSION_SECONDS
 from bridge_server.client.v2.relay import Relay

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode
 
-from bridge_server.client.errors import BadPairingError
+from bridge_server.client.session.errors import BadPairingError
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.keys import KEY_BYTES
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.contents import Call, Proposal, Push, write_request
-from bridge_server.client.errors import BadPayloadError, SessionEndedError, UnsupportedError
-from bridge_server.client.pace import Pace
-from bridge_server.client.pairing import Pairing
+from bridge_server.client.session.contents import Call, Proposal, Push, write_request
+from bridge_server.client.session.errors import BadPayloadError, SessionEndedError, UnsupportedError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.keys import KeyPair, read_public_key
 from bridge_server.client.v2.methods import REJECTION, SESSION_SECONDS

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.pubsub.errors import QueueFullError
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.errors import SubscriptionBytesError, TooManySubscriptionsError
 from bridge_server.pubsub.irn.models import (
@@ -19,9 +18,10 @@ from bridge_server.pubsub.irn.models import (
     Unsubscribing,
 )
 from bridge_server.pubsub.irn.subscribers import KnownSubscribers, Subscribers
-from bridge_server.pubsub.models import QueueLimits
-from bridge_server.pubsub.notices import Allowance, NoticeOf, Notices, send_later
-from bridge_server.pubsub.shares import Claim, Shares
+from bridge_server.pubsub.queues.errors import QueueFullError
+from bridge_server.pubsub.queues.models import QueueLimits
+from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, send_later
+from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.topics.models import Topic
 

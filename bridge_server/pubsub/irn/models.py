@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple, NewType, TypeAlias
 
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.pubsub.models import Share
+from bridge_server.pubsub.queues.models import Share
 from bridge_server.topics.models import Topic
 
 ClientKey = NewType("ClientKey", str)

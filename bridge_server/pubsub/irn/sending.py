@@ -12,7 +12,7 @@ from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
 from bridge_server.pubsub.irn.models import ClientKey, Envelope, WaitingMessage
 from bridge_server.pubsub.irn.store import IrnStore
-from bridge_server.pubsub.models import Share
+from bridge_server.pubsub.queues.models import Share
 from bridge_server.topics.models import Topic
 from bridge_server.web.socket import FrameOutlet, ping_frame, text_frame
 

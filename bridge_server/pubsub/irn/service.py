@@ -40,9 +40,9 @@ from bridge_server.pubsub.irn.resuming import Resuming
 from bridge_server.pubsub.irn.sending import Sending
 from bridge_server.pubsub.irn.socket import ChargeMessages, IrnSocket
 from bridge_server.pubsub.irn.store import IrnStore
-from bridge_server.pubsub.models import QueueLimits, SocketLimits
-from bridge_server.pubsub.notices import NoticeOf
-from bridge_server.pubsub.sockets import OpenSockets
+from bridge_server.pubsub.queues.models import QueueLimits, SocketLimits
+from bridge_server.pubsub.queues.notices import NoticeOf
+from bridge_server.pubsub.queues.sockets import OpenSockets
 from bridge_server.topics.models import Topic
 
 _TRUE = b"true"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import orjson
 
 from bridge_server.kernel.errors import BridgeError, LimitError, TooLargeError, UnavailableError
-from bridge_server.pubsub.errors import FrameNotJsonError, InvalidFrameError, QueueFullError
 from bridge_server.pubsub.irn.errors import (
     InvalidCallError,
     TimeToLiveError,
@@ -22,6 +21,7 @@ from bridge_server.pubsub.irn.models import (
     WaitingMessage,
 )
 from bridge_server.pubsub.irn.tokens import DID_PREFIX
+from bridge_server.pubsub.queues.errors import FrameNotJsonError, InvalidFrameError, QueueFullError
 from bridge_server.topics.models import Topic
 
 _NO_ID = b"null"

@@ -12,10 +12,9 @@ from Crypto.Protocol.DH import key_agreement
 from Crypto.PublicKey.ECC import EccKey
 
 from bridge_server.push.keys import raw_public_key
+from bridge_server.push.webpush.payload import LARGEST_PLAINTEXT_BYTES
 
 SALT_BYTES = 16
-LARGEST_PLAINTEXT_BYTES = 3_993
-"""The plaintext that fits into the 4,096 bytes that every push service accepts (RFC 8291, section 4)."""
 
 _RECORD_BYTES = 4_096
 _HEADER = struct.Struct("!16sIB65s")  # salt, record size, length of the key id, key id (RFC 8188, 2.1)

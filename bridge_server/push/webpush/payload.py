@@ -5,7 +5,9 @@ from bisect import bisect_right
 import orjson
 
 from bridge_server.push.models import PushNotice
-from bridge_server.push.webpush.encryption import LARGEST_PLAINTEXT_BYTES
+
+LARGEST_PLAINTEXT_BYTES = 3_993
+"""The plaintext that fits into the 4,096 bytes that every push service accepts (RFC 8291, section 4)."""
 
 _ELLIPSIS = "…"
 _STEP_BYTES = 256

@@ -5,8 +5,8 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
 
-from bridge_server.client.contents import Approval, Call, Event, Proposal, read_result
-from bridge_server.client.errors import BridgeClientError, CallExpiredError, SessionEndedError
+from bridge_server.client.session.contents import Approval, Call, Event, Proposal, read_result
+from bridge_server.client.session.errors import BridgeClientError, CallExpiredError, SessionEndedError
 
 Found = TypeVar("Found")
 

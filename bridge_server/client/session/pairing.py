@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
-from bridge_server.client.cipher import KEY_BYTES
-from bridge_server.client.errors import BadPairingError
+from bridge_server.client.session.cipher import KEY_BYTES
+from bridge_server.client.session.errors import BadPairingError
 from bridge_server.kernel.fields import http_url
 
 NAME_MAX_CHARACTERS = 255

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge_server.client.errors import BadPayloadError, CallFailedError, RejectedError
+from bridge_server.client.session.errors import BadPayloadError, CallFailedError, RejectedError
 
 USER_REJECTED = 4001
 """The error code for a rejection by the user (EIP-1193)."""

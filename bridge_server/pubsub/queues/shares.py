@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bridge_server.pubsub.errors import QueueFullError
-from bridge_server.pubsub.models import Share
+from bridge_server.pubsub.queues.errors import QueueFullError
+from bridge_server.pubsub.queues.models import Share
 from bridge_server.storage.database import Statement, Transaction
 
 

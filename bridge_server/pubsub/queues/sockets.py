@@ -9,8 +9,8 @@ from typing import Generic, Protocol, TypeVar
 from aiohttp import WSCloseCode
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.pubsub.errors import TooManySocketsError
-from bridge_server.pubsub.models import SocketLimits
+from bridge_server.pubsub.queues.errors import TooManySocketsError
+from bridge_server.pubsub.queues.models import SocketLimits
 from bridge_server.web.socket import ping_frame
 
 _PING_BYTES = 4

@@ -14,7 +14,7 @@ import orjson
 from Crypto.Cipher import AES
 from Crypto.Util.Padding import pad, unpad
 
-from bridge_server.client.errors import BadPayloadError
+from bridge_server.client.session.errors import BadPayloadError
 
 KEY_BYTES = 32
 

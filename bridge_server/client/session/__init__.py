@@ -1,0 +1,1 @@
+"""A session of any generation: its pairing, its cipher, its messages, its connection."""
