@@ -26,6 +26,7 @@ TOO_LARGE = 1009
 
 _HEARTBEAT_SECONDS = 30.0
 _LARGEST_FRAME_BYTES = 16 * 1024 * 1024
+_CANCEL_AGAIN_SECONDS = 0.1
 _FLUSH_SECONDS = 2.0
 _NOT_NOW = 429
 _FIRST_FAILURE = 500
@@ -93,7 +94,9 @@ class Line:
         """Write the posted frames, and close the connection."""
         if self._task is not None:
             await self._flush()
-            self._task.cancel()
+            while not self._task.done():  # a connection that ends at this moment can swallow a cancellation
+                self._task.cancel()
+                await asyncio.wait((self._task,), timeout=_CANCEL_AGAIN_SECONDS)
             with suppress(asyncio.CancelledError):
                 await self._task
         if self._owned and self._http is not None:
