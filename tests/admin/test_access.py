@@ -1,4 +1,4 @@
-"""Who may use the admin API: the bearer of the one token, on a server that has one, and no web page."""
+"""Access to the admin API: only for the bearer of the admin token, never for a web page."""
 
 from pathlib import Path
 

@@ -32,7 +32,7 @@ def record_reads(admin: AdminClient, type_id: str, day: str, read: int) -> None:
 
 @pytest.fixture
 async def secret(admin: AdminClient) -> str:
-    """That of a project with two types and four subscribers to both."""
+    """The secret of a project with two types and four subscribers to both."""
     secret = await admin.create("app", "news", "deals")
     for number in range(4):
         await admin.subscribe("app", plain_account(number))

@@ -77,7 +77,7 @@ async def beside(server_and_data: tuple[ServerProcess, Path], invoke: Invoke) ->
 
 @pytest.fixture
 async def secret(beside: Beside) -> AsyncIterator[str]:
-    """That of a project with a type, which is deleted after the test."""
+    """The secret of a project with one type; the project is deleted after the test."""
     made = await beside.told("project", "create", "My app", "--id", "app")
     await beside.told("project", "type", "add", "app", "News", "--id", "news")
     yield made["secret"]["secret"]

@@ -17,7 +17,7 @@ def titles_from(first: int, last: int) -> list[str]:
 
 
 def newest_first(first: int, last: int) -> list[str]:
-    """The same as they are listed."""
+    """The titles of notifications `first` to `last` in the order of a listing: newest first."""
     return titles_from(first, last)[::-1]
 
 

@@ -20,7 +20,7 @@ def commands_in(yaml: str) -> list[str]:
 
 
 def action_commands() -> list[str]:
-    """Those of the action: install, start."""
+    """The commands of the steps in action.yml: install, start."""
     return commands_in((ROOT / "action.yml").read_text("utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Who may publish for a project: the bearer of one of its live secrets, and for no other project."""
+"""Access to publishing: a live secret opens its own project, and no other."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Who is subscribed: some looked up by their own spelling, or all of them in order."""
+"""Subscribers: a lookup answers in the caller's spelling, a listing has all in order."""
 
 import aiohttp
 import orjson

@@ -1,4 +1,4 @@
-"""Who gets a place, and whose request is given up for it."""
+"""Admission: which queue gets a place, and which request is given up for it."""
 
 import asyncio
 from collections.abc import Callable

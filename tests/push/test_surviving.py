@@ -25,7 +25,7 @@ from tests.support.webhook_receiver import WebhookReceiver, hang
 
 @pytest.fixture
 async def live_services(tmp_path: Path) -> AsyncIterator[PushServices]:
-    """They go by the machine's clock, as a server of its own process does."""
+    """Push services on the machine's clock, which a server in another process uses too."""
     async with running_push_services(tmp_path, SystemClock()) as services:
         yield services
 

@@ -27,7 +27,7 @@ def bridge(server: RunningServer) -> BridgeClient:
 
 @pytest.fixture
 def v07(bridge: BridgeClient) -> BridgeClient:
-    """The same bridge, for a client of generation 0.7."""
+    """The bridge at the path for clients of generation 0.7."""
     return as_v07(bridge)
 
 

@@ -1,4 +1,4 @@
-"""The same bridge, as clients of generation 0.7 are pointed at it."""
+"""The bridge at the path for clients of generation 0.7."""
 
 from tests.support.bridge_client import BridgeClient
 

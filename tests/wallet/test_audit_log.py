@@ -90,7 +90,7 @@ def signer(signed_hash: str, signature: bytes) -> str:
 
 
 def signature_in(raw: str) -> bytes:
-    """That of a legacy transaction on chain 1."""
+    """The signature (r, s, v of 0 or 1) of a raw legacy transaction on chain 1."""
     fields = decode(bytes.fromhex(raw[2:]))
     assert not isinstance(fields, bytes)
     v, r, s = map(number_of, fields[-3:])

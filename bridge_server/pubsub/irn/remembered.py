@@ -13,7 +13,7 @@ _DIGEST_BYTES = 16
 
 
 def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
-    """What a repetition of the call is known by."""
+    """The key of a call, by which a repetition is recognised: client, id and content."""
     parts = [client, id_text.decode().strip('"')]
     for publication in call.publications:
         parts += (publication.topic, str(len(publication.message)), publication.message)
@@ -21,7 +21,7 @@ def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
 
 
 class RememberedCalls:
-    """The same calls as in the database, and those that are on their way there."""
+    """The calls of the last minutes, stored or about to be stored, so that a repetition is recognised."""
 
     def __init__(self, limits: ClientLimits) -> None:
         self._limits = limits

@@ -1,4 +1,4 @@
-"""Who may connect: tokens, audiences, projects, addresses."""
+"""Connections of generation 2.x: tokens, audiences, projects, addresses."""
 
 import time
 from pathlib import Path
