@@ -42,6 +42,14 @@ def bytecode_is_kept() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def unconfigured_log() -> Iterator[None]:
+    """A command that a test runs configures the log. The next test finds structlog as a program starts with it."""
+    yield
+    if structlog.is_configured():
+        structlog.reset_defaults()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def loggers_that_can_be_captured() -> Iterator[None]:
     """A command that a test runs configures the log. What it keeps must not escape a later test's capture."""
