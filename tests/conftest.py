@@ -15,9 +15,11 @@ from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
 
-# No test depends on how fast the machine is.
-settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-speed")
+# No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,7 +46,7 @@ def bytecode_is_kept() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def unconfigured_log() -> Iterator[None]:
-    """A command that a test runs configures the log. The next test finds structlog as a program starts with it."""
+    """The log that a command configures ends with its test."""
     yield
     if structlog.is_configured():
         structlog.reset_defaults()

@@ -1,1 +1,1 @@
-"""The admin API: management of projects over HTTP, with the operator's bearer token."""
+"""The admin API: what the operator sees and changes over HTTP, one folder per subject."""

@@ -1,7 +1,8 @@
 """The admin API, for the bearer of `admin_token`."""
 
-from bridge_server.admin.handlers import AdminHandlers
-from bridge_server.admin.routes import admin_routes
+from bridge_server.admin.projects.handlers import ProjectHandlers
+from bridge_server.admin.projects.routes import project_routes
+from bridge_server.admin.rows import AdminRows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room
@@ -12,10 +13,11 @@ def admin_room(foundation: Foundation, services: ProjectServices) -> Room:
     token = foundation.live.token("admin_token")
     if token is None:
         return Room(name="admin")
-    handlers = AdminHandlers(
+    rows = AdminRows(token, foundation.settings.notify_body_limit)
+    projects = ProjectHandlers(
         services.projects,
         services.subscriptions,
         services.device_states,
         services.account_limit,
     )
-    return Room(name="admin", routes=admin_routes(handlers, token, foundation.settings.notify_body_limit))
+    return Room(name="admin", routes=project_routes(projects, rows))

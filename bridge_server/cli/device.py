@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from bridge_server.admin import wire
+from bridge_server.admin.projects import wire
 from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, for_operator, table

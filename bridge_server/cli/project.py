@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from bridge_server.admin import wire
+from bridge_server.admin.projects import wire
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError

@@ -2,7 +2,7 @@
 
 import click
 
-from bridge_server.admin import wire
+from bridge_server.admin.projects import wire
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.kernel.instants import rfc3339

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeAlias
 import click
 import orjson
 
-from bridge_server.admin.wire import read_account, subscription_fields
+from bridge_server.admin.projects.wire import read_account, subscription_fields
 from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
 from bridge_server.cli.groups import Group

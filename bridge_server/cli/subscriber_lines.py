@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from bridge_server.admin.wire import read_account
+from bridge_server.admin.projects.wire import read_account
 from bridge_server.cli.operator import one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.kernel.errors import InvalidInputError

@@ -1,4 +1,4 @@
-"""JSON of the admin API, which commands with --json print too."""
+"""JSON of projects in the admin API, which commands with --json print too."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any

@@ -1,11 +1,9 @@
-"""Handlers of the admin API: read the request, call the service once, write the answer."""
-
-import re
+"""Handlers of the projects' endpoints: read the request, call the service once, write the answer."""
 
 from aiohttp import web
 
-from bridge_server.admin import wire
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.admin.pages import wanted_page
+from bridge_server.admin.projects import wire
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.errors import SubscriptionNotFoundError
@@ -16,12 +14,8 @@ from bridge_server.projects.wire import read_wanted_types
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 
-_USUAL_PAGE = 100
-_LONGEST_PAGE = 1000
-_PAGE_SIZE = re.compile(r"[0-9]{1,9}", re.ASCII)
 
-
-class AdminHandlers:
+class ProjectHandlers:
     """One method per endpoint. `account_limit` is the server's default for projects without their own."""
 
     def __init__(
@@ -102,7 +96,7 @@ class AdminHandlers:
         return json_answer(wire.SUCCESS)
 
     async def subscribers(self, request: web.Request) -> web.Response:
-        after, limit = _wanted_page(request)
+        after, limit = wanted_page(request)
         found = await self._subscriptions.page(_project_id(request), after, limit + 1)
         return json_answer(wire.write(wire.subscriber_page_fields(found, limit)))
 
@@ -133,10 +127,3 @@ def _project_id(request: web.Request) -> str:
 
 def _type_id(request: web.Request) -> str:
     return request.match_info["type_id"]
-
-
-def _wanted_page(request: web.Request) -> tuple[str, int]:
-    limit = request.query.get("limit", str(_USUAL_PAGE))
-    if not _PAGE_SIZE.fullmatch(limit) or not 1 <= int(limit) <= _LONGEST_PAGE:
-        raise InvalidInputError(f"The query parameter limit takes 1 to {_LONGEST_PAGE}.")
-    return request.query.get("after", ""), int(limit)

@@ -1,34 +1,20 @@
-"""The routes of the admin API."""
+"""The projects' routes in the admin API."""
 
-from collections.abc import Callable
+from bridge_server.admin.projects.handlers import ProjectHandlers
+from bridge_server.admin.rows import ANY_ACCOUNT, ANY_ID, AdminRows
+from bridge_server.web.routes import Route
 
-from bridge_server.admin.handlers import AdminHandlers
-from bridge_server.web.routes import Handler, Route
-
-_ID = "[^/]{1,128}"
 _PROJECTS = "/admin/projects"
-_PROJECT = f"{_PROJECTS}/{{project_id:{_ID}}}"
+_PROJECT = f"{_PROJECTS}/{{project_id:{ANY_ID}}}"
 _SECRET = f"{_PROJECT}/secrets/{{number:[0-9]{{1,18}}}}"
-_TYPE = f"{_PROJECT}/types/{{type_id:{_ID}}}"
-# An account id has at most 170 characters. Up to 128 of them are percent signs, which arrive as %25.
-_ACCOUNT = "{account:[^/]{1,426}}"
+_TYPE = f"{_PROJECT}/types/{{type_id:{ANY_ID}}}"
+_ACCOUNT = f"{{account:{ANY_ACCOUNT}}}"
 _SUBSCRIBER = f"{_PROJECT}/subscribers/{_ACCOUNT}"
 
 
-def admin_routes(
-    handlers: AdminHandlers, bearer: Callable[[str], bool], body_limit_bytes: int
-) -> tuple[Route, ...]:
-    """Every endpoint of the admin API. It requires the admin token, and no web page may call it."""
-
-    def read(path: str, name: str, handler: Handler) -> Route:
-        return Route(method="GET", path=path, name=name, handler=handler, bearer=bearer, who="operator")
-
-    def write(method: str, path: str, name: str, handler: Handler) -> Route:
-        return Route(
-            method=method, path=path, name=name, handler=handler,
-            body_limit_bytes=body_limit_bytes, bearer=bearer, who="operator",
-        )  # fmt: skip
-
+def project_routes(handlers: ProjectHandlers, rows: AdminRows) -> tuple[Route, ...]:
+    """Projects with what belongs to them, and the devices of an account."""
+    read, write = rows.read, rows.write
     return (
         read(_PROJECTS, "projects", handlers.every_project),
         write("POST", _PROJECTS, "create-project", handlers.create_project),

@@ -1,0 +1,1 @@
+"""Projects, their types, secrets, limits, webhooks and subscribers, managed by the operator."""
