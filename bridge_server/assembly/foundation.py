@@ -11,6 +11,7 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.public_urls import PublicSender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import LiveSettings
@@ -58,6 +59,10 @@ class Foundation:
     """The client of the webhooks' receivers."""
     webhook_sender: Sender
     """Sends through that client."""
+    public_webhooks: WebhookSender
+    """The client that reaches public receivers only, whatever the settings allow."""
+    public_sender: Sender
+    """Sends to marked URLs through that client."""
     instruments: Instruments | None
     """The instruments of test mode; None outside of it."""
 
@@ -68,7 +73,8 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
     clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
-    webhooks = _webhooks(live)
+    webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
+    public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
     quotas, database = Quotas(clock), SqliteDatabase(settings.database_file, events, settings.database_limit)
@@ -92,7 +98,9 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         figures=RequestFigures(),
         refusals=Refusals(),
         webhooks=webhooks,
-        webhook_sender=webhooks if instruments is None else observed_webhooks(webhooks, instruments),
+        webhook_sender=_observed(webhooks, instruments),
+        public_webhooks=public_webhooks,
+        public_sender=PublicSender(_observed(public_webhooks, instruments)),
         instruments=instruments,
     )
 
@@ -123,13 +131,17 @@ def _stored_bytes(
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
 
 
-def _webhooks(live: LiveSettings) -> WebhookSender:
+def _observed(webhooks: WebhookSender, instruments: Instruments | None) -> Sender:
+    return webhooks if instruments is None else observed_webhooks(webhooks, instruments)
+
+
+def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
     settings = live.current
     sender = WebhookSender(
         SenderSettings(
             timeout_seconds=settings.webhook_timeout,
             signing_secret=secret_of(settings.webhook_secret),
-            allow_private=settings.allow_private_webhooks,
+            allow_private=allow_private,
             user_agent=USER_AGENT,
         )
     )
