@@ -1,0 +1,79 @@
+"""One line on the terminal for each request that the server answered or sent."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from bridge_server.cli.screen import Screen
+from bridge_server.wallet.explaining.visible_text import visible
+from bridge_server.wallet.rpc.access import REFUSED_PAGES
+from bridge_server.web.exchange_line import exchange_line
+from bridge_server.web.traffic import Exchange, Recorded, Traffic, with_short_ids
+
+_LONG_SECONDS = 60.0
+_PAUSE_SECONDS = 0.05
+_PATH_COLUMNS = 34
+_ROOM_FOR_PATHS = 80
+"""Columns from which on a terminal has room for paths of one width."""
+
+_FIRST_FAILURE = 400
+_COLOURS = {0: "red", 4: "yellow", 5: "red"}
+"""By the first digit of a status."""
+
+
+class TrafficLines:
+    """Follows the record of requests. A terminal that stands still holds nothing up but its own lines."""
+
+    def __init__(self, traffic: Traffic, write: Callable[[str], None], screen: Screen) -> None:
+        self._traffic = traffic
+        self._write = write
+        self._screen = screen
+
+    async def run_forever(self) -> None:
+        """Write the lines of all requests from now on."""
+        number = self._traffic.last_number
+        while True:
+            news = await self._traffic.after(number, _LONG_SECONDS)
+            if self._traffic.last_number < number:  # the record was emptied, and begins again
+                number = 0
+            elif news:
+                missed, number = news[0].number - number - 1, news[-1].number
+                await asyncio.to_thread(self._write, "\n".join(self._lines(news, missed)))
+            else:  # when the server stops, nothing waits any more
+                await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _lines(self, news: Sequence[Recorded], missed: int) -> list[str]:
+        gap = [f"... {missed} requests are not shown: they came too fast"] if missed > 0 else []
+        return gap + [request_line(each, self._screen) for each in news]
+
+
+def request_line(recorded: Recorded, screen: Screen) -> str:
+    """The line of a request: what is wrong with one that failed stands in it whole, whatever the width."""
+    exchange = recorded.exchange
+    moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
+    is_wide = screen.columns is None or screen.columns >= _ROOM_FOR_PATHS
+    line = exchange_line(
+        exchange.who,
+        exchange.method,
+        visible(with_short_ids(exchange.path)),
+        status=exchange.status,
+        milliseconds=exchange.milliseconds,
+        waited_seconds=exchange.waited_seconds,
+        gist=visible(_remedy(exchange) or exchange.gist),
+        path_columns=_PATH_COLUMNS if is_wide else 0,
+    )
+    text = f"{moment:%H:%M:%S}  {line}"
+    if exchange.status >= _FIRST_FAILURE or not exchange.status:
+        return screen.coloured(text, _COLOURS[exchange.status // 100])
+    if screen.columns is not None and len(text) > screen.columns:
+        return f"{text[: screen.columns - 1]}…"
+    return text
+
+
+def _remedy(exchange: Exchange) -> str | None:
+    """For a web page that may not call the wallet, the flag that lets it; else None."""
+    if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
+        return None
+    headers = {name.lower(): value for name, value in exchange.request.headers.items()}
+    origin = headers["origin"]
+    return f"{origin} may not call the wallet: --rpc-origins {origin}"
