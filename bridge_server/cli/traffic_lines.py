@@ -1,7 +1,8 @@
 """One line on the terminal for each request that the server answered or sent."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from bridge_server.cli.screen import Screen
@@ -10,8 +11,9 @@ from bridge_server.wallet.rpc.access import REFUSED_PAGES
 from bridge_server.web.exchange_line import exchange_line
 from bridge_server.web.traffic import Exchange, Recorded, Traffic, with_short_ids
 
-_LONG_SECONDS = 60.0
-_PAUSE_SECONDS = 0.05
+_MOST_WAITING = 2_000
+"""Requests whose lines wait for the terminal; of more, the oldest have none."""
+
 _PATH_COLUMNS = 34
 _ROOM_FOR_PATHS = 80
 """Columns from which on a terminal has room for paths of one width."""
@@ -28,23 +30,29 @@ class TrafficLines:
         self._traffic = traffic
         self._write = write
         self._screen = screen
+        self._news: deque[Recorded] = deque(maxlen=_MOST_WAITING)
+        self._missed = 0
+        self._some_came = asyncio.Event()
 
     async def run_forever(self) -> None:
         """Write the lines of all requests from now on."""
-        number = self._traffic.last_number
-        while True:
-            news = await self._traffic.after(number, _LONG_SECONDS)
-            if self._traffic.last_number < number:  # the record was emptied, and begins again
-                number = 0
-            elif news:
-                missed, number = news[0].number - number - 1, news[-1].number
-                await asyncio.to_thread(self._write, "\n".join(self._lines(news, missed)))
-            else:  # when the server stops, nothing waits any more
-                await asyncio.sleep(_PAUSE_SECONDS)
+        with self._traffic.watched_by(self._note):
+            while True:
+                await self._some_came.wait()
+                await asyncio.to_thread(self._write, "\n".join(self._lines()))
 
-    def _lines(self, news: Sequence[Recorded], missed: int) -> list[str]:
-        gap = [f"... {missed} requests are not shown: they came too fast"] if missed > 0 else []
-        return gap + [request_line(each, self._screen) for each in news]
+    def _note(self, recorded: Recorded) -> None:
+        self._missed += len(self._news) == _MOST_WAITING
+        self._news.append(recorded)
+        self._some_came.set()
+
+    def _lines(self) -> list[str]:
+        gap = [f"... {self._missed} requests are not shown: they came too fast"] if self._missed else []
+        lines = gap + [request_line(each, self._screen) for each in self._news]
+        self._news.clear()
+        self._missed = 0
+        self._some_came.clear()
+        return lines
 
 
 def request_line(recorded: Recorded, screen: Screen) -> str:

@@ -24,7 +24,7 @@ _NONCE_BYTES = 16
 class SignIn:
     """Signs accounts in. A method that changes something returns when the change is on disk.
 
-    `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one, too.
+    `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one.
     A nonce is valid for `nonce_ttl_ms` and a token for `token_ttl_ms`.
     """
 
