@@ -99,6 +99,7 @@ def dev_command(
                 parent=parent,
                 demo=DemoProject(PROJECT_ID, DEMO_NAME, data.project_secret, DEMO_TYPES),
                 logs_start=False,
+                address_options="--port",
                 abandon=partial(_abandon, data, ready_file, config_out),
             )
         )

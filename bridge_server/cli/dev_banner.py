@@ -20,7 +20,7 @@ def _head(facts: Mapping[str, Any]) -> Iterator[str]:
     kept = f"kept in {facts['data_dir']}" if facts["kept"] else "nothing is kept"
     yield f"{NAME} {VERSION}, for development: {kept}, everybody knows the keys"
     if "console_url" in facts:
-        yield f"  console   {facts['console_url']}"
+        yield f"  console   {facts['console_url']:<34} sign in by: bridge-server console {_beside(facts)}"
     yield f"  bridge    {url:<34} 0.7 clients: {facts['v07_url']}"
     if lan_url is not None:
         yield f"  phone     {lan_url:<34} the bridge alone, for others in this network"
@@ -31,9 +31,15 @@ def _head(facts: Mapping[str, Any]) -> Iterator[str]:
     yield "  stop      Ctrl-C"
 
 
+def _beside(facts: Mapping[str, Any]) -> str:
+    """The option with which other commands find the server."""
+    return f"--data-dir {facts['data_dir']}"
+
+
 def _wallet(facts: Mapping[str, Any]) -> str:
     chain = "the node's chain" if facts["chain_id"] is None else f"chain {facts['chain_id']}"
-    policy = "approves by itself" if facts["policy"] == "approve" else "waits for: bridge-server approvals"
+    waiting = f"waits for: bridge-server approvals {_beside(facts)}"
+    policy = "approves by itself" if facts["policy"] == "approve" else waiting
     node = "" if facts["has_node"] else "; no node: --node-url"
     return f"{chain}, {policy}{node}"
 

@@ -13,6 +13,8 @@ from bridge_server.cli.config_out import config_file_at
 from bridge_server.cli.dev_banner import dev_banner
 from bridge_server.cli.dev_data import DevData
 from bridge_server.cli.listening import lan_listening
+from bridge_server.cli.open_console import open_console
+from bridge_server.cli.options import CommandError
 from bridge_server.cli.screen import Output, screen_of
 from bridge_server.cli.serving import Started
 from bridge_server.cli.traffic_lines import TrafficLines
@@ -44,6 +46,8 @@ class DevOptions:
 @asynccontextmanager
 async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapping[str, Any]]:
     """Yield what the banner says, as facts for the ready file."""
+    if options.opens:
+        _require_console(server)
     output, screen = Output(), screen_of(sys.stdout)
     async with AsyncExitStack() as stack:
         lan_url = None
@@ -59,7 +63,14 @@ async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapp
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(running(lines.run_forever()))
+        if options.opens:
+            await stack.enter_async_context(running(open_console(server.settings, output.write)))
         yield facts
+
+
+def _require_console(server: Started) -> None:
+    if "console_url" not in server.facts:
+        raise CommandError("--open: the console is off: leave out --open, or set console=on")
 
 
 def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict[str, Any]:

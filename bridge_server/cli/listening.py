@@ -17,16 +17,13 @@ _BACKLOG = 4096
 _METRICS_SHUTDOWN_SECONDS = 0.2
 _LAN_SHUTDOWN_SECONDS = 2.0
 _LAN_OPTIONS = "--port, or leave out --lan"
-_SERVER_OPTIONS = "--host and --port"
 _METRICS_SETTINGS = "metrics_host and metrics_port"
 
 log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def listening(
-    runner: web.AppRunner, host: str, port: int, set_by: str = _SERVER_OPTIONS
-) -> AsyncIterator[str]:
+async def listening(runner: web.AppRunner, host: str, port: int, set_by: str) -> AsyncIterator[str]:
     """Serve the application and yield its local URL; at the end finish open requests and close.
 
     Raises CommandError if the address cannot be used; `set_by` names the options that change it.

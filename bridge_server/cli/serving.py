@@ -68,6 +68,8 @@ class ServerRun:
     """The process with which the server stops."""
     demo: DemoProject | None = None
     logs_start: bool = True
+    address_options: str = "--host and --port"
+    """The options that change where it listens, as a message names them."""
     abandon: Callable[[], None] | None = None
     """Called before the process exits without coming back to the command: removes what must not stay. With
     it, a second Ctrl-C ends the process at once.
@@ -135,7 +137,7 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
         async with (
             running(reloader.run_forever()),
             running(stop_with(run.parent, stop)),
-            listening(runner_of(built.application), settings.host, settings.port) as url,
+            listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
             metrics_listening(built.metrics, settings),
         ):
             await _serve_until(stop, run, Started(built, settings, url, _facts(url, settings)), started)

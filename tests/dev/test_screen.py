@@ -91,10 +91,11 @@ def test_the_banner_of_other_options() -> None:
     text = dev_banner(facts, Screen(has_blocks=True))
 
     assert "kept in /kept/here" in text
-    assert "the node's chain, waits for: bridge-server approvals" in text
+    assert "the node's chain, waits for: bridge-server approvals --data-dir /kept/here" in text
     assert "no node" not in text
     assert "  phone     http://192.0.2.7:8080 " in text
-    assert "  console   http://127.0.0.1:8080/console" in text
+    assert "  console   http://127.0.0.1:8080/console " in text
+    assert text.count("--data-dir /kept/here") == 2
     assert "█" in text
     assert "█" not in dev_banner(facts, Screen())
     assert "█" not in dev_banner(facts, Screen(columns=20, has_blocks=True))
