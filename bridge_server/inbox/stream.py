@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from bridge_server.inbox.models import InboxNotification, Reader
+from bridge_server.inbox.models import Reader, StoredNotification
 from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
@@ -40,7 +40,7 @@ class AccountStreams:
             if not self.streams:
                 self._forget(self.number)
 
-    async def page_after(self, position: int) -> Sequence[InboxNotification]:
+    async def page_after(self, position: int) -> Sequence[StoredNotification]:
         """The account's notifications after this position, oldest first. Retries while the store fails."""
         while True:
             try:

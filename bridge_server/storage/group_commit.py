@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import aiosqlite
 import structlog
 
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.storage.connection import run
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.failures import passing_failure, unavailable
@@ -43,7 +43,7 @@ class Job:
     done: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
-    events: Sequence[Event] = ()
+    events: Sequence[DomainEvent] = ()
 
 
 class _UncleanError(Exception):
@@ -233,7 +233,7 @@ def _run_in_savepoint(connection: sqlite3.Connection, job: Job) -> None:
 def _play(connection: sqlite3.Connection, job: Job) -> None:
     """Drive the generator: execute its statements, send it their rows, keep its events and its result."""
     job.error = None
-    events: list[Event] = []
+    events: list[DomainEvent] = []
     steps = job.begin()
     cursor = connection.cursor()
     try:

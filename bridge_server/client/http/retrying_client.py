@@ -41,7 +41,7 @@ class _FailureError(Exception):
         self.asked_seconds = None if refusal is None else refusal.retry_after_seconds
 
 
-class Exchange:
+class RetryingClient:
     """A bridge over HTTP, usable between `open` and `close`. A client session passed as `http` stays open."""
 
     def __init__(self, bridge_url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
