@@ -26,7 +26,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.web.event_stream import Piece
+from bridge_server.web.event_stream import EventStream, Piece
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 
@@ -78,15 +78,15 @@ class Inbox(InboxStore):
             raise self.failures.pop(0)
 
 
-class Written:
-    """An outlet that keeps what it is given."""
+class Written(EventStream):
+    """An event stream without a client, which keeps what it is given."""
 
     def __init__(self) -> None:
         self.text = ""
         self.hurried = False
 
-    async def write(self, data: bytes) -> None:
-        self.text += data.decode()
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.text += bytes(data).decode()
 
     def push(self, events: Piece) -> None:
         self.text += events.plain.decode()
