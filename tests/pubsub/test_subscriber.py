@@ -30,6 +30,9 @@ class Outlet(Socket):
     def push(self, frame: bytes) -> None:
         self.pushed.append(frame)
 
+    async def drain(self) -> None:
+        pass
+
     def end(self, code: int, reason: str) -> None:
         self.ended.append(code)
 

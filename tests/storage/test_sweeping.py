@@ -10,6 +10,7 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall
 from bridge_server.relay.store import RelayStore
+from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.storage.database import Database, Result, Row, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -55,7 +56,9 @@ async def fill(store: RelayStore, sessions: int, calls_each: int) -> None:
 
 
 async def sweep(store: RelayStore, now_ms: int) -> None:
-    await Sweeper(relay_sweeps(store), ManualClock(now_ms), interval_seconds=1).sweep()
+    await Sweeper(
+        relay_sweeps(RelaySweepStore(store.database)), ManualClock(now_ms), interval_seconds=1
+    ).sweep()
 
 
 async def counts(database: SqliteDatabase) -> dict[str, Value]:
@@ -90,7 +93,8 @@ async def test_slice_after_slice_everything_goes(
 ) -> None:
     await fill(store, sessions=3, calls_each=4)
 
-    for sweep_slice in (store.sweep_calls, store.sweep_sessions):
+    sweeps = RelaySweepStore(database)
+    for sweep_slice in (sweeps.sweep_calls, sweeps.sweep_sessions):
         after: int | None = 0
         while after is not None:
             swept = await sweep_slice(SESSIONS_END_MS, after, span, limit)
@@ -163,8 +167,8 @@ async def test_a_session_renewed_after_it_was_found_expired_is_kept(
     async def answer() -> None:
         await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
 
-    calls = await RelayStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
-    sessions = await RelayStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
+    calls = await RelaySweepStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelaySweepStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
 
     assert (calls.deleted, sessions.deleted) == (0, 0)
     assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD
