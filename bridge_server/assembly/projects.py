@@ -32,7 +32,7 @@ def project_services(foundation: Foundation) -> ProjectServices:
     """The services of projects over the foundation's database."""
     database, clock, ids = foundation.database, foundation.clock, foundation.ids
     return ProjectServices(
-        Projects(ProjectStore(database), NotificationTypeStore(database), clock, ids, os.urandom),
+        Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom),
         Subscriptions(SubscriptionStore(database), clock, ids),
         DeviceStateStore(database),
         foundation.live.held(_account_limit),

@@ -6,7 +6,6 @@ from collections.abc import Set as AbstractSet
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import http_url
-from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
@@ -52,13 +51,11 @@ class Projects:
         store: ProjectStore,
         types: NotificationTypeStore,
         clock: Clock,
-        ids: IdMaker,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._store = store
         self._types = types
         self._clock = clock
-        self._ids = ids
         self._random_bytes = random_bytes
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
