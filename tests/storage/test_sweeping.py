@@ -1,6 +1,6 @@
 """Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,11 @@ from bridge_server.relay.models import CallId, Keep, Payload, SessionId, Session
 from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
-from bridge_server.storage.database import Database, Result, Row, Transaction, Value
+from bridge_server.storage.database import Database, Result, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.topics.models import Topic
+from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.clock import ManualClock
 
 TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
@@ -126,32 +127,18 @@ async def test_a_living_row_is_passed_over_wherever_it_stands(
     assert (await store.status(CallId("session-30-0"), 5_000)).payload == PAYLOAD
 
 
-class Meanwhile:
+class Meanwhile(WrappedDatabase):
     """A database in which something else is committed before the first transaction."""
 
     def __init__(self, database: Database, work: Callable[[], Awaitable[None]]) -> None:
-        self._database = database
+        super().__init__(database)
         self._work: Callable[[], Awaitable[None]] | None = work
-
-    @property
-    def is_busy(self) -> bool:
-        return self._database.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        return self._database.is_full
-
-    def require_room(self) -> None:
-        self._database.require_room()
-
-    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        return await self._database.read(sql, parameters)
 
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         work, self._work = self._work, None
         if work is not None:
             await work()
-        return await self._database.transaction(begin, adds=adds)
+        return await super().transaction(begin, adds=adds)
 
 
 async def test_a_session_renewed_after_it_was_found_expired_is_kept(
