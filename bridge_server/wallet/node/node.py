@@ -41,8 +41,7 @@ class Node:
     """A node at an http or https URL, or none; used as an async context manager.
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and appears in no answer and no log.
-    `failure_of` orders failures for tests.
+    it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
     """
 
     def __init__(
