@@ -13,7 +13,7 @@ from bridge_server.kernel.errors import (
     UnsupportedMediaError,
 )
 
-CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
+CLOSE_CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
     UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
     InvalidInputError: WSCloseCode.POLICY_VIOLATION,
     TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
@@ -43,10 +43,10 @@ def ping_frame(payload: bytes) -> bytes:
 
 def close_code(error: BridgeError) -> WSCloseCode:
     """The code for the error's kind."""
-    kinds = (kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)
-    return CODE_OF_KIND[next(kinds)]
+    kinds = (kind for kind in type(error).__mro__ if kind in CLOSE_CODE_OF_KIND)
+    return CLOSE_CODE_OF_KIND[next(kinds)]
 
 
 def close_reason(detail: str) -> bytes:
-    """At most 123 bytes of it: a close frame holds no more."""
+    """The detail as the reason of a close frame, which holds at most 123 bytes."""
     return detail.encode()[:_LONGEST_REASON_BYTES].decode(errors="ignore").encode()
