@@ -29,7 +29,7 @@ from bridge_server.web.request_lines import Reporting
 from bridge_server.web.routes import Handler, Route
 from bridge_server.web.serving.application import build_application, not_found
 from bridge_server.web.serving.gateway import Gateway
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
@@ -49,7 +49,7 @@ class BuiltApp:
     """
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
-    traffic: Traffic | None = None
+    traffic: TrafficLog | None = None
     """The record of requests; None outside of test mode."""
 
 

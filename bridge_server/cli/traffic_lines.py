@@ -9,7 +9,7 @@ from bridge_server.cli.screen import Screen
 from bridge_server.wallet.explaining.visible_text import visible
 from bridge_server.wallet.rpc.access import REFUSED_PAGES
 from bridge_server.web.exchange_line import exchange_line
-from bridge_server.web.traffic import Exchange, Recorded, Traffic, with_short_ids
+from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, with_short_ids
 
 _MOST_WAITING = 2_000
 """Requests whose lines wait for the terminal; of more, the oldest have none."""
@@ -26,7 +26,7 @@ _COLOURS = {0: "red", 4: "yellow", 5: "red"}
 class TrafficLines:
     """Follows the record of requests. A terminal that stands still holds nothing up but its own lines."""
 
-    def __init__(self, traffic: Traffic, write: Callable[[str], None], screen: Screen) -> None:
+    def __init__(self, traffic: TrafficLog, write: Callable[[str], None], screen: Screen) -> None:
         self._traffic = traffic
         self._write = write
         self._screen = screen

@@ -65,7 +65,7 @@ Watch: TypeAlias = Callable[[Recorded], None]
 """Sees each exchange when it is over. It must be quick, for the answer waits for it, and must not raise."""
 
 
-class Traffic:
+class TrafficLog:
     """The newest exchanges; the oldest go when there are too many.
 
     Without `keeps_contents` it has neither headers nor bodies, and of long ids only the beginning: an id is
