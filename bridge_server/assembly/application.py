@@ -60,8 +60,8 @@ def build_app(
     demo: DemoProject | None = None,
 ) -> BuiltApp:
     """Put the server together. A test hands in its own clock and ids; `demo` is always there, if given."""
-    foundation = lay_foundation(settings, clock, ids)
-    rooms = house(foundation, demo)
+    foundation = lay_foundation(settings, clock, ids, demo)
+    rooms = house(foundation)
     gateway = _gateway(foundation)
     rows, stops = tuple(row for room in rooms for row in room.routes), _stops(foundation, rooms)
     application = _application(foundation, gateway, rows)

@@ -3,6 +3,7 @@
 import resource
 from dataclasses import dataclass
 
+from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
@@ -65,9 +66,16 @@ class Foundation:
     """Sends to marked URLs through that client."""
     instruments: Instruments | None
     """The instruments of test mode; None outside of it."""
+    demo: DemoProject | None
+    """The project that is always there; None without one."""
 
 
-def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
+def lay_foundation(
+    settings: Settings,
+    clock: Clock | None = None,
+    ids: IdMaker | None = None,
+    demo: DemoProject | None = None,
+) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
     live, events, signals = LiveSettings(settings), Events(), Signals()
     clock = clock or SystemClock()
@@ -102,6 +110,7 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         public_webhooks=public_webhooks,
         public_sender=PublicSender(_observed(public_webhooks, instruments)),
         instruments=instruments,
+        demo=demo,
     )
 
 

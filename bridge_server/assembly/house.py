@@ -2,7 +2,7 @@
 
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
-from bridge_server.assembly.demo import DemoProject, demo_room
+from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room
 from bridge_server.assembly.inbox import inbox_room
@@ -21,7 +21,7 @@ from bridge_server.assembly.testmode import testmode_room
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
-def house(foundation: Foundation, demo: DemoProject | None = None) -> tuple[Room, ...]:
+def house(foundation: Foundation) -> tuple[Room, ...]:
     """Every room, in the order in which they open; they close in reverse.
 
     The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
@@ -42,8 +42,8 @@ def house(foundation: Foundation, demo: DemoProject | None = None) -> tuple[Room
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
-    demo_project = demo_room(projects.projects, demo)
-    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo_project)
+    demo = demo_room(projects.projects, foundation.demo)
+    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
     sweeper = sweeper_of(foundation, rooms)
     observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
     return (
