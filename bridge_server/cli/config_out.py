@@ -34,6 +34,12 @@ def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None
     try:
         yield
     finally:
+        remove_config_file(path)
+
+
+def remove_config_file(path: Path) -> None:
+    """Remove the file if this process wrote it."""
+    if _pid_in(path) == os.getpid():
         with suppress(OSError):
             path.unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from bridge_server.assembly.demo import DemoProject
+from bridge_server.cli.config_out import remove_config_file
 from bridge_server.cli.dev_data import DevData
 from bridge_server.cli.dev_run import DEMO_NAME, DEMO_TYPES, PROJECT_ID, DevOptions, beside_dev
 from bridge_server.cli.dev_settings import dev_settings, refuse_own_keys
@@ -117,9 +118,10 @@ def _address_for_phones() -> str:
     return address
 
 
-def _abandon(data: DevData, *files: Path | None) -> None:
+def _abandon(data: DevData, ready_file: Path | None, config_out: Path | None) -> None:
     """Remove what is not kept."""
-    for file in files:
-        if file is not None:
-            file.unlink(missing_ok=True)
+    if ready_file is not None:
+        ready_file.unlink(missing_ok=True)
+    if config_out is not None:
+        remove_config_file(config_out)
     data.remove()
