@@ -16,7 +16,7 @@ from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.relay.v07 import V07
-from bridge_server.relay.webhook_rules import WebhookRule, any_webhook, public_webhook
+from bridge_server.relay.webhook_rules import WebhookRule, public_webhook
 from bridge_server.settings.settings import Settings
 from bridge_server.topics.models import TOPIC_WEBHOOK
 from bridge_server.web.routes import Route
@@ -49,7 +49,7 @@ def _routes(
 ) -> tuple[Route, ...]:
     settings = foundation.settings
 
-    def rows(webhook_rule: WebhookRule) -> tuple[Route, ...]:
+    def rows(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
         handlers = RelayHandlers(
             relay,
             reads,
@@ -73,7 +73,7 @@ def _routes(
             new_sessions=new_sessions,
         )
 
-    return with_lan_handlers(rows(any_webhook), on_lan=rows(public_webhook))
+    return with_lan_handlers(rows(), on_lan=rows(public_webhook))
 
 
 def _new_sessions(settings: Settings) -> Limit:

@@ -1,4 +1,4 @@
-"""The rules for webhooks that clients register: any, or public ones only for clients of the LAN listener."""
+"""The rule for webhooks that clients register by the listener for phones: they must be public."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -8,11 +8,6 @@ from bridge_server.outbox.public_urls import marked_public, private_address
 
 WebhookRule: TypeAlias = Callable[[str, str], str]
 """Gets a webhook and the pointer to its member; returns the URL that is stored. Raises InvalidInputError."""
-
-
-def any_webhook(webhook: str, _: str) -> str:
-    """The webhook as it is: the settings alone decide where messages may go."""
-    return webhook
 
 
 def public_webhook(webhook: str, pointer: str) -> str:
