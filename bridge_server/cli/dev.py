@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,6 +25,7 @@ from bridge_server.cli.parent import Parent
 from bridge_server.cli.reachable_url import lan_address
 from bridge_server.cli.serving import ServerRun, run_server
 from bridge_server.cli.start_warnings import warn_of_mistakes
+from bridge_server.settings.sources import LoadedSettings
 
 
 @click.command("dev")
@@ -52,18 +54,16 @@ from bridge_server.cli.start_warnings import warn_of_mistakes
 @ready_file_option
 @stop_with_parent_option
 def dev_command(
-    port: int | None,
     lan: bool,
     opens: bool,
-    node_url: str | None,
     policy: str,
-    rpc_origins: str | None,
     keep: Path | None,
     config_out: Path | None,
     config_file: Path | None,
     assignments: tuple[str, ...],
     ready_file: Path | None,
     stop_with_parent: bool,
+    **flags: Any,
 ) -> None:
     """Run a server for development: nothing is kept, everybody knows the keys.
 
@@ -71,30 +71,21 @@ def dev_command(
     and prints a line for each request.
     """
     parent = Parent() if stop_with_parent else None
-    data = DevData(keep)
-    try:
+    with DevData(keep) as data:
         command = dev_settings(data.path, policy)
-        reload = partial(
-            reread_settings, config_file, assignments, command,
-            port=port, node_url=node_url, rpc_origins=rpc_origins,
-        )  # fmt: skip
-        loaded = loaded_settings(
-            config_file, assignments, command, port=port, node_url=node_url, rpc_origins=rpc_origins
-        )
-        refuse_own_keys(loaded)
+        loaded = _checked(loaded_settings(config_file, assignments, command, **flags))
         options = DevOptions(
             data=data,
+            admin_token=str(command.fixed["admin_token"]),
             address_for_phones=_address_for_phones() if lan else None,
             config_out=config_out,
             opens=opens,
             approves=policy == "approve",
         )
-        configure_logs(loaded.settings.log_level, loaded.settings.log_format)
-        warn_of_mistakes(loaded)
         run_server(
             ServerRun(
                 settings=loaded.settings,
-                reload=reload,
+                reload=partial(reread_settings, config_file, assignments, command, **flags),
                 companion=partial(beside_dev, options),
                 ready_file=ready_file,
                 parent=parent,
@@ -104,8 +95,14 @@ def dev_command(
                 abandon=partial(_abandon, data, ready_file, config_out),
             )
         )
-    finally:
-        data.remove()
+
+
+def _checked(loaded: LoadedSettings) -> LoadedSettings:
+    """The settings, once their log is set up and what is wrong with them is said. Raises CommandError."""
+    refuse_own_keys(loaded)
+    configure_logs(loaded.settings.log_level, loaded.settings.log_format)
+    warn_of_mistakes(loaded)
+    return loaded
 
 
 def _address_for_phones() -> str:

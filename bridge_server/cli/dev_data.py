@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Self
 
 import orjson
 
@@ -18,7 +19,10 @@ _SECRET = "project_secret"  # noqa: S105 - the name of a member
 
 
 class DevData:
-    """The data directory of one run, and the demo project's secret, which stays with a kept directory."""
+    """The data directory of one run, and the demo project's secret, which stays with a kept directory.
+
+    As a context manager it removes a directory that is not kept.
+    """
 
     def __init__(self, kept: Path | None) -> None:
         self.is_kept = kept is not None
@@ -32,6 +36,12 @@ class DevData:
             self._throwaway = None
             self.path = kept.expanduser().absolute()
             self.project_secret = _kept_secret(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def remove(self) -> None:
         """Remove a directory that is not kept."""

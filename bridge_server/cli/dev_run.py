@@ -23,7 +23,6 @@ from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC
 from bridge_server.ethereum.signing_key import SigningKey
 from bridge_server.kernel.background import running
 from bridge_server.relay.v07 import V07
-from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.wallet.private_keys import development_secrets
 
@@ -37,6 +36,7 @@ class DevOptions:
     """What the command was asked for."""
 
     data: DevData
+    admin_token: str
     address_for_phones: str | None = None
     config_out: Path | None = None
     opens: bool = False
@@ -86,7 +86,7 @@ def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict
         "project": {
             "id": PROJECT_ID, "secret": options.data.project_secret, "types": list(DEMO_TYPES),
         },
-        "admin_token": secret_of(settings.admin_token),
+        "admin_token": options.admin_token,
         "accounts": list(_accounts(settings)),
         "data_dir": str(settings.data_dir),
         "kept": options.data.is_kept,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 import pytest
+import zxingcpp
 
 from bridge_server.cli.dev_banner import dev_banner
 from bridge_server.cli.qr_code import qr_code
@@ -105,3 +106,13 @@ def test_the_code_is_dark_on_light_where_there_are_colours() -> None:
     lines = qr_code("http://192.0.2.7:8080", has_colours=True)
 
     assert all(line.startswith("\x1b[97;40m") and line.endswith("\x1b[0m") for line in lines)
+
+
+@pytest.mark.parametrize("url", ["http://192.0.2.7:8080", "http://[2001:db8::1234:5678:9abc:def0]:65535"])
+def test_a_camera_reads_the_code(url: str) -> None:
+    lines = qr_code(url, has_colours=False)
+    rows = [[character in halves for character in line] for line in lines for halves in ("█▀", "█▄")]
+    pixels = bytes(255 * is_light for row in rows for _ in range(4) for is_light in row for _ in range(4))
+    picture = memoryview(pixels).cast("B", shape=(4 * len(rows), 4 * len(rows[0])))
+
+    assert [code.text for code in zxingcpp.read_barcodes(picture)] == [url]
