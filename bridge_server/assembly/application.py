@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -19,7 +19,7 @@ from bridge_server.assembly.metrics import metrics_alone
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.request_id import RequestIds
@@ -43,9 +43,14 @@ class BuiltApp:
     """The bearer token of the control routes; None outside of test mode."""
 
 
-def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
-    """Put the server together. A test hands in its own clock and ids."""
-    foundation = lay_foundation(settings, clock, ids)
+def build_app(
+    settings: Settings,
+    clock: Clock | None = None,
+    ids: IdMaker | None = None,
+    origins: Mapping[str, str] = NOWHERE,
+) -> BuiltApp:
+    """Put the server together. A test hands in its own clock and ids; `origins` are the settings' sources."""
+    foundation = lay_foundation(settings, clock, ids, origins)
     rooms = house(foundation)
     gateway = _gateway(foundation)
     application = _application(foundation, gateway, tuple(row for room in rooms for row in room.routes))

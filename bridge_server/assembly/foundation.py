@@ -1,6 +1,7 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
@@ -13,7 +14,7 @@ from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Instruments
@@ -62,9 +63,17 @@ class Foundation:
     """The instruments of test mode; None outside of it."""
 
 
-def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
-    """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, events, signals = LiveSettings(settings), Events(), Signals()
+def lay_foundation(
+    settings: Settings,
+    clock: Clock | None = None,
+    ids: IdMaker | None = None,
+    origins: Mapping[str, str] = NOWHERE,
+) -> Foundation:
+    """Make everything that rooms share. A test hands in its own clock and ids.
+
+    `origins` names the source of each setting.
+    """
+    live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
@@ -133,5 +142,9 @@ def _webhooks(live: LiveSettings) -> WebhookSender:
             user_agent=USER_AGENT,
         )
     )
-    live.follow(lambda now: sender.sign_with(secret_of(now.webhook_secret)))
+
+    def sign(now: Settings) -> None:
+        sender.sign_with(secret_of(now.webhook_secret), secret_of(now.webhook_secret_previous))
+
+    live.follow(sign)
     return sender

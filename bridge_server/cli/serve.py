@@ -105,7 +105,7 @@ def serve_command(
         _log_warnings(loaded)
         reload = partial(reread_settings, config_file, assignments, **flags)
         with _exit_deadline() as start_deadline:
-            _event_loop_runner()(_serve(loaded.settings, ready_file, parent, reload, start_deadline))
+            _event_loop_runner()(_serve(loaded, ready_file, parent, reload, start_deadline))
     except (DataDirectoryError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -176,17 +176,17 @@ def _exit_deadline() -> Iterator[Callable[[], None]]:
 
 
 async def _serve(
-    settings: Settings,
+    loaded: LoadedSettings,
     ready_file: Path | None,
     parent: Parent | None,
     reload: Callable[[], LoadedSettings],
     start_deadline: Callable[[], None],
 ) -> None:
-    stop = asyncio.Event()
+    settings, stop = loaded.settings, asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    built = build_app(settings)
+    built = build_app(settings, origins=loaded.origins)
     built.live.follow(lambda live: set_log_level(live.log_level))
     reloader = SettingsReloader(built.live, reload)
     loop.add_signal_handler(signal.SIGHUP, stop.set if hangup_stops() else reloader.request)
