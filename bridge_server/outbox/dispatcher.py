@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,8 @@ from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Admission, Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
-from bridge_server.outbox.events import OutboxGrew
+from bridge_server.outbox.errors import MessageBeingSentError
+from bridge_server.outbox.events import OutboxGrew, OutboxRetried
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
 from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
@@ -24,6 +25,7 @@ from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
+from bridge_server.outbox.withheld import Withheld
 
 _LANES_ROUSED_AT_ONCE = 1_000
 _QUEUES_PAGE = 1_000
@@ -68,7 +70,14 @@ class Dispatcher:
         self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
         self._schedule = Schedule(self._limits.waiting)
         self._surroundings = Surroundings(
-            self._store, self._delivery, self._admission, self._schedule, Troubled(), self._clock, self._end
+            self._store,
+            self._delivery,
+            self._admission,
+            self._schedule,
+            Troubled(),
+            Withheld(),
+            self._clock,
+            self._end,
         )
         self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
@@ -83,6 +92,7 @@ class Dispatcher:
         """
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
+        self._events.subscribe(OutboxRetried, self._on_retrying)
         await self._resume()
 
     async def _resume(self) -> None:
@@ -140,6 +150,24 @@ class Dispatcher:
             await self.wake()
         await self._delivery.idle()
 
+    @contextmanager
+    def withheld(self, row_id: int, claimant: Claimant) -> Iterator[None]:
+        """Inside the block the message of the claimant's queue is not sent: its row may be changed.
+
+        Raises MessageBeingSentError if it is being sent.
+        """
+        lane = self._lanes.get(claimant.queue)
+        if lane is not None and lane.is_sending(row_id):
+            raise MessageBeingSentError
+        try:
+            with self._surroundings.withheld.row(row_id):
+                if lane is not None:
+                    lane.forget_claim(row_id)
+                yield
+        finally:
+            if self._running:
+                self._attend(claimant)
+
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
         """Give up everything under way, and begin anew after the block, in which the store is emptied."""
@@ -191,6 +219,11 @@ class Dispatcher:
         if self._running:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, has_failed=False))
+
+    def _on_retrying(self, event: OutboxRetried) -> None:
+        if self._running:
+            queue = Queue(event.destination, event.queue)
+            self._attend(Claimant(queue, event.client, has_failed=True))
 
     def _plan(self, owed: PendingQueue) -> None:
         if owed.is_due:

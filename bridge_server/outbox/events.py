@@ -17,6 +17,15 @@ class OutboxGrew(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OutboxRetried(Event):
+    """A queue has messages that were tried before and are due again by an operator's wish."""
+
+    destination: str
+    queue: str
+    client: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class OutboxChanged(Event):
     """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
 

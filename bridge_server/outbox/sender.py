@@ -33,8 +33,8 @@ class SenderSettings:
 
     `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer,
     `connect_seconds` the lookup and the connection.
-    `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes; `previous_secret` is
-    the one of before, with which messages are signed too.
+    `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes. Messages are signed
+    with `previous_secret`, the one of before, too.
     `allow_private` opens every address and port: for development only.
     """
 

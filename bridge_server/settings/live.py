@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
+from bridge_server.settings.shown import shown_settings
 
 NOWHERE: Mapping[str, str] = MappingProxyType({})
 """The origins of settings that a program made: it read them from no source."""
@@ -42,6 +43,11 @@ class LiveSettings:
     def names(self) -> frozenset[str]:
         """The settings that can be changed without a restart."""
         return frozenset(self._names | self._tokens)
+
+    def shown(self) -> dict[str, dict[str, Any]]:
+        """What may be shown of each setting, and whether a running server takes a new value (`live`)."""
+        rows, names = shown_settings(self.current, self.origins), self.names
+        return {name: {**row, "live": name in names} for name, row in rows.items()}
 
     def held(self, make: Callable[[Settings], Value]) -> Value:
         """The dataclass that `make` makes of the settings; its fields change with them."""

@@ -16,7 +16,7 @@ class OutboxSettings(BaseModel, defer_build=True):
         None, description="Signs webhooks (Standard Webhooks): whsec_ and 24 to 64 random bytes in Base64."
     )
     webhook_secret_previous: SigningSecret | None = Field(
-        None, description="The webhook_secret of before: webhooks carry its signature too while receivers change."
+        None, description="The webhook_secret of before, which signs webhooks too while receivers change."
     )
     allow_private_webhooks: bool = Field(
         False, description="Call webhooks at private and loopback addresses too. For development."

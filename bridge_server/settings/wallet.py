@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveInt, SecretStr, model_validator
 
@@ -136,6 +137,12 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
         """The wallet's chain; None when only the node knows it."""
         has_no_other = self.chain_id is None and self.node_url is None
         return _DEVELOPMENT_CHAIN_ID if has_no_other and self.dev_accounts else self.chain_id
+
+    @property
+    def operators_hosts(self) -> tuple[str, ...]:
+        """The host names, besides this machine's, by which the wallet and the admin API are reached."""
+        own = "" if self.public_url is None else urlsplit(self.public_url).hostname
+        return (*self.rpc_hosts, own) if own else self.rpc_hosts
 
     @property
     def keystore(self) -> Path:
