@@ -34,16 +34,14 @@ def read_history(path: Path, before: int | None, limit: int, most_bytes: int = M
     Raises UnavailableError when the file cannot be read.
     """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with path.open("rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            end = size if before is None else min(before, size)
+            return _last_lines(file.fileno(), end, limit, most_bytes)
     except FileNotFoundError:
         return AuditPage([], None)
     except OSError as error:
         raise UnavailableError(f"The audit log cannot be read ({error.strerror}).") from error
-    try:
-        size = os.fstat(file).st_size
-        return _last_lines(file, size if before is None else min(before, size), limit, most_bytes)
-    finally:
-        os.close(file)
 
 
 def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
@@ -52,11 +50,11 @@ def _last_lines(file: int, end: int, limit: int, most_bytes: int) -> AuditPage:
         step = min(_BLOCK_BYTES, start)
         start -= step
         text = os.pread(file, step, start) + text
-    lines = text.split(b"\n")
-    first = start
+    lines, first = text.split(b"\n"), start
     if start > 0:  # the first line may have begun before
-        first = start + len(lines[0]) + 1 if len(lines) > 1 else start
-        del lines[0]
+        first += len(lines.pop(0)) + 1
+    if first >= end:  # a line is longer than all that may be read: the next page goes on within it
+        return AuditPage([], start or None)
     return _page(lines, first, limit)
 
 
@@ -73,7 +71,7 @@ def _page(lines: Sequence[bytes], first: int, limit: int) -> AuditPage:
             entries.append(entry)
         if len(entries) == limit:
             return AuditPage(entries, place or None)
-    return AuditPage(entries, (places[0] if places else first) or None)
+    return AuditPage(entries, places[0] or None)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:

@@ -103,7 +103,7 @@ def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -
     return {
         **message_fields(whole.stored, now_ms),
         "message_id": whole.message.message_id,
-        "headers": {name: _SET if name == SIGNATURE else value for name, value in headers.items()},
+        "headers": {str(name): _SET if name == SIGNATURE else value for name, value in headers.items()},
         "body_bytes": len(whole.message.body),
         "body": _body(whole),
     }

@@ -121,9 +121,13 @@ def write(fields: dict[str, Any]) -> bytes:
 def _transfer(transaction: ListedTransaction) -> tuple[str | None, str | None]:
     """To whom (None: it creates a contract) and how many wei, as a QUANTITY; None where it is not known."""
     if transaction.raw is None:
-        return transaction.to, transaction.value
+        return _address(transaction.to), transaction.value
     try:
         signed = read_signed(orjson.loads(transaction.raw))
     except (BridgeError, RawTransactionError):  # an older version accepted it
         return None, None
-    return None if signed.to is None else checksummed(signed.to), quantity(signed.value)
+    return _address(signed.to), quantity(signed.value)
+
+
+def _address(to: str | None) -> str | None:
+    return None if to is None else checksummed(to.lower())
