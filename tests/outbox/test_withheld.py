@@ -8,7 +8,7 @@ from bridge_server.outbox.models import Claimant, DueMessage, Queue
 from bridge_server.outbox.store import OutboxStore
 from tests.outbox.running import running_outbox
 from tests.support.clock import ManualClock
-from tests.support.webhook_receiver import WebhookReceiver
+from tests.support.webhook_receiver import WebhookReceiver, hang
 
 
 class SlowStore(OutboxStore):
@@ -60,3 +60,21 @@ async def test_a_message_is_sent_when_it_is_not_withheld_any_more(
 
         await outbox.comes_to("id", [])
     assert [got.path for got in receiver.requests] == ["/free", "/withheld"]
+
+
+async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sent(
+    tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with running_outbox(tmp_path / "bridge.sqlite3", ManualClock()) as outbox:
+        await outbox.owe(*(receiver.url(f"/{number}") for number in range(8)))
+        await receiver.got(4)
+        store = MessageStore(outbox.database)
+        stored = await store.get(8, "message-7")
+
+        with outbox.dispatcher.withheld(8, Claimant(stored.queue, None, has_failed=False)):
+            await store.drop(8, "message-7")
+        receiver.released.set()
+
+        await outbox.comes_to("id", [])
+    assert sorted(got.path for got in receiver.requests) == [f"/{number}" for number in range(7)]
