@@ -2,31 +2,26 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.outbox.models import OutgoingMessage
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxGrew(Event):
-    """A queue has `count` more messages that are due; the last of them counts to `client`."""
+class OutboxGrew(DomainEvent):
+    """A queue has so many more messages, and at least one that is due; the last of them counts to `client`.
+
+    `were_tried` says that an operator has made messages due again that were tried before.
+    """
 
     destination: str
     queue: str
     client: str | None
     messages: int
+    were_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxRetried(Event):
-    """A queue has messages that were tried before and are due again by an operator's wish."""
-
-    destination: str
-    queue: str
-    client: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class OutboxChanged(Event):
+class OutboxChanged(DomainEvent):
     """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
 
     owed: int = 0
@@ -34,7 +29,7 @@ class OutboxChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxCounted(Event):
+class OutboxCounted(DomainEvent):
     """The numbers of pending messages and of dead letters at this commit."""
 
     owed: int

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
@@ -11,6 +11,7 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.outbox.admission import Admission
 from bridge_server.outbox.delivery import Delivery
+from bridge_server.outbox.errors import MessageBeingSentError
 from bridge_server.outbox.models import Claimant, DueMessage
 from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
@@ -48,9 +49,9 @@ class Surroundings:
     admission: Admission
     schedule: Schedule
     troubled: Troubled
-    withheld: Withheld
     clock: Clock
     on_idle: Callable[["Lane"], None]
+    withheld: Withheld = field(default_factory=Withheld)
 
 
 class Lane:
@@ -90,12 +91,13 @@ class Lane:
         self.workers.add(task)
         task.add_done_callback(self._worker_left)
 
-    def is_sending(self, row_id: int) -> bool:
-        """Whether an attempt for the message is under way, or its outcome on its way to the disk."""
-        return row_id in self._in_flight
+    def let_go(self, row_id: int) -> None:
+        """Do not send the message unless it is read from the store again.
 
-    def forget_claim(self, row_id: int) -> None:
-        """Do not send the message unless it is read from the store again."""
+        Raises MessageBeingSentError while an attempt is under way, or its outcome on its way to the disk.
+        """
+        if row_id in self._in_flight:
+            raise MessageBeingSentError
         self._claimed = deque(due for due in self._claimed if due.row_id != row_id)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bridge_server.outbox import listing_sql as sql
 from bridge_server.outbox.errors import MessageNotFoundError
-from bridge_server.outbox.events import OutboxChanged, OutboxRetried
+from bridge_server.outbox.events import OutboxChanged, OutboxGrew
 from bridge_server.outbox.models import OutgoingMessage, Purpose, Queue
 from bridge_server.outbox.stored import (
     MessageFilter,
@@ -101,9 +101,9 @@ class MessageStore:
         if stored.state(now_ms) is MessageState.DUE:
             return stored
         yield Statement(sql.RETRY, (now_ms, row_id, message_id))
-        if stored.died_at_ms is not None:
-            yield OutboxChanged(owed=1, dead=-1)
-        yield OutboxRetried(*stored.queue, stored.client)
+        revived = int(stored.died_at_ms is not None)
+        yield OutboxGrew(*stored.queue, stored.client, revived, were_tried=True)
+        yield OutboxChanged(dead=-revived)
         return (yield from _found(row_id, message_id))
 
     @transaction
@@ -126,8 +126,8 @@ class MessageStore:
             int, (yield Statement(sql.RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen))))
         )
         yield OutboxChanged(owed=changed, dead=-changed)
-        for (_, queue), client in {(destination, row[3]): row[4] for row in chosen}.items():
-            yield OutboxRetried(destination, queue, client)
+        for queue, client in {row[3]: row[4] for row in chosen}.items():
+            yield OutboxGrew(destination, queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
 
     @transaction

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from bridge_server.fixtures.in_process import ServerInProcess, serving
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import SettingsError, settings_of
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
@@ -71,7 +71,8 @@ async def test_webhooks_carry_a_signature_of_both_secrets(tmp_path: Path, receiv
     (got,) = receiver.requests
     moment_ms = int(got.headers["webhook-timestamp"]) * 1000
     each = [
-        Signer(secret).headers(got.headers["webhook-id"], got.body, moment_ms) for secret in reversed(SECRETS)
+        WebhookSigner(secret).headers(got.headers["webhook-id"], got.body, moment_ms)
+        for secret in reversed(SECRETS)
     ]
     assert got.headers["webhook-signature"] == " ".join(headers["webhook-signature"] for headers in each)
 

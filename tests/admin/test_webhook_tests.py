@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.problems import pointers
 from tests.support.server import running_server
@@ -27,7 +27,7 @@ async def test_a_receiver_that_takes_it_gets_one_signed_message(
     assert got.path == "/hook?a=b"
     assert orjson.loads(got.body)["event"] == "test"
     moment_ms = int(got.headers["webhook-timestamp"]) * 1000
-    signed = Signer(SECRET).headers(tested["message_id"], got.body, moment_ms)
+    signed = WebhookSigner(SECRET).headers(tested["message_id"], got.body, moment_ms)
     assert {name: got.headers[name] for name in signed} == signed
     assert tested == {**tested, "delivered": True, "status": 200, "failure": None}
     assert tested["milliseconds"] >= 0

@@ -8,7 +8,7 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.errors import MessageNotFoundError
-from bridge_server.outbox.events import OutboxChanged, OutboxRetried
+from bridge_server.outbox.events import OutboxChanged, OutboxGrew
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
@@ -107,9 +107,9 @@ async def test_the_dead_ones_of_a_destination_are_changed_in_slices(
     before = await all_pages(store, dead, 1000)
     own = [each for each in before if each.queue.destination == B]
     heard: list[OutboxChanged] = []
-    retried: list[OutboxRetried] = []
+    retried: list[OutboxGrew] = []
     events.subscribe(OutboxChanged, heard.append)
-    events.subscribe(OutboxRetried, retried.append)
+    events.subscribe(OutboxGrew, retried.append)
 
     counts: list[int] = []
     after: MessagePlace | None = None
