@@ -40,13 +40,9 @@ def admin_room(
     readiness: Readiness,
 ) -> Room:
     """The operator's endpoints; there are none without a token."""
-    token = foundation.live.token("admin_token")
-    if token is None:
+    rows = admin_rows(foundation)
+    if rows is None:
         return Room(name="admin")
-    settings = foundation.settings
-    turned_away = TurnedAway(foundation.addresses, foundation.clock, "admin_refused", "admin_token")
-    guard = guard_of(Hosts(settings.operators_hosts))
-    rows = AdminRows(token, settings.notify_body_limit, guard, turned_away.note)
     return Room(
         name="admin",
         routes=(
@@ -55,6 +51,17 @@ def admin_room(
             *_outbox_rows(foundation, dispatcher, rows),
             *settings_routes(SettingsHandlers(SettingsDesk(foundation.live.shown, readiness)), rows),
         ),
+    )
+
+
+def admin_rows(foundation: Foundation) -> AdminRows | None:
+    """Makes the rows of the admin API; None without a token."""
+    token, settings = foundation.live.token("admin_token"), foundation.settings
+    if token is None:
+        return None
+    turned_away = TurnedAway(foundation.addresses, foundation.clock, "admin_refused", "admin_token")
+    return AdminRows(
+        token, settings.notify_body_limit, guard_of(Hosts(settings.operators_hosts)), turned_away.note
     )
 
 

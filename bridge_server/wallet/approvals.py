@@ -100,6 +100,8 @@ class Approvals:
     async def decide(self, approval_id: ApprovalId, decision: ApprovalState) -> bool:
         """Approve or reject a request, whose client is answered at once; False when it waits no more."""
         is_decided = await self._store.decide(approval_id, decision, self._clock.now_ms())
+        if is_decided:
+            log.info("approval_decided", approval=approval_id, decision=decision)
         self._signals.touch(_key(approval_id))
         return is_decided
 
