@@ -1,5 +1,7 @@
 """Handlers of the wallet's endpoints: read the request, call the service once, write the answer."""
 
+import asyncio
+
 from aiohttp import web
 
 from bridge_server.admin.pages import wanted_page
@@ -31,7 +33,9 @@ class WalletDeskHandlers:
     async def transactions(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
         found = await self._desk.transactions(wire.read_state(request.query), wire.read_number(after), limit)
-        return json_answer(wire.write(wire.transaction_page_fields(found)))
+        # A signed transaction is read with its signature, 0.1 ms each.
+        fields = await asyncio.to_thread(wire.transaction_page_fields, found)
+        return json_answer(wire.write(fields))
 
     async def signatures(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)

@@ -1,6 +1,7 @@
 """A test of a webhook: one signed message, sent at once under the address guard."""
 
 from dataclasses import dataclass
+from time import perf_counter
 
 import orjson
 
@@ -37,11 +38,11 @@ class WebhookTests:
 
     async def send(self, url: str) -> TestedWebhook:
         """Send a test message. Raises UnavailableError when the server stops before the answer."""
-        now_ms, started_us = self._clock.now_ms(), self._clock.elapsed_us()
+        now_ms, started = self._clock.now_ms(), perf_counter()
         body = orjson.dumps({"event": "test", "at": rfc3339(now_ms)})
         message = OutgoingMessage(self._ids.random_uuid(), url, body, WEBHOOK_TEST)
         try:
             outcome = await self._stopping.finish(self._sender.send(message, now_ms))
         except StoppedError as error:
             raise UnavailableError("The server stops, and the receiver has not answered yet.") from error
-        return TestedWebhook(message.message_id, outcome, (self._clock.elapsed_us() - started_us) / 1_000)
+        return TestedWebhook(message.message_id, outcome, (perf_counter() - started) * 1_000)
