@@ -9,7 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from bridge_server.assembly.operator import operations
+from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.retry import DELAYS_SECONDS
+from bridge_server.outbox.store import enqueue
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient, plain_account
 from tests.support.asking import ask
 from tests.support.eventually import eventually
@@ -283,3 +286,22 @@ async def test_the_figures_follow_what_the_operator_does(desk: Desk) -> None:
 
     assert len(await desk.come_to("waiting")) == 1
     assert len(await desk.listed()) == 1
+
+
+@pytest.mark.parametrize("purpose", ["push", "device", "call-webhook", "topic-webhook", "unknown"])
+async def test_no_message_shows_its_token_its_texts_or_its_secret(desk: Desk, purpose: str) -> None:
+    text, secret = b'{"title":"private title","topic":"the-whole-topic"}', "whsec_" + "B" * 32
+    message = OutgoingMessage(
+        "m-1", "fcm:the-device-token", text, Purpose(purpose), signing_secret=secret, subject="the-subject"
+    )
+    async with operations(desk.admin.server.settings) as opened:
+        await opened.foundation.database.transaction(lambda: enqueue(message, 0))
+    [found] = await desk.listed()
+
+    answer = await desk.admin.get(f"{OUTBOX}/{found['id']}")
+
+    shown = answer.json
+    assert (shown["destination"], shown["body"], shown["body_bytes"]) == ("fcm", None, len(text))
+    assert shown["subject"] == ("the-subject" if purpose == "device" else "the-subj…")
+    for private in (b"token", b"private", b"whole-topic", b"whsec"):
+        assert private not in answer.body
