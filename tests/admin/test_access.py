@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.admin.table import ENDPOINTS, NEEDS_NO_PROJECT, PROJECT, ROUTES, VALID_BODIES
+from tests.admin.table import ANSWERS_WITHOUT_ROWS, ENDPOINTS, PROJECT, ROUTES, VALID_BODIES
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
@@ -42,7 +42,7 @@ async def test_every_request_without_the_token_gets_an_identical_401(
 async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient, method: str, path: str) -> None:
     answer = await attempt(admin.server, method, path, BEARER)
 
-    is_there = path in NEEDS_NO_PROJECT
+    is_there = path in ANSWERS_WITHOUT_ROWS
     assert answer.status == (200 if is_there else 404)
 
 

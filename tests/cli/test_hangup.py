@@ -83,6 +83,20 @@ def test_tokens_are_read_again(rereading: Rereading) -> None:
     assert "second" not in rereading.server.err_file.read_text()
 
 
+def test_the_token_of_before_is_accepted_until_it_is_left_out(rereading: Rereading) -> None:
+    both = START.replace("the first", "the second") + "".join(
+        f'{name}_token_previous = "the first"\n' for name in ("admin", "rpc", "metrics")
+    )
+
+    assert rereading.after(both)["needs_restart"] == []
+    for path in TOKENS.values():
+        assert [rereading.status(path, token) for token in ("the first", "the second")] == [200, 200]
+
+    assert rereading.after(START.replace("the first", "the second"))["needs_restart"] == []
+    for path in TOKENS.values():
+        assert [rereading.status(path, token) for token in ("the first", "the second")] == [401, 200]
+
+
 def test_limits_are_read_again(rereading: Rereading) -> None:
     statuses = [rereading.status("/session/new", method="POST") for _ in range(2)]
 
