@@ -11,6 +11,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.forked_process import fork_server
 from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import WebhookReceiver
@@ -42,6 +43,14 @@ def bytecode_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fork_server_is_closed() -> Iterator[None]:
+    """The process that forks those of the tests ends with them, if one has needed it."""
+    yield
+    if fork_server.cache_info().currsize:
+        fork_server().close()
 
 
 @pytest.fixture(autouse=True)

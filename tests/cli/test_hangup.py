@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.support.command import WatchedServer, watched_server
+from tests.support.command import WatchedServer, server_from_shell, watched_server
 
 START = """
 admin_token = "the first"
@@ -143,7 +143,7 @@ def a_terminal() -> Iterator[int]:
 
 
 def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path) -> None:
-    with a_terminal() as terminal, watched_server(tmp_path, terminal=terminal) as server:
+    with a_terminal() as terminal, server_from_shell(tmp_path, terminal=terminal) as server:
         assert server.stop(signal.SIGHUP) == 0
 
         assert server.log()[-1]["event"] == "server_stopped"
@@ -155,7 +155,7 @@ def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path
 def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
     with (
         a_terminal() as terminal,
-        watched_server(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
+        server_from_shell(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
     ):
         server.process.send_signal(signal.SIGHUP)
         eventually(lambda: server.log()[-1]["event"] == "settings_taken")
