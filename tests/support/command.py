@@ -35,15 +35,37 @@ def run_command(
     *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end."""
+    with running_command(*arguments, environment=environment) as command:
+        return command.finished(within_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCommand:
+    """A command in a process of its own, with the files that it writes to."""
+
+    process: subprocess.Popen[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+    def finished(self, within_seconds: float = 20.0) -> Finished:
+        """Wait for its end. Raises TimeoutExpired."""
+        exit_code = self.process.wait(within_seconds)
+        return Finished(exit_code, _text(self.out), _text(self.err))
+
+
+@contextmanager
+def running_command(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> Iterator[RunningCommand]:
+    """Run `python -m bridge_server` with the arguments until the end of the block."""
     variables = {**environment_without_settings(), **(environment or {})}
     with TemporaryFile() as out, TemporaryFile() as err:
         process = fork_server().start([*map(str, arguments)], variables, err, out)
         try:
-            exit_code = process.wait(within_seconds)
+            yield RunningCommand(process, out, err)
         finally:
             process.kill()
             process.wait(_STOP_SECONDS)
-        return Finished(exit_code, _text(out), _text(err))
 
 
 def run_new_interpreter(
