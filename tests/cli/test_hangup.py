@@ -134,6 +134,14 @@ def test_a_file_that_is_gone_leaves_everything_as_it_was(rereading: Rereading) -
     assert rereading.server.stop(signal.SIGTERM) == 0
 
 
+@pytest.fixture
+def hangup_is_heard() -> Iterator[None]:
+    """Processes that are started here do not ignore SIGHUP, though this one may, under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
 @contextmanager
 def a_terminal() -> Iterator[int]:
     ours, theirs = os.openpty()
@@ -142,6 +150,7 @@ def a_terminal() -> Iterator[int]:
         os.close(theirs)
 
 
+@pytest.mark.usefixtures("hangup_is_heard")
 def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path) -> None:
     with a_terminal() as terminal, server_from_shell(tmp_path, terminal=terminal) as server:
         assert server.stop(signal.SIGHUP) == 0
