@@ -8,6 +8,8 @@ from tests.support.asking import Answer, ask
 from tests.support.inbox_client import sign_in
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.one_server
+
 ORIGIN = "https://app.example"
 PATHS = {
     "/inbox/nonce": "POST",

@@ -65,7 +65,7 @@ async def request(place: Place, ended: list[str]) -> None:
 
 
 async def given_up(places: list[Place]) -> str:
-    """Whose request is given up first, of one in each place. A slow machine may have ended several by then."""
+    """Whose request is given up first, of one in each place; a slow machine may have ended several."""
     ended: list[str] = []
     tasks = [asyncio.create_task(request(place, ended)) for place in places]
     _, left = await asyncio.wait(tasks, timeout=5, return_when=asyncio.FIRST_COMPLETED)
