@@ -25,8 +25,10 @@ def checkout(tmp_path: Path) -> Path:
 
 def run_with(checkout: Path, *arguments: str) -> str:
     """What pytest is called with."""
-    command = [checkout / "scripts" / "test", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, encoding="utf-8", timeout=60).stdout
+    script = str(checkout / "scripts" / "test")
+    return subprocess.run(
+        [script, *arguments], check=True, capture_output=True, encoding="utf-8", timeout=60
+    ).stdout
 
 
 @pytest.mark.parametrize(

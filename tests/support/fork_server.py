@@ -42,7 +42,7 @@ def _next_command(asked: socket.socket) -> socket.socket | None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(ending)
     while True:
-        ready, _, _ = select.select([asked, ended], [], [])
+        ready, _, _ = select.select([asked.fileno(), ended], [], [])
         if ended in ready:
             os.read(ended, 1_000)
             _report_ended(children)

@@ -48,7 +48,7 @@ class ServiceAccount:
 
 @lru_cache(maxsize=1)
 def _rsa_key(pem: str) -> RsaKey:
-    """The key of a PEM text, kept because a start reads the text four times, and a key is proven for 30 ms."""
+    """The key of a PEM text. It is kept: a start reads the text four times, and proves the key for 30 ms."""
     return RSA.import_key(pem)
 
 
