@@ -11,7 +11,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
-from tests.support.forked_process import fork_server
+from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
 from tests.support.slow import SLOW
@@ -63,8 +63,7 @@ def bytecode_is_kept() -> Iterator[None]:
 def fork_server_is_closed() -> Iterator[None]:
     """The process that forks those of the tests ends with them, if one has needed it."""
     yield
-    if fork_server.cache_info().currsize:
-        fork_server().close()
+    close_fork_server()
 
 
 @pytest.fixture(autouse=True)

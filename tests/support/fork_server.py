@@ -11,6 +11,7 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 
@@ -29,6 +30,7 @@ def main() -> None:
     with suppress(ImportError):
         import_module("uvloop")
     gc.freeze()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     conversation = _next_command(socket.socket(fileno=int(sys.argv[1])))
     if conversation is not None:
         _run(conversation)
@@ -53,13 +55,8 @@ def _next_command(asked: socket.socket) -> socket.socket | None:
         conversation = socket.socket(fileno=descriptors[0])
         pid = os.fork()
         if pid == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _take_streams(descriptors[1:])
-            for other in (asked, *children.values()):
-                other.close()
-            os.close(ended)
-            os.close(ending)
+            _leave_server((asked, *children.values()), (ended, ending))
             return conversation
         for descriptor in descriptors[1:]:
             os.close(descriptor)
@@ -70,6 +67,17 @@ def _next_command(asked: socket.socket) -> socket.socket | None:
 def _take_streams(descriptors: list[int]) -> None:
     for descriptor, stream in zip(descriptors, _STANDARD_STREAMS, strict=True):
         os.dup2(descriptor, stream)
+        os.close(descriptor)
+
+
+def _leave_server(sockets: Iterable[socket.socket], pipe: Iterable[int]) -> None:
+    """In a forked process, undo what the server needs."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for each in sockets:
+        each.close()
+    for descriptor in pipe:
         os.close(descriptor)
 
 

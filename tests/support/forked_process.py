@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 import orjson
@@ -16,6 +17,7 @@ import orjson
 from tests.support.fork_server import NUMBER_SIZE
 
 _ROOT = Path(__file__).parents[2]
+_STARTING = Lock()
 
 
 class ForkedProcess(subprocess.Popen[bytes]):
@@ -60,7 +62,7 @@ def _number_from(conversation: socket.socket) -> int:
 
 
 class ForkServer:
-    """An interpreter with the program's modules loaded, which starts at the first command."""
+    """An interpreter with the program's modules loaded."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -97,6 +99,18 @@ class ForkServer:
 
 
 @cache
-def fork_server() -> ForkServer:
-    """The fork server of this process."""
+def _started() -> ForkServer:
     return ForkServer()
+
+
+def fork_server() -> ForkServer:
+    """The fork server of this process, which starts when it is first needed."""
+    with _STARTING:
+        return _started()
+
+
+def close_fork_server() -> None:
+    """End the fork server, if it has started."""
+    if _started.cache_info().currsize:
+        _started().close()
+        _started.cache_clear()
