@@ -1,5 +1,6 @@
 """Access to the admin API: only for the bearer of the admin token, never for a web page."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
@@ -12,6 +13,13 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer, running_server
 
 BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+async def server_without_token(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """A server that has no admin token, for tests that change nothing in it."""
+    async with running_server(tmp_path_factory.mktemp("closed") / "data") as server:
+        yield server
 
 
 async def attempt(
@@ -48,13 +56,14 @@ async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient, method: str
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 async def test_a_server_without_the_token_has_no_admin_api(
-    server: RunningServer, method: str, path: str
+    server_without_token: RunningServer, method: str, path: str
 ) -> None:
-    answer = await attempt(server, method, path, BEARER)
+    answer = await attempt(server_without_token, method, path, BEARER)
 
     assert answer.problem(404)["type"].endswith(":not-found")
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(("path", "methods"), ROUTES.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_those_it_does(
     admin: AdminClient, path: str, methods: set[str]
