@@ -4,6 +4,7 @@ import resource
 from dataclasses import dataclass
 
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
+from bridge_server.assembly.observation import Observation, observation_of
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
@@ -11,6 +12,7 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.recording import RecordedSender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import LiveSettings
@@ -24,6 +26,7 @@ from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.traffic import Traffic
 from bridge_server.web.unread import UnreadLimits
 
 
@@ -60,6 +63,15 @@ class Foundation:
     """Sends through that client."""
     instruments: Instruments | None
     """The instruments of test mode; None outside of it."""
+    observation: Observation | None
+    """What an operator may see of requests; None where no operator looks."""
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """The record of requests, if one is kept."""
+        if self.instruments is not None:
+            return self.instruments.traffic
+        return None if self.observation is None else self.observation.traffic
 
 
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
@@ -68,6 +80,7 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
     clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
+    observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live)
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
@@ -92,8 +105,9 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         figures=RequestFigures(),
         refusals=Refusals(),
         webhooks=webhooks,
-        webhook_sender=webhooks if instruments is None else observed_webhooks(webhooks, instruments),
+        webhook_sender=_webhook_sender(webhooks, instruments, observation),
         instruments=instruments,
+        observation=observation,
     )
 
 
@@ -121,6 +135,15 @@ def _stored_bytes(
         return storage_limit(f"all-{name}", getattr(settings, f"{name}_bytes_in_all"), lifetime_seconds)
 
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
+
+
+def _webhook_sender(
+    webhooks: WebhookSender, instruments: Instruments | None, observation: Observation | None
+) -> Sender:
+    if instruments is not None:
+        return observed_webhooks(webhooks, instruments)
+    record = None if observation is None else observation.traffic
+    return webhooks if record is None else RecordedSender(webhooks, record)
 
 
 def _webhooks(live: LiveSettings) -> WebhookSender:

@@ -56,6 +56,11 @@ class ClientAddresses:
                 return address if _parse(address) else UNKNOWN
         return peer
 
+    def counted(self, request: web.Request) -> str:
+        """The key of the client's buckets, or its address when it is exempt from them."""
+        address = self.client(request)
+        return self._bucket_key(address) or address
+
     def key_of(self, address: str) -> str | None:
         """The key of what an address is counted under, or None when it is exempt."""
         return self._bucket_key(address)

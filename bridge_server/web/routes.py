@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from aiohttp import web
 
@@ -49,6 +49,10 @@ class Route:
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
+    makes: Literal["", "session", "call"] = ""
+    """What a successful request makes; its answer names it."""
+    on_answer: Callable[[web.Request, web.StreamResponse], None] | None = None
+    """Called with each request that succeeded, while an operator may look at the server."""
 
 
 def forgiving(path: str) -> str:

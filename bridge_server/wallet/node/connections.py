@@ -10,6 +10,8 @@ on one connection, and again on the next in the same batch as the calls.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
+from time import perf_counter
+from typing import TypeAlias
 
 import aiohttp
 from aiohttp import hdrs
@@ -36,6 +38,10 @@ _BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, Connectio
 CHAIN_ID = RpcCall("eth_chainId", [])
 
 
+Witness: TypeAlias = Callable[[bytes, int, float, str], None]
+"""Called with each request to the node: its body, the answer's status (0: none), the seconds, the failure."""
+
+
 class BrokenOffError(NoNodeError):
     """The connection was closed before an answer: the node may or may not have taken the request."""
 
@@ -52,9 +58,15 @@ class Endpoint:
     """The address of the node, and how it is spoken to."""
 
     def __init__(
-        self, url: str, timeout_seconds: float, user_agent: str, failure_of: FailureOf | None = None
+        self,
+        url: str,
+        timeout_seconds: float,
+        user_agent: str,
+        failure_of: FailureOf | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self._url = url
+        self._witness = witness
         self._failure_of = failure_of
         self._timeout_seconds = timeout_seconds
         self._headers = {
@@ -87,6 +99,19 @@ class Endpoint:
 
         Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
         """
+        if self._witness is None:
+            return await self._exchange(session, body)
+        started, status, reason = perf_counter(), 0, ""
+        try:
+            status, answer = await self._exchange(session, body)
+            return status, answer
+        except (NoNodeError, NodeError) as error:
+            reason = error.detail
+            raise
+        finally:
+            self._witness(body, status, perf_counter() - started, reason)
+
+    async def _exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
         if self._failure_of is not None:
             ordered = await ordered_answer(body, self._failure_of)
             if ordered is not None:

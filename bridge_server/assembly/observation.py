@@ -1,0 +1,59 @@
+"""What an operator may see of the requests: kept in memory, and only where an operator can look."""
+
+from dataclasses import dataclass
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.signals import Signals
+from bridge_server.relay.sightings import Sightings
+from bridge_server.settings.settings import Settings
+from bridge_server.testmode.instruments import Instruments
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.clients import Clients
+from bridge_server.web.lately import Lately
+from bridge_server.web.observing import Observer
+from bridge_server.web.traffic import Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The records of requests and of those who send them."""
+
+    traffic: Traffic | None
+    """None when no record of requests is kept."""
+    clients: Clients
+    made: Lately
+    """Sessions and calls that were made."""
+    sightings: Sightings
+
+
+def is_observed(settings: Settings) -> bool:
+    """Whether an operator can look at the server: by the admin API or by the console."""
+    return settings.admin_token is not None or _has_console(settings)
+
+
+def keeps_traffic(settings: Settings) -> bool:
+    """Whether the last requests are kept outside of test mode, which keeps them in any case."""
+    return settings.traffic == "on" or (settings.traffic == "auto" and _has_console(settings))
+
+
+def observation_of(
+    settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
+) -> Observation | None:
+    """The records that the settings ask for; None where no operator can look."""
+    if not is_observed(settings):
+        return None
+    traffic = None if instruments is None else instruments.traffic
+    if traffic is None and keeps_traffic(settings):
+        traffic = Traffic(signals, clock, keeps_contents=False)
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock))
+
+
+def observer_of(observation: Observation, addresses: ClientAddresses) -> Observer:
+    """What the outermost layer calls with each request; test mode has a layer for its record."""
+    traffic = observation.traffic
+    record = None if traffic is None or traffic.keeps_contents else traffic
+    return Observer(record, observation.clients, observation.made, addresses)
+
+
+def _has_console(settings: Settings) -> bool:
+    return getattr(settings, "console", "off") == "on"
