@@ -19,10 +19,11 @@ class AdminRows:
     bearer: Callable[[str], bool]
     body_limit_bytes: int
 
-    def read(self, path: str, name: str, handler: Handler) -> Route:
+    def read(self, path: str, name: str, handler: Handler, *, waits: bool = False) -> Route:
         """A row that answers GET."""
         return Route(
-            method="GET", path=path, name=name, handler=handler, bearer=self.bearer, who="operator"
+            method="GET", path=path, name=name, handler=handler, bearer=self.bearer, who="operator",
+            waits=waits,
         )  # fmt: skip
 
     def write(self, method: str, path: str, name: str, handler: Handler) -> Route:

@@ -10,10 +10,9 @@ from bridge_server.assembly.room import Room
 
 def admin_room(foundation: Foundation, services: ProjectServices) -> Room:
     """The operator's endpoints; there are none without a token."""
-    token = foundation.live.token("admin_token")
-    if token is None:
+    rows = admin_rows(foundation)
+    if rows is None:
         return Room(name="admin")
-    rows = AdminRows(token, foundation.settings.notify_body_limit)
     projects = ProjectHandlers(
         services.projects,
         services.subscriptions,
@@ -21,3 +20,9 @@ def admin_room(foundation: Foundation, services: ProjectServices) -> Room:
         services.account_limit,
     )
     return Room(name="admin", routes=project_routes(projects, rows))
+
+
+def admin_rows(foundation: Foundation) -> AdminRows | None:
+    """Makes the rows of the admin API; None without a token."""
+    token = foundation.live.token("admin_token")
+    return None if token is None else AdminRows(token, foundation.settings.notify_body_limit)

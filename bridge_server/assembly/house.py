@@ -8,6 +8,7 @@ from bridge_server.assembly.inbox import inbox_room
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notify_room
+from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -43,7 +44,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     outbox = outbox_room(foundation, serving, dispatcher)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
     sweeper = sweeper_of(foundation, rooms)
-    observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
+    observing = (
+        health_room(foundation, rooms),
+        metrics_room(foundation, rooms),
+        operator_room(foundation, operator_views(foundation, rooms, push)),
+    )
     return (
         *rooms,
         commands_room(foundation.database, dispatcher, wallet.approvals),

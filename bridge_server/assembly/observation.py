@@ -1,7 +1,10 @@
 """What an operator may see of the requests: kept in memory, and only where an operator can look."""
 
+import os
+from collections import Counter
 from dataclasses import dataclass
 
+from bridge_server.admin.handles import KEY_BYTES, Handles
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
 from bridge_server.relay.sightings import Sightings
@@ -24,6 +27,9 @@ class Observation:
     made: Lately
     """Sessions and calls that were made."""
     sightings: Sightings
+    open_sockets: Counter[str]
+    """Open sockets by address, without exempt clients."""
+    handles: Handles
 
 
 def is_observed(settings: Settings) -> bool:
@@ -45,7 +51,8 @@ def observation_of(
     traffic = None if instruments is None else instruments.traffic
     if traffic is None and keeps_traffic(settings):
         traffic = Traffic(signals, clock, keeps_contents=False)
-    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock))
+    handles = Handles(os.urandom(KEY_BYTES))
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles)
 
 
 def observer_of(observation: Observation, addresses: ClientAddresses) -> Observer:

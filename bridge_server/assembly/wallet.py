@@ -131,7 +131,11 @@ def _node(foundation: Foundation) -> Node:
 
 def _note_node(traffic: Traffic, body: bytes, status: int, seconds: float, failure: str) -> None:
     """Keep a request to the node in the record: its methods, and no parameters."""
-    said = " · ".join(filter(None, (gist(body, b""), failure)))
+    try:
+        methods = gist(body, b"")
+    except ValueError:  # an integer of more than 64 bits
+        methods = ""
+    said = " · ".join(filter(None, (methods, failure)))
     traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), gist=said))
 
 

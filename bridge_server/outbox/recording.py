@@ -53,7 +53,7 @@ def about(message: OutgoingMessage) -> bytes:
 
 
 def shown_url(url: str) -> str:
-    """The URL without user, query and fragment, any of which may be a secret; of a device, only its channel."""
+    """The URL without user, query and fragment, which may be secrets; of a device, only its channel."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""When each side of a session was last seen, and what its dapp calls itself: in memory, never in the database.
+"""When each side of a session was last seen, and what its dapp calls itself: in memory alone.
 
 A session is known by its own id and by those of its calls. When many are known, those that were not seen for
 the longest are forgotten.

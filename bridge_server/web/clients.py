@@ -1,13 +1,14 @@
 """Clients by address: what each has asked for, in bounded memory. The heaviest stay, whatever is sent.
 
-The figures of the last hour are twelve periods of five minutes; those since the start are what the periods
-leave. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind stay.
+The figures of the last hour are twelve periods of five minutes, and those since the start are the sum of all
+periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind stay.
 """
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import islice
 from typing import Literal, TypeAlias, get_args
 
 from bridge_server.kernel.clock import Clock
@@ -70,8 +71,6 @@ class Clients:
         self._before: dict[str, ClientFigures] = {}
         self._period = self._number_of_period()
         self.waiting: Counter[str] = Counter()
-        self.opened: Counter[str] = Counter()
-        """How many sessions and calls were made since the start."""
 
     def figures(self, address: str) -> ClientFigures:
         """The figures of this address in the current period."""
@@ -106,7 +105,7 @@ class Clients:
         self._period = period
 
     def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:
-        """The addresses with the most, those without anything left out; of the last hour, or since the start."""
+        """The addresses with the most, but none with nothing; of the last seconds, or since the start."""
         table = self._table(last_seconds)
         found = nlargest(limit, table.items(), key=lambda item: getattr(item[1], by))
         return [self._client(address, each) for address, each in found if getattr(each, by)]
@@ -121,7 +120,6 @@ class Clients:
         self.now.clear()
         self._periods.clear()
         self._before.clear()
-        self.opened.clear()
 
     def _client(self, address: str, figures: ClientFigures) -> Client:
         return Client(address, figures, self.waiting.get(address, 0))
@@ -131,8 +129,8 @@ class Clients:
         if last_seconds is None:
             return _sum((self._before, self.now))
         earlier = -(-last_seconds // PERIOD_SECONDS) - 1
-        return _sum((*list(self._periods)[len(self._periods) - earlier if earlier < len(self._periods) else 0 :],
-                     self.now))
+        begun_before = islice(reversed(self._periods), earlier)
+        return _sum((*begun_before, self.now))
 
     def _number_of_period(self) -> int:
         return self._clock.elapsed_us() // (PERIOD_SECONDS * _MICROSECONDS)

@@ -16,15 +16,20 @@ class Lately:
         self._seconds: dict[int, Counter[str]] = {}
         self.total: Counter[str] = Counter()
 
-    def count(self, name: str) -> None:
-        """One more was made."""
+    def count(self, name: str, amount: int = 1) -> None:
+        """One more was made, or so many."""
         second = self._second()
         counts = self._seconds.get(second)
         if counts is None:
             self._seconds = {each: kept for each, kept in self._seconds.items() if each > second - _SECONDS}
             counts = self._seconds[second] = Counter()
-        counts[name] += 1
-        self.total[name] += 1
+        counts[name] += amount
+        self.total[name] += amount
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._seconds.clear()
+        self.total.clear()
 
     def in_last_minute(self, name: str) -> int:
         """How many were made in the last 60 seconds."""

@@ -40,7 +40,7 @@ class Wait:
 Begin: TypeAlias = Callable[[web.Request], Wait | None]
 """Called with each request of a route that may hold it."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, float, float, Wait | None], None]
-"""Called with each request, its answer (None: its client has left), when it began, and the seconds it took."""
+"""Called with each request, its answer (None: the client has left), its beginning, and its seconds."""
 _Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, Wait | None], None]
 
 

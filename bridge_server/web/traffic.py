@@ -31,6 +31,7 @@ FIRST_FAILURE = 400
 _KEY = ("traffic", "")
 _LONG_ID = re.compile(r"[0-9A-Za-z%_-]{17,}", re.ASCII)
 _ID_CHARACTERS = 8
+_JITTER_MS = 250
 _SECRETS = frozenset({"authorization", "cookie"})
 
 
@@ -104,6 +105,8 @@ class Traffic:
         self.kept: deque[Recorded | Passed] = deque(maxlen=MOST_REQUESTS)
         """In the order of changes."""
         self._waiting: dict[int, Recorded] = {}
+        self._followers = 0
+        self._counter_began_at_ms = 0.0
         self.last_number = 0
         """The number of the last change. The request log counts and appends here itself in production."""
 
@@ -135,6 +138,11 @@ class Traffic:
         """Wake who waits for news."""
         self._signals.touch(_KEY)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody waits for news."""
+        return self._followers > 0
+
     def waited_seconds(self, recorded: Recorded) -> float:
         """How long a long poll has waited until now."""
         return max(0, self._clock.now_ms() - recorded.at_ms) / 1_000
@@ -153,7 +161,11 @@ class Traffic:
         """What `read` finds, at once or with the first news for which it finds something; None in the end."""
         if wait_seconds <= 0:
             return await read()
-        return await self._signals.wait_for(_KEY, read, wait_seconds)
+        self._followers += 1
+        try:
+            return await self._signals.wait_for(_KEY, read, wait_seconds)
+        finally:
+            self._followers -= 1
 
     def answered_after(self, change: int) -> Iterator[Recorded]:
         """The exchanges that were answered after this change, newest first."""
@@ -183,11 +195,25 @@ class Traffic:
         if isinstance(kept, Recorded):
             return kept
         number, who, method, path, route, status, began, seconds, about = kept
-        at_ms = self._clock.now_ms() - round((perf_counter() - began) * 1_000)
+        at_ms = round(self._beginning_of_counter_ms() + began * 1_000)
         exchange = Exchange(
-            who, method, path, route, status, round(seconds * 1_000, 1), gist=_title(status, about), about=about
+            who,
+            method,
+            path,
+            route,
+            status,
+            round(seconds * 1_000, 1),
+            gist=_title(status, about),
+            about=about,
         )
         return Recorded(number, number, at_ms, exchange)
+
+    def _beginning_of_counter_ms(self) -> float:
+        """When the performance counter was 0: a clock that was set moves it, and jitter does not."""
+        began_at_ms = self._clock.now_ms() - perf_counter() * 1_000
+        if abs(began_at_ms - self._counter_began_at_ms) > _JITTER_MS:
+            self._counter_began_at_ms = began_at_ms
+        return self._counter_began_at_ms
 
 
 def _change_of(kept: Recorded | Passed) -> int:

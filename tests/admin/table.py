@@ -16,9 +16,24 @@ ROUTES: dict[str, set[str]] = {
     f"{PROJECT}/subscribers/{ETHEREUM}": {"PUT", "DELETE"},
     f"{PROJECT}/analytics": {"GET"},
     f"/admin/accounts/{ETHEREUM}/devices": {"GET"},
+    "/admin/traffic": {"GET"},
+    "/admin/traffic/1": {"GET"},
+    "/admin/traffic/calls/handle": {"GET"},
+    "/admin/clients": {"GET"},
+    "/admin/clients/192.0.2.1": {"GET"},
+    "/admin/sessions": {"GET"},
+    "/admin/sessions/handle": {"GET", "DELETE"},
+    "/admin/stats": {"GET"},
 }
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in sorted(methods)]
-NEEDS_NO_PROJECT = ("/admin/projects", f"/admin/accounts/{ETHEREUM}/devices")
+NEEDS_NO_PROJECT = (
+    "/admin/projects",
+    f"/admin/accounts/{ETHEREUM}/devices",
+    "/admin/clients",
+    "/admin/clients/192.0.2.1",
+    "/admin/sessions",
+    "/admin/stats",
+)
 VALID_BODIES = {
     ("POST", "/admin/projects"): {"name": "App"},
     ("PUT", f"{PROJECT}/account-limit"): {"per_hour": 1, "burst": 1},

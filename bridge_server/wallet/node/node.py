@@ -18,7 +18,13 @@ from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, Wr
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
 from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_back
-from bridge_server.wallet.node.connections import CHAIN_ID, BrokenOffError, CheckedConnection, Endpoint, Witness
+from bridge_server.wallet.node.connections import (
+    CHAIN_ID,
+    BrokenOffError,
+    CheckedConnection,
+    Endpoint,
+    Witness,
+)
 from bridge_server.wallet.node.ordered_failures import FailureOf
 from bridge_server.wallet.node.reading_methods import READING_METHODS
 

@@ -12,6 +12,7 @@ from bridge_server.web.problems import code_of_http, problem_of_bug, problem_of_
 from bridge_server.web.request_id import REQUEST_ID
 from bridge_server.web.request_lines import note_failure, note_refusal
 
+
 def errors(route: str) -> Middleware:
     """Answer every error of the route with a problem; only a client's departure is raised again."""
 

@@ -68,7 +68,9 @@ class Gateway:
         CORS is outside of errors, so that a web page may read why it was refused.
         """
         return (
-            request_log(row, self._request_ids, self._connections, self._figures, self._lines, self._observer),
+            request_log(
+                row, self._request_ids, self._connections, self._figures, self._lines, self._observer
+            ),
             traffic(row, self._record),
             cors(row.any_origin, row.origins),
             errors(row.name),
