@@ -1,13 +1,17 @@
 """What an operator reads of sessions and calls. Each statement reads as many rows as it says, by an index."""
 
-_SESSION = """
+PAGE = """
 SELECT id, session_id, expires_at_ms, payload IS NOT NULL, push_type, push_webhook,
        (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?1
             AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id))
-FROM sessions
+FROM sessions WHERE id < ?2 AND expires_at_ms > ?1 ORDER BY id DESC LIMIT ?3
 """
-PAGE = f"{_SESSION} WHERE id < ?2 AND expires_at_ms > ?1 ORDER BY id DESC LIMIT ?3"
-ONE = f"{_SESSION} WHERE session_id = ?2 AND expires_at_ms > ?1"
+ONE = """
+SELECT id, session_id, expires_at_ms, payload IS NOT NULL, push_type, push_webhook,
+       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?1
+            AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id))
+FROM sessions WHERE session_id = ?2 AND expires_at_ms > ?1
+"""
 
 # Calls that were answered long ago are not listed any more, and no index leads to them.
 CALLS = """

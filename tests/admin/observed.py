@@ -28,7 +28,8 @@ class Observed:
 
     async def traffic(self, query: str = "") -> list[dict[str, Any]]:
         """The requests that were recorded, newest first."""
-        found: list[dict[str, Any]] = (await self.admin.get(f"/admin/traffic{query}")).json["requests"]
+        answer = await self.admin.get("/admin/traffic" + query.replace(" ", "+"))
+        found: list[dict[str, Any]] = answer.json["requests"]
         return found
 
     async def routes(self, query: str = "") -> list[str]:
@@ -39,7 +40,7 @@ class Observed:
         before = await self.waiting()
         poll = asyncio.create_task(self.bridge.get(path))
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            while await self.waiting() == before:
+            while await self.waiting() == before:  # noqa: ASYNC110 - only an answer says it
                 await asyncio.sleep(0.005)
         return poll
 
@@ -71,11 +72,6 @@ class TrafficReader:
                     request: dict[str, Any] = orjson.loads(fields["data"])
                     assert fields["id"] == str(request["change"])
                     return request
-
-    async def ended(self) -> bool:
-        """Whether the stream ends in good order."""
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            return await self.response.content.read() is not None
 
     async def _event(self) -> dict[str, str]:
         lines = []

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
+import aiohttp
 import pytest
 
 from bridge_server.admin.traffic.stream import MOST_STREAMS
@@ -14,6 +16,7 @@ from tests.support.asking import ask
 from tests.support.rpc_client import RpcClient
 from tests.support.webhook_receiver import open_receiver, status
 
+BEARER = f"Bearer {ADMIN_TOKEN}"
 PAYLOAD = "c0ffee" * 20
 
 
@@ -23,7 +26,9 @@ async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
         yield running
 
 
-async def test_requests_are_listed_newest_first_without_contents_and_with_short_ids(observed: Observed) -> None:
+async def test_requests_are_listed_newest_first_without_contents_and_with_short_ids(
+    observed: Observed,
+) -> None:
     session_id = await observed.bridge.open_session()
     call_id = await observed.bridge.request_call(session_id, PAYLOAD)
 
@@ -89,7 +94,6 @@ async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
         ("unrouted", [6]),
         ("route:session -is:errors", [2]),
         ("not-a-word", []),
-        ("-", []),
     ],
 )
 async def test_a_filter_chooses(observed: Observed, chosen: str, numbers: list[int]) -> None:
@@ -111,9 +115,7 @@ async def test_a_filter_finds_a_session_by_handle_by_id_and_by_its_beginning(obs
     handle = (await observed.traffic("?filter=route:request-call"))[0]["session"]["handle"]
 
     for name in (handle, session_id, session_id[:8], f"{session_id[:8]}…"):
-        assert await observed.routes(f"?filter=session:{name}") == ["request-call", "open-session"] or (
-            name.startswith(session_id[:8]) and name != session_id  # ids of one minute begin alike
-        )
+        assert await observed.routes(f"?filter=session:{quote(name)}") == ["request-call", "open-session"]
     assert await observed.routes(f"?filter=call:{call_id}") == ["call-status", "request-call"]
 
 
@@ -235,7 +237,7 @@ async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) 
 
         assert asked
         assert {(each["who"], each["status"], each["path"]) for each in asked} == {("bridge", 0, "node_url")}
-        assert asked[0]["gist"].startswith("eth_chainId · The node cannot be reached")
+        assert asked[0]["gist"].startswith("eth_blockNumber · The node cannot be reached")
 
 
 async def test_the_stream_has_what_comes_and_completes_what_waited(observed: Observed) -> None:
@@ -273,7 +275,7 @@ async def test_of_many_requests_at_once_the_newest_are_streamed(observed: Observ
 
 async def test_only_so_many_streams_may_be_open(observed: Observed) -> None:
     server = observed.admin.server
-    headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+    headers = {"Authorization": BEARER}
     url = f"{server.url}/admin/traffic/stream"
     streams = [await server.client.get(url, headers=headers) for _ in range(MOST_STREAMS)]
 
@@ -285,10 +287,12 @@ async def test_only_so_many_streams_may_be_open(observed: Observed) -> None:
 
 
 async def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data") as observed, stream_of(observed) as stream:
-        ending = asyncio.create_task(stream.ended())
-        await observed.bridge.get("/hello")
-    assert await ending
+    async with aiohttp.ClientSession() as client:
+        async with observing(tmp_path / "data") as observed:
+            url, headers = f"{observed.admin.server.url}/admin/traffic/stream", {"Authorization": BEARER}
+            stream = await client.get(url, headers=headers)
+
+        assert await stream.text() == "retry: 2000\n\n"
 
 
 @pytest.mark.parametrize("setting", ["off", "auto"])
@@ -313,7 +317,9 @@ async def test_in_test_mode_the_contents_are_shown(tmp_path: Path) -> None:
         assert called["call"]["handle"]
 
 
-async def test_only_so_many_waiting_polls_are_shown(observed: Observed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_waiting_polls_are_shown(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert MOST_WAITING == 2_000
     monkeypatch.setattr("bridge_server.web.traffic.MOST_WAITING", 2)
     session_id = await observed.bridge.open_session()

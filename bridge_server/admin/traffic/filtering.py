@@ -67,7 +67,7 @@ def _test(term: str, handles: Handles) -> Test:
         raise InvalidInputError(f"In the filter, {name}: wants a value behind it.")
     match name:
         case "session" | "call":
-            return _is_about(value, handles)
+            return _is_about(name, value, handles)
         case "status":
             return _has_status(value)
         case "is":
@@ -89,15 +89,15 @@ def _says(word: str) -> Test:
     return says
 
 
-def _is_about(value: str, handles: Handles) -> Test:
+def _is_about(name: str, value: str, handles: Handles) -> Test:
     """By handle, by id, or by the beginning of an id, whether an ellipsis stands for the rest or not."""
     known, beginning = handles.id_of(value), value.removesuffix("…")
 
     def is_about(recorded: Recorded) -> bool:
-        return any(
-            each == known or (len(beginning) >= _LEAST_OF_AN_ID and each.startswith(beginning))
-            for each in subject_of(recorded.exchange).ids
-        )
+        subject = subject_of(recorded.exchange)
+        any_id = subject.session_id if name == "session" else subject.call_id
+        is_begun = len(beginning) >= _LEAST_OF_AN_ID and any_id is not None and any_id.startswith(beginning)
+        return is_begun or any_id == known is not None
 
     return is_about
 

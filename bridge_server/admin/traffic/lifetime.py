@@ -86,19 +86,22 @@ class CallLives:
             return None
 
     def _seen(self, call_id: str, session_id: str | None) -> Iterator[Step]:
-        """The steps in the record. A read of all calls has shown this one while it was pending."""
-        if self._traffic is None:
-            return
-        is_answered = False
-        for recorded in reversed(self._traffic.before(None)):
+        """The steps in the record, and the reads of all calls and the notices while this one was pending."""
+        of_session: list[Step] = []
+        for recorded in [] if self._traffic is None else reversed(self._traffic.before(None)):
             subject, step = subject_of(recorded.exchange), _step(recorded)
-            is_about = subject.call_id == call_id
-            is_list = subject.call_id is None and subject.session_id == session_id is not None
-            began_before = is_list and recorded.at_ms < (made_at_ms(call_id) or 0)
-            if step is None or not (is_about or (is_list and not is_answered and not began_before)):
+            if step is None:
                 continue
-            is_answered = is_answered or step.name == "answered"
-            yield step
+            if subject.call_id == call_id:
+                if step.name == "asked":
+                    of_session = []
+                elif step.name == "answered":
+                    yield from of_session
+                    of_session, session_id = [], None
+                yield step
+            elif subject.call_id is None and subject.session_id == session_id is not None:
+                of_session.append(step)
+        yield from of_session
 
     def _from_store(self, stored: StoredCallLife, seen: Iterable[Step]) -> Iterator[Step]:
         known = {step.name for step in seen}
