@@ -36,15 +36,19 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def watcher(name: str, makes: str = "") -> Callable[[web.Request, web.StreamResponse], None] | None:
+    def watcher(
+        path: str, name: str, makes: str = ""
+    ) -> Callable[[web.Request, web.StreamResponse], None] | None:
         side = _who(name)
-        return None if sightings is None or side == "client" else sightings.watcher(dialect, side, makes)
+        if sightings is None or side == "client":
+            return None
+        return sightings.watcher(dialect, side, makes, "session_id" if "session_id" in path else "call_id")
 
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            on_answer=watcher(name),
+            on_answer=watcher(path, name),
         )  # fmt: skip
 
     def write(
@@ -55,7 +59,7 @@ def relay_routes(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), gist=wire.gist,
-            makes=makes, on_answer=watcher(name, makes),
+            makes=makes, on_answer=watcher(path, name, makes),
         )  # fmt: skip
 
     return (

@@ -57,12 +57,15 @@ class Sightings:
         self._old = {}
 
     def watcher(
-        self, dialect: Dialect, side: Literal["dapp", "wallet"], makes: str
+        self, dialect: Dialect, side: Literal["dapp", "wallet"], makes: str, id_name: str
     ) -> Callable[[web.Request, web.StreamResponse], None]:
-        """What is to be called with each request of a route that succeeded."""
+        """What is to be called with each request of a route that succeeded.
+
+        `id_name` is the parameter of its path that names the session or the call.
+        """
         if makes == "session":
             return self._opening(dialect)
-        see = self._seeing(dialect, side)
+        see = self._seeing(dialect, side, id_name)
         if makes != "call":
             return see
 
@@ -73,13 +76,12 @@ class Sightings:
         return see_call
 
     def _seeing(
-        self, dialect: Dialect, side: Literal["dapp", "wallet"]
+        self, dialect: Dialect, side: Literal["dapp", "wallet"], id_name: str
     ) -> Callable[[web.Request, web.StreamResponse], None]:
         elapsed_us, is_dapp, kind = self._clock.elapsed_us, side == "dapp", dialect.route_prefix
 
         def see(request: web.Request, _: web.StreamResponse) -> None:
-            ids = request.match_info
-            any_id = ids.get("session_id") or ids["call_id"]
+            any_id = request.match_info[id_name]
             seen = self._young.get(any_id) or self._remember(any_id, kind)
             if is_dapp:
                 seen.dapp_at_us = elapsed_us()

@@ -14,7 +14,7 @@ from bridge_server.web.clients import ClientFigures, Clients
 from bridge_server.web.lately import Lately
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, Recorded, Traffic
+from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, Traffic
 
 LEFT_OUT = frozenset({"operator", "test"})
 """The sides whose requests are left out: an operator who looks would fill the record."""
@@ -22,7 +22,8 @@ LEFT_OUT = frozenset({"operator", "test"})
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The limit that refused a request."""
 
-_USUAL = frozenset({200, 204, 404})
+_NO_CONTENT = 204
+_PLAIN = frozenset({200, 204})
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -39,8 +40,11 @@ class Wait:
 
 Begin: TypeAlias = Callable[[web.Request], Wait | None]
 """Called with each request of a route that may hold it."""
-Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, float, float, Wait | None], None]
-"""Called with each request, its answer (None: the client has left), its beginning, and its seconds."""
+Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, Wait | None], None]
+"""Called with each request, its answer (None: the client has left) and status, its beginning, its seconds."""
+_Rare: TypeAlias = Callable[
+    [web.Request, web.StreamResponse | None, int, float, float, Wait | None, ClientFigures], None
+]
 _Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, Wait | None], None]
 
 
@@ -80,35 +84,44 @@ class Observer:
         return begin
 
     def _note_of(self, row: Route) -> Note:
-        clients, addresses, rare = self._clients, self._addresses, self._rare_of(row)
-        keep, on_answer, has_body = self._keep_of(row), row.on_answer, row.body_limit_bytes > 0
-        is_plain, known, figures_of = not row.makes, clients.now.get, clients.figures
+        clients, addresses, record, rare = self._clients, self._addresses, self._record, self._rare_of(row)
+        append = None if record is None else record.kept.append
+        who, name, on_answer, is_plain = row.who, row.name, row.on_answer, not row.makes
+        has_body, known, figures_of = row.body_limit_bytes > 0, clients.now.get, clients.figures
 
         def note(
-            request: web.Request, response: web.StreamResponse | None, started: float, seconds: float,
-            wait: Wait | None,
+            request: web.Request, response: web.StreamResponse | None, status: int,
+            started: float, seconds: float, wait: Wait | None,
         ) -> None:  # fmt: skip
-            status, body = (CLIENT_LEFT, b"") if response is None else (response.status, _body_of(response))
-            if keep is not None:
-                keep(request, status, body, started, seconds, wait)
-            address = getattr(request.protocol, "client", "") or addresses.counted(request)
-            figures = known(address) or figures_of(address)
+            figures = known(getattr(request.protocol, "client", "")) or figures_of(addresses.counted(request))
             figures.requests += 1
-            figures.bytes += len(body) + ((request.content_length or 0) if has_body else 0)
-            if wait is not None:
-                clients.end_waiting(wait.address)
+            if status != _NO_CONTENT:
+                figures.bytes += len(_body_of(response))
+            if has_body:
+                figures.bytes += request.content_length or 0
+            if status not in _PLAIN or not is_plain or wait is not None:
+                rare(request, response, status, started, seconds, wait, figures)
+            elif record is not None and append is not None:
+                record.last_number = number = record.last_number + 1
+                append((number, who, request.method, request.raw_path, name, status, started, seconds, b""))
             if on_answer is not None and response is not None and status < FIRST_FAILURE:
                 on_answer(request, response)
-            if status not in _USUAL or not is_plain:
-                rare(request, status, figures)
 
         return note
 
-    def _rare_of(self, row: Route) -> Callable[[web.Request, int, ClientFigures], None]:
-        """Counts what few requests are: they make something, open a socket, or are refused."""
-        makes, name, count_made = row.makes, row.name, self._made.count
+    def _rare_of(self, row: Route) -> _Rare:
+        """Does what few requests need: they were held, make something, open a socket, or are refused."""
+        makes, name, count_made, keep = row.makes, row.name, self._made.count, self._keep_of(row)
+        clients = self._clients
 
-        def rare(request: web.Request, status: int, figures: ClientFigures) -> None:
+        def rare(
+            request: web.Request, response: web.StreamResponse | None, status: int,
+            started: float, seconds: float, wait: Wait | None, figures: ClientFigures,
+        ) -> None:  # fmt: skip
+            if keep is not None:
+                keep(request, status, _body_of(response), started, seconds, wait)
+            if wait is not None:
+                clients.end_waiting(wait.address)
             if status == _TOO_MANY_REQUESTS:
                 figures.refuse(request.get(REFUSED_BY, name))
             elif status == _SWITCHING_PROTOCOLS:
@@ -151,6 +164,6 @@ def asks_to_wait(request: web.Request) -> bool:
     return bool(request.rel_url.raw_query_string) and request.query.get("wait", "0") != "0"
 
 
-def _body_of(response: web.StreamResponse) -> bytes:
+def _body_of(response: web.StreamResponse | None) -> bytes:
     body = response.body if isinstance(response, web.Response) else None
     return body if isinstance(body, bytes) else b""

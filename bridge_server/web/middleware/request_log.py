@@ -45,7 +45,7 @@ def request_log(
             seconds = perf_counter() - started
             count(CLIENT_LEFT, seconds)
             if note is not None:
-                note(request, None, started, seconds, wait)
+                note(request, None, CLIENT_LEFT, started, seconds, wait)
             raise
         response.headers[HEADER] = request_id
         if connections.is_stopping:
@@ -58,7 +58,7 @@ def request_log(
         if seconds > noteworthy_seconds or status >= _TOO_MANY_REQUESTS:
             lines.note(request, row, status, seconds)
         if note is not None:
-            note(request, response, started, seconds, wait)
+            note(request, response, status, started, seconds, wait)
         return response
 
     return request_log
