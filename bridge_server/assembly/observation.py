@@ -39,7 +39,7 @@ def is_observed(settings: Settings) -> bool:
 
 def keeps_traffic(settings: Settings) -> bool:
     """Whether the last requests are kept outside of test mode, which keeps them in any case."""
-    return settings.traffic == "on" or (settings.traffic == "auto" and _has_console(settings))
+    return _has_console(settings) if settings.traffic is None else settings.traffic
 
 
 def observation_of(
@@ -63,4 +63,4 @@ def observer_of(observation: Observation, addresses: ClientAddresses) -> Observe
 
 
 def _has_console(settings: Settings) -> bool:
-    return getattr(settings, "console", "off") == "on"
+    return bool(getattr(settings, "console", False))

@@ -1,7 +1,5 @@
 """Settings of the admin API."""
 
-from typing import Literal
-
 from pydantic import BaseModel, Field
 
 from bridge_server.settings.types import Token
@@ -13,7 +11,7 @@ class AdminSettings(BaseModel, defer_build=True):
     admin_token: Token | None = Field(
         None, description="The bearer token of the admin API; without one, there is no admin API."
     )
-    traffic: Literal["auto", "off", "on"] = Field(
-        "auto",
-        description="Whether the last requests are kept in memory for the operator; auto: as the console is.",
+    traffic: bool | None = Field(
+        None,
+        description="Keep the last requests in memory for the operator; by default if there is a console.",
     )

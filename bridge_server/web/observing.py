@@ -16,7 +16,7 @@ from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, Traffic
 
-LEFT_OUT = frozenset({"operator", "test"})
+LEFT_OUT = frozenset({"console", "operator", "test"})
 """The sides whose requests are left out: an operator who looks would fill the record."""
 
 REFUSED_BY = web.RequestKey("refused_by", str)

@@ -52,7 +52,7 @@ class Observed:
 @asynccontextmanager
 async def observing(data_dir: Path, **settings: Any) -> AsyncIterator[Observed]:
     """A server with the admin API and its record of requests, unless the settings say otherwise."""
-    chosen = {"admin_token": ADMIN_TOKEN, "traffic": "on", "allow_private_webhooks": True, **settings}
+    chosen = {"admin_token": ADMIN_TOKEN, "traffic": True, "allow_private_webhooks": True, **settings}
     async with running_server(data_dir, **chosen) as server:
         yield Observed(AdminClient(server), BridgeClient(server))
 

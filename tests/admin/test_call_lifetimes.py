@@ -77,7 +77,7 @@ async def test_the_database_knows_what_the_record_does_not(tmp_path: Path) -> No
         session_id = await observed.bridge.open_session()
         call_id = await observed.bridge.request_call(session_id)
         await observed.bridge.answer(call_id)
-    async with observing(tmp_path / "data", traffic="off") as observed:
+    async with observing(tmp_path / "data", traffic=False) as observed:
         (session,) = (await observed.admin.get("/admin/sessions")).json["sessions"]
         shown = (await observed.admin.get(f"/admin/sessions/{session['handle']}")).json
         handle = next(each["call"]["handle"] for each in shown["timeline"] if each["event"] == "asked")

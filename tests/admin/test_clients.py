@@ -19,7 +19,7 @@ async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
         trusted_proxies="127.0.0.1/32",
         quota_exempt="none",
         sessions_burst=2,
-        traffic="off",
+        traffic=False,
     ) as running:
         yield running
 

@@ -79,7 +79,8 @@ async def test_after_a_restart_nothing_was_seen(tmp_path: Path) -> None:
 
 async def test_pages_have_every_session_once_newest_first(observed: Observed) -> None:
     ids = [await observed.bridge.open_session() for _ in range(5)]
-    shown, after = [], ""
+    shown: list[str] = []
+    after: str | None = ""
     while after is not None:
         page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
         shown += [each["handle"] for each in page["sessions"]]

@@ -295,8 +295,8 @@ async def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
         assert await stream.text() == "retry: 2000\n\n"
 
 
-@pytest.mark.parametrize("setting", ["off", "auto"])
-async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, setting: str) -> None:
+@pytest.mark.parametrize("setting", [False, None])
+async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, setting: bool | None) -> None:
     async with observing(tmp_path / "data", traffic=setting) as observed:
         for path in ("", "/1", "/stream"):
             problem = (await observed.admin.get(f"/admin/traffic{path}")).problem(404)
@@ -306,7 +306,7 @@ async def test_without_a_record_the_answer_says_how_to_keep_one(tmp_path: Path, 
 
 
 async def test_in_test_mode_the_contents_are_shown(tmp_path: Path) -> None:
-    async with observing(tmp_path / "data", traffic="off", test=True) as observed:
+    async with observing(tmp_path / "data", traffic=False, test=True) as observed:
         session_id = await observed.bridge.open_session()
         await observed.bridge.request_call(session_id, "payload")
 

@@ -8,8 +8,8 @@ from bridge_server.assembly.house import house
 from bridge_server.settings.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("protocol.md", "notifications.md")
-"""The protocol page leaves the list of the admin API's routes to the second one."""
+PAGES = ("protocol.md", "notifications.md", "admin-api.md")
+"""The protocol page leaves the list of the admin API's routes to the others."""
 
 TOKEN = "t" * 40
 GENERATION_07 = "/compat/v0.7"
