@@ -59,7 +59,9 @@ def observer_of(observation: Observation, addresses: ClientAddresses) -> Observe
     """What the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
-    return Observer(record, observation.clients, observation.made, addresses)
+    observer = Observer(record, observation.clients, observation.made, addresses)
+    observation.sightings.before_reading = observer.drain
+    return observer
 
 
 def _has_console(settings: Settings) -> bool:

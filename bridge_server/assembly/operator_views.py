@@ -103,6 +103,10 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         if streams is not None:
             streams.end_all()
 
+    async def catch_up() -> None:
+        """What was put off belongs to the time before the clock is moved."""
+        observation.clients.turn()
+
     rows = admin_rows(foundation)
     return Room(
         name=name,
@@ -117,6 +121,7 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         running=(following,),
         stop=None if streams is None else streams.close,
         emptied=(partial(afterwards, forget),),
+        catch_up=catch_up,
     )
 
 

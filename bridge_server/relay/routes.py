@@ -1,6 +1,6 @@
 """The protocol's table (docs/protocol.md, B) as rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from aiohttp import web
@@ -36,13 +36,16 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def watcher(
-        path: str, name: str, makes: str = ""
-    ) -> Callable[[web.Request, web.StreamResponse], None] | None:
+    def watcher(path: str, name: str) -> Callable[[Mapping[str, str]], None] | None:
         side = _who(name)
-        if sightings is None or side == "client":
+        if sightings is None or side == "client" or "{" not in path:
             return None
-        return sightings.watcher(dialect, side, makes, "session_id" if "session_id" in path else "call_id")
+        return sightings.watcher(dialect, side, "session_id" if "session_id" in path else "call_id")
+
+    def maker(makes: str) -> Callable[[web.Request, bytes], None] | None:
+        if sightings is None or not makes:
+            return None
+        return sightings.see_opened(dialect) if makes == "session" else sightings.see_asked
 
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
@@ -59,7 +62,7 @@ def relay_routes(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), gist=wire.gist,
-            makes=makes, on_answer=watcher(path, name, makes),
+            makes=makes, on_answer=watcher(path, name), on_made=maker(makes),
         )  # fmt: skip
 
     return (

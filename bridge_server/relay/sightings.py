@@ -4,7 +4,7 @@ A session is known by its own id and by those of its calls. When many are known,
 the longest are forgotten.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,12 +39,15 @@ class Sightings:
         self._most = most
         self._young: dict[str, Sighting] = {}
         self._old: dict[str, Sighting] = {}
+        self.before_reading: Callable[[], None] = lambda: None
+        """Has everything seen that was put off."""
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
 
     def of(self, any_id: str) -> Sighting | None:
         """The session of this id, or of the call of this id."""
+        self.before_reading()
         return self._young.get(any_id) or self._old.get(any_id)
 
     def ago_ms(self, seen_at_us: int) -> int:
@@ -53,35 +56,21 @@ class Sightings:
 
     def clear(self) -> None:
         """Forget every session."""
+        self.before_reading()
         self._young = {}
         self._old = {}
 
     def watcher(
-        self, dialect: Dialect, side: Literal["dapp", "wallet"], makes: str, id_name: str
-    ) -> Callable[[web.Request, web.StreamResponse], None]:
-        """What is to be called with each request of a route that succeeded.
-
-        `id_name` is the parameter of its path that names the session or the call.
-        """
-        if makes == "session":
-            return self._opening(dialect)
-        see = self._seeing(dialect, side, id_name)
-        if makes != "call":
-            return see
-
-        def see_call(request: web.Request, response: web.StreamResponse) -> None:
-            see(request, response)
-            self._learn(request, response)
-
-        return see_call
-
-    def _seeing(
         self, dialect: Dialect, side: Literal["dapp", "wallet"], id_name: str
-    ) -> Callable[[web.Request, web.StreamResponse], None]:
+    ) -> Callable[[Mapping[str, str]], None]:
+        """What is to be called with the ids in the path of each request that succeeded.
+
+        `id_name` is the one that names the session or the call.
+        """
         elapsed_us, is_dapp, kind = self._clock.elapsed_us, side == "dapp", dialect.route_prefix
 
-        def see(request: web.Request, _: web.StreamResponse) -> None:
-            any_id = request.match_info[id_name]
+        def see(ids: Mapping[str, str]) -> None:
+            any_id = ids[id_name]
             seen = self._young.get(any_id) or self._remember(any_id, kind)
             if is_dapp:
                 seen.dapp_at_us = elapsed_us()
@@ -90,18 +79,20 @@ class Sightings:
 
         return see
 
-    def _opening(self, dialect: Dialect) -> Callable[[web.Request, web.StreamResponse], None]:
-        def see(_: web.Request, response: web.StreamResponse) -> None:
-            session_id = _member(response, "sessionId")
-            if session_id is not None:
+    def see_opened(self, dialect: Dialect) -> Callable[[web.Request, bytes], None]:
+        """What is to be called with each request that has opened a session, and its answer."""
+
+        def see(_: web.Request, answer: bytes) -> None:
+            session_id = orjson.loads(answer).get("sessionId")
+            if isinstance(session_id, str):
                 self._remember(session_id, dialect.route_prefix).dapp_at_us = self._clock.elapsed_us()
 
         return see
 
-    def _learn(self, request: web.Request, response: web.StreamResponse) -> None:
+    def see_asked(self, request: web.Request, answer: bytes) -> None:
         """A call was asked for: its id leads to the session, and the request names the dapp."""
-        seen, call_id = self.of(request.match_info["session_id"]), _member(response, "callId")
-        if seen is None or call_id is None:
+        seen, call_id = self.of(request.match_info["session_id"]), orjson.loads(answer).get("callId")
+        if seen is None or not isinstance(call_id, str):
             return
         self._add(call_id, seen)
         if seen.dapp_name is None:
@@ -115,11 +106,3 @@ class Sightings:
             self._old, self._young = self._young, {}
         self._young[any_id] = seen
         return seen
-
-
-def _member(response: web.StreamResponse, name: str) -> str | None:
-    body = response.body if isinstance(response, web.Response) else None
-    if not isinstance(body, bytes):
-        return None
-    value = orjson.loads(body).get(name)
-    return value if isinstance(value, str) else None

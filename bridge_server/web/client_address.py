@@ -31,6 +31,11 @@ class ClientAddresses:
         self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
         self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
 
+    @property
+    def have_proxies(self) -> bool:
+        """Whether proxies name clients, so that a connection does not tell whose it is."""
+        return bool(self._trusted_proxies)
+
     def bucket_key(self, request: web.Request) -> str | None:
         """The key of the client's buckets, or None when the client is exempt from them.
 

@@ -5,7 +5,7 @@ periods. Each table has at most a thousand addresses: when it is full, only the 
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
@@ -71,6 +71,8 @@ class Clients:
         self._before: dict[str, ClientFigures] = {}
         self._period = self._number_of_period()
         self.waiting: Counter[str] = Counter()
+        self.before_reading: Callable[[], None] = _nothing
+        """Has everything counted that was put off."""
 
     def figures(self, address: str) -> ClientFigures:
         """The figures of this address in the current period."""
@@ -94,6 +96,7 @@ class Clients:
 
     def turn(self) -> None:
         """Begin a new period if it is time."""
+        self.before_reading()
         period = self._number_of_period()
         if period == self._period:
             return
@@ -117,6 +120,7 @@ class Clients:
 
     def clear(self) -> None:
         """Forget everything but what waits."""
+        self.before_reading()
         self.now.clear()
         self._periods.clear()
         self._before.clear()
@@ -134,6 +138,10 @@ class Clients:
 
     def _number_of_period(self) -> int:
         return self._clock.elapsed_us() // (PERIOD_SECONDS * _MICROSECONDS)
+
+
+def _nothing() -> None:
+    """Nothing is put off."""
 
 
 def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigures]:

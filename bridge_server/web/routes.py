@@ -1,6 +1,6 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -51,8 +51,10 @@ class Route:
     """Whether it may hold a request on purpose, as a long poll does."""
     makes: Literal["", "session", "call"] = ""
     """What a successful request makes; its answer names it."""
-    on_answer: Callable[[web.Request, web.StreamResponse], None] | None = None
-    """Called with each request that succeeded, while an operator may look at the server."""
+    on_answer: Callable[[Mapping[str, str]], None] | None = None
+    """Called soon with the ids in the path of each request that succeeded, if an operator may look."""
+    on_made: Callable[[web.Request, bytes], None] | None = None
+    """Called with each request that has made something and its answer, if an operator may look."""
 
 
 def forgiving(path: str) -> str:

@@ -108,10 +108,13 @@ class Traffic:
         self._followers = 0
         self._counter_began_at_ms = 0.0
         self.last_number = 0
-        """The number of the last change. The request log counts and appends here itself in production."""
+        """The number of the last change. The observer counts and appends here itself in production."""
+        self.before_reading: Callable[[], None] = lambda: None
+        """Has everything recorded that was put off."""
 
     def note(self, exchange: Exchange) -> None:
         """Keep an exchange that began so many milliseconds ago as it took."""
+        self.before_reading()
         self.last_number += 1
         began_at_ms = self._clock.now_ms() - round(exchange.milliseconds)
         self.kept.append(Recorded(self.last_number, self.last_number, began_at_ms, exchange))
@@ -119,6 +122,7 @@ class Traffic:
 
     def begin(self, exchange: Exchange) -> Recorded:
         """Show a long poll that begins to wait."""
+        self.before_reading()
         self.last_number += 1
         recorded = Recorded(self.last_number, self.last_number, self._clock.now_ms(), exchange, True)
         if len(self._waiting) >= MOST_WAITING:
@@ -137,6 +141,11 @@ class Traffic:
     def announce(self) -> None:
         """Wake who waits for news."""
         self._signals.touch(_KEY)
+
+    def newest(self) -> int:
+        """The number of the last change."""
+        self.before_reading()
+        return self.last_number
 
     @property
     def is_followed(self) -> bool:
@@ -169,6 +178,7 @@ class Traffic:
 
     def answered_after(self, change: int) -> Iterator[Recorded]:
         """The exchanges that were answered after this change, newest first."""
+        self.before_reading()
         return map(self._read, takewhile(lambda each: _change_of(each) > change, reversed(self.kept)))
 
     def changed_after(self, change: int) -> Iterator[Recorded]:
@@ -187,6 +197,7 @@ class Traffic:
 
     def clear(self) -> None:
         """Forget everything, and begin again with number 1."""
+        self.before_reading()
         self.kept.clear()
         self._waiting.clear()
         self.last_number = 0

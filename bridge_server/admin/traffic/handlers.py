@@ -61,7 +61,7 @@ class TrafficHandlers:
         """The changes after one that is known, the oldest first; they wait until there is one."""
         streams = self._require()
         traffic = streams.traffic
-        since = following.since if following.since <= traffic.last_number else 0  # the record was cleared
+        since = following.since if following.since <= traffic.newest() else 0  # the record was cleared
 
         async def read() -> Sequence[Recorded] | None:
             return [each for each in traffic.changed_after(since) if chosen.passes(each)] or None

@@ -45,7 +45,7 @@ class TrafficStream:
     def push(self) -> None:
         """Write what has changed since the last time."""
         traffic = self._streams.traffic
-        last = traffic.last_number
+        last = traffic.newest()
         if self._position > last:  # the record was cleared
             self._position = 0
         if self._outlet is None or last == self._position:
@@ -97,7 +97,7 @@ class TrafficStreams:
         """
         if len(self._open) >= MOST_STREAMS:
             raise TooManyFollowersError(MOST_STREAMS)
-        position = self.traffic.last_number if last_event is None else last_event
+        position = self.traffic.newest() if last_event is None else last_event
         stream = TrafficStream(self, chosen, position)
         self._open[stream] = None
         self.rouse()
@@ -141,8 +141,8 @@ class TrafficStreams:
                 await self._roused.wait()
             await asyncio.sleep(_PAUSE_SECONDS)
             pauses += 1
-            if self.traffic.last_number != known:
-                known = self.traffic.last_number
+            if self.traffic.newest() != known:
+                known = self.traffic.newest()
                 self.traffic.announce()
             for stream in list(self._open):
                 stream.push()

@@ -53,7 +53,7 @@ def page_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles
     page = found[:limit]
     return {
         "requests": [request_fields(each, traffic, handles) for each in page],
-        "last": traffic.last_number,
+        "last": traffic.newest(),
         "next": str(page[-1].number) if len(found) > limit else None,
     }
 
@@ -63,7 +63,7 @@ def news_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles
     shown = found[:limit]
     return {
         "requests": [request_fields(each, traffic, handles) for each in shown],
-        "last": shown[-1].change if len(found) > limit else traffic.last_number,
+        "last": shown[-1].change if len(found) > limit else traffic.newest(),
     }
 
 
