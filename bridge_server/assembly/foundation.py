@@ -26,7 +26,7 @@ from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 from bridge_server.web.unread import UnreadLimits
 
 
@@ -67,7 +67,7 @@ class Foundation:
     """What an operator may see of requests; None where no operator looks."""
 
     @property
-    def traffic(self) -> Traffic | None:
+    def traffic(self) -> TrafficLog | None:
         """The record of requests, if one is kept."""
         if self.instruments is not None:
             return self.instruments.traffic

@@ -14,14 +14,14 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.clients import Clients
 from bridge_server.web.lately import Lately
 from bridge_server.web.observing import Observer
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
     """The records of requests and of those who send them."""
 
-    traffic: Traffic | None
+    traffic: TrafficLog | None
     """None when no record of requests is kept."""
     clients: Clients
     made: Lately
@@ -50,7 +50,7 @@ def observation_of(
         return None
     traffic = None if instruments is None else instruments.traffic
     if traffic is None and keeps_traffic(settings):
-        traffic = Traffic(signals, clock, keeps_contents=False)
+        traffic = TrafficLog(signals, clock, keeps_contents=False)
     handles = Handles(os.urandom(KEY_BYTES))
     return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles)
 

@@ -38,7 +38,7 @@ from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import Exchange, Traffic
+from bridge_server.web.traffic import Exchange, TrafficLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _node(foundation: Foundation) -> Node:
     )
 
 
-def _note_node(traffic: Traffic, body: bytes, status: int, seconds: float, failure: str) -> None:
+def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, failure: str) -> None:
     """Keep a request to the node in the record: its methods, and no parameters."""
     try:
         methods = gist(body, b"")

@@ -8,7 +8,7 @@ import orjson
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome
-from bridge_server.web.traffic import Exchange, Traffic
+from bridge_server.web.traffic import Exchange, TrafficLog
 
 BRIDGE = "bridge"
 """This server, as the sender of a request in the record."""
@@ -19,7 +19,7 @@ _WEBHOOK = "webhook"
 class RecordedSender:
     """Sends through the sender; the record gets the receiver's origin and path, and nothing of the body."""
 
-    def __init__(self, sender: Sender, record: Traffic, route: str = _WEBHOOK) -> None:
+    def __init__(self, sender: Sender, record: TrafficLog, route: str = _WEBHOOK) -> None:
         self._sender = sender
         self._record = record
         self._route = route

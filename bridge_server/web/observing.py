@@ -14,7 +14,7 @@ from bridge_server.web.clients import Clients
 from bridge_server.web.lately import Lately
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, Traffic
+from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, TrafficLog
 
 LEFT_OUT = frozenset({"console", "operator", "test"})
 """The sides whose requests are left out: an operator who looks would fill the record."""
@@ -32,20 +32,22 @@ _PAGE = "page"
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class HeldPoll:
     """A long poll that is held: its client's address, and how it is shown."""
 
     address: str
     recorded: Recorded | None
 
 
-Begin: TypeAlias = Callable[[web.Request], Wait | None]
+Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it."""
-Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, Wait | None], None]
+Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request, its answer (None: the client has left) and status, its beginning, its seconds."""
-_Rare: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, Wait | None], None]
+_Rare: TypeAlias = Callable[
+    [web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None
+]
 _Pending: TypeAlias = tuple[Route, object, Mapping[str, str], str, str, int, float, float, int]
-_Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, Wait | None], None]
+_Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, HeldPoll | None], None]
 
 
 class Observer:
@@ -55,7 +57,7 @@ class Observer:
     """
 
     def __init__(
-        self, record: Traffic | None, clients: Clients, made: Lately, addresses: ClientAddresses
+        self, record: TrafficLog | None, clients: Clients, made: Lately, addresses: ClientAddresses
     ) -> None:
         self._record = record
         self._clients = clients
@@ -75,15 +77,15 @@ class Observer:
     def _begin_of(self, row: Route) -> Begin:
         record, clients, addresses = self._record, self._clients, self._addresses
 
-        def begin(request: web.Request) -> Wait | None:
+        def begin(request: web.Request) -> HeldPoll | None:
             if not asks_to_wait(request):
                 return None
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
             clients.begin_waiting(address)
             if record is None:
-                return Wait(address, None)
+                return HeldPoll(address, None)
             exchange = Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
-            return Wait(address, record.begin(exchange))
+            return HeldPoll(address, record.begin(exchange))
 
         return begin
 
@@ -94,7 +96,7 @@ class Observer:
 
         def note(
             request: web.Request, response: web.StreamResponse | None, status: int,
-            started: float, seconds: float, wait: Wait | None,
+            started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             if status in _PLAIN and is_plain and wait is None and not has_proxies:
                 size = 0 if status == _NO_CONTENT else len(_body_of(response))
@@ -132,7 +134,7 @@ class Observer:
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
-            started: float, seconds: float, wait: Wait | None,
+            started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             body = _body_of(response)
             figures = clients.figures(getattr(request.protocol, "client", "") or addresses.counted(request))
@@ -165,7 +167,12 @@ class Observer:
         append = record.kept.append
 
         def keep(
-            request: web.Request, status: int, body: bytes, started: float, seconds: float, wait: Wait | None
+            request: web.Request,
+            status: int,
+            body: bytes,
+            started: float,
+            seconds: float,
+            wait: HeldPoll | None,
         ) -> None:
             side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
             about = body if makes or status >= FIRST_FAILURE else b""

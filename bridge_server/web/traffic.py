@@ -91,7 +91,7 @@ the performance counter), how many seconds it took, and the bytes that name its 
 """
 
 
-class Traffic:
+class TrafficLog:
     """The newest exchanges; the oldest go when there are too many.
 
     Without `keeps_contents` it shows neither headers nor bodies, and of long ids only the beginning: an id is

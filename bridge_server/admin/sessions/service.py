@@ -12,7 +12,7 @@ from bridge_server.relay.models import SessionId
 from bridge_server.relay.service import Relay
 from bridge_server.relay.session_list import SeenCall, SeenSession, SessionList
 from bridge_server.relay.sightings import Sighting, Sightings
-from bridge_server.web.traffic import Recorded, Traffic
+from bridge_server.web.traffic import Recorded, TrafficLog
 
 _MOST_CALLS = 100
 _MOST_REQUESTS = 200
@@ -56,7 +56,7 @@ class SessionViews:
         sessions: SessionList,
         relay: Relay,
         sightings: Sightings,
-        traffic: Traffic | None,
+        traffic: TrafficLog | None,
         handles: Handles,
         clock: Clock,
         status_ms: int,

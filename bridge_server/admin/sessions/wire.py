@@ -9,7 +9,7 @@ from bridge_server.admin.sessions.service import Happening, SessionStory, Sessio
 from bridge_server.admin.traffic.wire import named, request_fields
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 SUCCESS = {"success": True}
 
@@ -53,7 +53,7 @@ def session_fields(view: SessionView, handles: Handles) -> dict[str, Any]:
     }
 
 
-def story_fields(story: SessionStory, traffic: Traffic | None, handles: Handles) -> dict[str, Any]:
+def story_fields(story: SessionStory, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
     """A session, its timeline, and the requests about it that are still kept, newest first."""
     requests = [] if traffic is None else [request_fields(each, traffic, handles) for each in story.requests]
     return {

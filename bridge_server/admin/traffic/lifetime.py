@@ -14,7 +14,7 @@ from bridge_server.outbox.pending import PendingMessage
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.relay.models import CALL_WEBHOOK
 from bridge_server.relay.session_list import SessionList, StoredCallLife, made_at_ms
-from bridge_server.web.traffic import Recorded, Traffic
+from bridge_server.web.traffic import Recorded, TrafficLog
 
 PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
 
@@ -54,7 +54,7 @@ class CallLives:
     """Puts the lifetimes of calls together. A status can be read for `status_ms`."""
 
     def __init__(
-        self, sessions: SessionList, traffic: Traffic | None, pending_of: PendingOf, status_ms: int
+        self, sessions: SessionList, traffic: TrafficLog | None, pending_of: PendingOf, status_ms: int
     ) -> None:
         self._sessions = sessions
         self._traffic = traffic

@@ -13,8 +13,8 @@ import orjson
 
 from bridge_server.admin.traffic.errors import TooManyFollowersError
 from bridge_server.admin.traffic.filtering import Filter
-from bridge_server.web.event_stream import KEEP_ALIVE, EventOutlet, piece
-from bridge_server.web.traffic import Recorded, Traffic
+from bridge_server.web.event_stream import KEEP_ALIVE, EventStream, piece
+from bridge_server.web.traffic import Recorded, TrafficLog
 
 MOST_STREAMS = 16
 MOST_AT_ONCE = 100
@@ -33,10 +33,10 @@ class TrafficStream:
         self._streams = streams
         self._chosen = chosen
         self._position = position
-        self._outlet: EventOutlet | None = None
+        self._outlet: EventStream | None = None
         self._ended = asyncio.Event()
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         """Stay open for `push` until the stream ends."""
         self._outlet = outlet
         self.push()
@@ -79,7 +79,7 @@ class TrafficStream:
 class TrafficStreams:
     """Every open stream. `push_forever` must be running."""
 
-    def __init__(self, traffic: Traffic, spell: Spell) -> None:
+    def __init__(self, traffic: TrafficLog, spell: Spell) -> None:
         self.traffic = traffic
         self._spell = spell
         self._open: dict[TrafficStream, None] = {}

@@ -10,7 +10,7 @@ from bridge_server.admin.traffic.lifetime import CallLife, Step
 from bridge_server.admin.traffic.subjects import subject_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
-from bridge_server.web.traffic import Contents, Recorded, Traffic, with_short_ids
+from bridge_server.web.traffic import Contents, Recorded, TrafficLog, with_short_ids
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)
@@ -48,7 +48,9 @@ def read_following(query: Mapping[str, str]) -> Following | None:
     return Following(since, min(float(wait), _LONGEST_WAIT_SECONDS))
 
 
-def page_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles: Handles) -> dict[str, Any]:
+def page_fields(
+    found: Sequence[Recorded], limit: int, traffic: TrafficLog, handles: Handles
+) -> dict[str, Any]:
     """A page of at most `limit` requests. `found` has one more if another page follows."""
     page = found[:limit]
     return {
@@ -58,7 +60,9 @@ def page_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles
     }
 
 
-def news_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles: Handles) -> dict[str, Any]:
+def news_fields(
+    found: Sequence[Recorded], limit: int, traffic: TrafficLog, handles: Handles
+) -> dict[str, Any]:
     """The first `limit` of these changes, and the last change that a client knows with them."""
     shown = found[:limit]
     return {
@@ -67,7 +71,7 @@ def news_fields(found: Sequence[Recorded], limit: int, traffic: Traffic, handles
     }
 
 
-def request_fields(recorded: Recorded, traffic: Traffic, handles: Handles) -> dict[str, Any]:
+def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
     """One request; with its contents where they are kept."""
     exchange, subject = recorded.exchange, subject_of(recorded.exchange)
     is_waiting = recorded.is_waiting
@@ -96,7 +100,7 @@ def named(any_id: str | None, handles: Handles) -> dict[str, Any] | None:
     return None if any_id is None else {"id": shortened(any_id), "handle": handles.of(any_id)}
 
 
-def life_fields(life: CallLife, traffic: Traffic | None, handles: Handles) -> dict[str, Any]:
+def life_fields(life: CallLife, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
     """The lifetime of a call, step by step."""
     return {
         "call": named(life.call_id, handles),
@@ -107,7 +111,7 @@ def life_fields(life: CallLife, traffic: Traffic | None, handles: Handles) -> di
     }
 
 
-def step_fields(step: Step, traffic: Traffic | None, handles: Handles) -> dict[str, Any]:
+def step_fields(step: Step, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
     """One step, with the request that it was, if that is still kept."""
     request = None if step.recorded is None or traffic is None else step.recorded
     return {

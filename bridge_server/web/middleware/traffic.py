@@ -11,13 +11,13 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.web.observing import LEFT_OUT, asks_to_wait
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, Traffic, contents
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, TrafficLog, contents
 
 _FORBIDDEN = 403
 _MOST_CHARACTERS = 200
 
 
-def traffic(row: Route, record: Traffic | None) -> Middleware | None:
+def traffic(row: Route, record: TrafficLog | None) -> Middleware | None:
     """Record every request of the route; None without a record, and for routes that are left out of it."""
     if record is None or not record.keeps_contents or row.who in LEFT_OUT:
         return None

@@ -27,7 +27,7 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.request_lines import Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
 
@@ -44,7 +44,7 @@ class Gateway:
         figures: RequestFigures,
         refusals: Refusals,
         reporting: Reporting,
-        record: Traffic | None = None,
+        record: TrafficLog | None = None,
         strike: Strike | None = None,
         observer: Observer | None = None,
     ) -> None:
