@@ -78,6 +78,8 @@ class Observer:
         record, clients, addresses = self._record, self._clients, self._addresses
 
         def begin(request: web.Request) -> HeldPoll | None:
+            if "?" not in request.raw_path and "Prefer" not in request.headers:
+                return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
