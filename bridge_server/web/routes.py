@@ -55,6 +55,8 @@ class Route:
     """Called soon with the ids in the path of each request that succeeded, if an operator may look."""
     on_made: Callable[[web.Request, bytes], None] | None = None
     """Called with each request that has made something and its answer, if an operator may look."""
+    lan_handler: Handler | None = None
+    """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
 
 
 def forgiving(path: str) -> str:

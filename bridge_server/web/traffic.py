@@ -7,6 +7,7 @@ of what the request log has at hand, and everything else is made of it when some
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import takewhile
@@ -91,6 +92,10 @@ the performance counter), how many seconds it took, and the bytes that name its 
 """
 
 
+Watch: TypeAlias = Callable[[Recorded], None]
+"""Sees each exchange when it is over. It must be quick, for the answer waits for it, and must not raise."""
+
+
 class TrafficLog:
     """The newest exchanges; the oldest go when there are too many.
 
@@ -111,14 +116,23 @@ class TrafficLog:
         """The number of the last change. The observer counts and appends here itself in production."""
         self.before_reading: Callable[[], None] = lambda: None
         """Has everything recorded that was put off."""
+        self._watches: tuple[Watch, ...] = ()
+
+    @contextmanager
+    def watched_by(self, watch: Watch) -> Iterator[None]:
+        """Call the function with every exchange until the end of the block."""
+        self._watches += (watch,)
+        try:
+            yield
+        finally:
+            self._watches = tuple(each for each in self._watches if each is not watch)
 
     def note(self, exchange: Exchange) -> None:
         """Keep an exchange that began so many milliseconds ago as it took."""
         self.before_reading()
         self.last_number += 1
         began_at_ms = self._clock.now_ms() - round(exchange.milliseconds)
-        self.kept.append(Recorded(self.last_number, self.last_number, began_at_ms, exchange))
-        self.announce()
+        self._keep(Recorded(self.last_number, self.last_number, began_at_ms, exchange))
 
     def begin(self, exchange: Exchange) -> Recorded:
         """Show a long poll that begins to wait."""
@@ -135,8 +149,7 @@ class TrafficLog:
         self._waiting.pop(recorded.number, None)
         self.last_number += 1
         recorded.exchange, recorded.change, recorded.is_waiting = exchange, self.last_number, False
-        self.kept.append(recorded)
-        self.announce()
+        self._keep(recorded)
 
     def announce(self) -> None:
         """Wake who waits for news."""
@@ -201,6 +214,12 @@ class TrafficLog:
         self.kept.clear()
         self._waiting.clear()
         self.last_number = 0
+
+    def _keep(self, recorded: Recorded) -> None:
+        self.kept.append(recorded)
+        for watch in self._watches:
+            watch(recorded)
+        self.announce()
 
     def _read(self, kept: Recorded | Passed) -> Recorded:
         if isinstance(kept, Recorded):
