@@ -4,10 +4,10 @@ from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room
-from bridge_server.assembly.inbox import inbox_room
+from bridge_server.assembly.inbox import inbox_room, inbox_services
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
-from bridge_server.assembly.notify import notify_room
+from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -27,17 +27,19 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     after them, because they queue messages until they are closed. Work that calls other rooms opens last.
     """
     projects = project_services(foundation)
+    notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
+    inbox = inbox_services(foundation, projects, push.addresses)
     wallet = assembled_wallet(foundation)
     serving = (
         relay_room(foundation),
         projects_room(projects),
-        notify_room(foundation, projects),
+        notify_room(foundation, projects, notifications),
         push_room(foundation, push),
         wallet_room(foundation, wallet),
-        inbox_room(foundation, projects, push.addresses),
+        inbox_room(foundation, inbox),
         pubsub_room(foundation),
-        admin_room(foundation, projects),
+        admin_room(foundation, projects, notifications, inbox.reading),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)

@@ -5,23 +5,38 @@ from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room
 from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.routes import notify_routes
-from bridge_server.notify.service import Notifications
+from bridge_server.notify.sending import SendingLimits
+from bridge_server.notify.service import Lifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
+from bridge_server.notify.withholding import WithheldLimits
+from bridge_server.settings.settings import Settings
 
 
-def notify_room(foundation: Foundation, services: ProjectServices) -> Room:
+def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
     """Notifications to the subscribers of projects."""
-    settings = foundation.settings
-    notifications = Notifications(
-        NotifyStore(foundation.database),
-        foundation.clock,
-        services.account_limit,
-        read_kept_ms=settings.read_notification_ttl * 1000,
-        unread_kept_ms=settings.unread_notification_ttl * 1000,
+    limits = SendingLimits(services.account_limit, foundation.live.held(_withheld_limits))
+    return Notifications(
+        NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
     )
+
+
+def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
+    """The endpoints of notifications."""
     handlers = NotifyHandlers(notifications, services.projects)
     return Room(
         name="notify",
-        routes=notify_routes(handlers, settings.notify_body_limit),
+        routes=notify_routes(handlers, foundation.settings.notify_body_limit),
         sweeps=(notifications.sweep,),
     )
+
+
+def _lifetimes(settings: Settings) -> Lifetimes:
+    return Lifetimes(
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
+        withheld_kept_ms=settings.withheld_ttl * 1000,
+    )
+
+
+def _withheld_limits(settings: Settings) -> WithheldLimits:
+    return WithheldLimits(settings.max_withheld)

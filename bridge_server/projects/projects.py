@@ -19,6 +19,7 @@ from bridge_server.projects.models import (
     Project,
     ProjectDetails,
     ProjectId,
+    ProjectOverview,
     Publisher,
     TypeId,
     Webhook,
@@ -63,9 +64,10 @@ class Projects:
         )
         return project, NewSecret(number, secret)
 
-    async def every_project(self) -> list[Project]:
-        """Every project, oldest first."""
-        return await self._store.projects()
+    async def overview(self) -> list[ProjectOverview]:
+        """Every project, oldest first, with its types, subscribers, and figures of the last 30 days."""
+        period = read_period(None, None, self._clock.now_ms())
+        return await self._store.overview(period.first_day, period.last_day)
 
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""

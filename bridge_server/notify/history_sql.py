@@ -1,0 +1,71 @@
+"""The statements about notifications that were sent. They read counters and count nothing themselves."""
+
+from bridge_server.notify.sql import BULK_MARKED
+
+_NOTIFICATION = f"""
+notifications.id, notifications.created_at_ms, notification_types.type_id, notifications.title,
+notifications.body, notifications.url, notifications.idempotency_key, notifications.sent, notifications.read,
+{BULK_MARKED}, notifications.rate_limited, notifications.type_not_subscribed
+"""
+NOTIFICATIONS = f"""
+SELECT {_NOTIFICATION}
+FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
+WHERE notifications.project = ? AND notifications.id < ? ORDER BY notifications.id DESC LIMIT ?
+"""  # noqa: S608 - only the constant above
+NOTIFICATION = f"""
+SELECT {_NOTIFICATION}
+FROM notifications CROSS JOIN notification_types ON notification_types.id = notifications.type
+WHERE notifications.project = ? AND notifications.id = ?
+"""  # noqa: S608 - only the constant above
+
+_STATE = """
+CASE WHEN deliveries.read_at_ms IS NOT NULL AND deliveries.bulk_marked = 0 THEN 'read'
+     WHEN deliveries.read_at_ms IS NOT NULL OR sendings.id <= projects.read_through THEN 'bulk_marked'
+     ELSE 'sent' END
+"""
+# An account that has unsubscribed since has only its key.
+DELIVERED = f"""
+SELECT sendings.id, deliveries.account, accounts.account_key, subscriptions.account_id, {_STATE},
+       sendings.sent_at_ms, CASE WHEN deliveries.bulk_marked = 0 THEN deliveries.read_at_ms END, NULL
+FROM sendings
+CROSS JOIN projects ON projects.id = sendings.project
+CROSS JOIN deliveries ON deliveries.sending = sendings.id
+CROSS JOIN accounts ON accounts.id = deliveries.account
+LEFT JOIN subscriptions
+    ON subscriptions.project = sendings.project AND subscriptions.account_key = accounts.account_key
+WHERE sendings.notification = ? AND sendings.id >= ? AND (sendings.id > ? OR deliveries.account > ?)
+ORDER BY sendings.id, deliveries.account LIMIT ?
+"""  # noqa: S608 - only the constant above
+WITHHELD = """
+SELECT 0, withheld.account, accounts.account_key, subscriptions.account_id, withheld.reason,
+       withheld.at_ms, NULL, withheld.retry_at_ms
+FROM withheld
+CROSS JOIN accounts ON accounts.id = withheld.account
+LEFT JOIN subscriptions
+    ON subscriptions.project = withheld.project AND subscriptions.account_key = accounts.account_key
+WHERE withheld.project = ? AND withheld.notification = ? AND withheld.account > ?
+ORDER BY withheld.account LIMIT ?
+"""
+
+ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
+BUCKET = "SELECT full_at_us, interval_us FROM account_buckets WHERE project = ? AND account = ?"
+# The last deliveries of the account, whichever project they are of, bound the search.
+RECEIVED = f"""
+SELECT notifications.id, notification_types.type_id, notifications.title, {_STATE},
+       sendings.sent_at_ms, CASE WHEN deliveries.bulk_marked = 0 THEN deliveries.read_at_ms END, NULL
+FROM (SELECT account, sending, read_at_ms, bulk_marked FROM deliveries
+      WHERE account = ? ORDER BY sending DESC LIMIT ?) AS deliveries
+CROSS JOIN sendings ON sendings.id = deliveries.sending AND sendings.project = ?
+CROSS JOIN projects ON projects.id = sendings.project
+CROSS JOIN notifications ON notifications.id = sendings.notification
+CROSS JOIN notification_types ON notification_types.id = sendings.type
+ORDER BY sendings.id DESC LIMIT ?
+"""  # noqa: S608 - only the constant above
+MISSED = """
+SELECT notifications.id, notification_types.type_id, notifications.title, withheld.reason,
+       withheld.at_ms, NULL, withheld.retry_at_ms
+FROM withheld
+CROSS JOIN notifications ON notifications.id = withheld.notification
+CROSS JOIN notification_types ON notification_types.id = notifications.type
+WHERE withheld.account = ? AND withheld.project = ? ORDER BY withheld.notification DESC LIMIT ?
+"""
