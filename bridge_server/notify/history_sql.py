@@ -18,15 +18,17 @@ FROM notifications CROSS JOIN notification_types ON notification_types.id = noti
 WHERE notifications.project = ? AND notifications.id = ?
 """  # noqa: S608 - only the constant above
 
+# The outcome of a delivery, and when its user has read it.
 _STATE = """
-CASE WHEN deliveries.read_at_ms IS NOT NULL AND deliveries.bulk_marked = 0 THEN 'read'
-     WHEN deliveries.read_at_ms IS NOT NULL OR sendings.id <= projects.read_through THEN 'bulk_marked'
-     ELSE 'sent' END
+CASE WHEN {delivery}.read_at_ms IS NOT NULL AND {delivery}.bulk_marked = 0 THEN 'read'
+     WHEN {delivery}.read_at_ms IS NOT NULL OR sendings.id <= projects.read_through THEN 'bulk_marked'
+     ELSE 'sent' END,
+sendings.sent_at_ms, CASE WHEN {delivery}.bulk_marked = 0 THEN {delivery}.read_at_ms END
 """
 # An account that has unsubscribed since has only its key.
 DELIVERED = f"""
-SELECT sendings.id, deliveries.account, accounts.account_key, subscriptions.account_id, {_STATE},
-       sendings.sent_at_ms, CASE WHEN deliveries.bulk_marked = 0 THEN deliveries.read_at_ms END, NULL
+SELECT sendings.id, deliveries.account, accounts.account_key, subscriptions.account_id,
+       {_STATE.format(delivery="deliveries")}, NULL
 FROM sendings
 CROSS JOIN projects ON projects.id = sendings.project
 CROSS JOIN deliveries ON deliveries.sending = sendings.id
@@ -51,11 +53,11 @@ ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
 BUCKET = "SELECT full_at_us, interval_us FROM account_buckets WHERE project = ? AND account = ?"
 # The last deliveries of the account, whichever project they are of, bound the search.
 RECEIVED = f"""
-SELECT notifications.id, notification_types.type_id, notifications.title, {_STATE},
-       sendings.sent_at_ms, CASE WHEN deliveries.bulk_marked = 0 THEN deliveries.read_at_ms END, NULL
+SELECT notifications.id, notification_types.type_id, notifications.title,
+       {_STATE.format(delivery="latest")}, NULL
 FROM (SELECT account, sending, read_at_ms, bulk_marked FROM deliveries
-      WHERE account = ? ORDER BY sending DESC LIMIT ?) AS deliveries
-CROSS JOIN sendings ON sendings.id = deliveries.sending AND sendings.project = ?
+      WHERE account = ? ORDER BY sending DESC LIMIT ?) AS latest
+CROSS JOIN sendings ON sendings.id = latest.sending AND sendings.project = ?
 CROSS JOIN projects ON projects.id = sendings.project
 CROSS JOIN notifications ON notifications.id = sendings.notification
 CROSS JOIN notification_types ON notification_types.id = sendings.type

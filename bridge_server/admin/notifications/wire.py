@@ -80,7 +80,7 @@ def read_notify(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
     A call for subscribers needs a notification_id: a later call that repeats it sends to nobody twice.
     """
     values = document.values
-    audience, faults = _audience(values.get("audience"))
+    audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(OperatorNotifyShape, values)
     if isinstance(audience, Subscribers) and values.get("notification_id") is None and not is_dry_run:
         faults.append(
@@ -170,7 +170,7 @@ def _figures_fields(figures: NotificationFigures) -> dict[str, Any]:
 
 
 def _audience(value: Any) -> tuple[Audience, list[Fault]]:
-    """The audience, and its faults. The shape reports that it is missing."""
+    """The audience, and its faults."""
     if value == _ALL:
         return Subscribers(None), []
     match value:
@@ -178,8 +178,6 @@ def _audience(value: Any) -> tuple[Audience, list[Fault]]:
             return Subscribers(TypeId(type_id)), []
         case {"accounts": [_, *_] as accounts, **others} if "type" not in others:
             return _accounts(accounts)
-        case None:
-            return {}, []
     expected = 'must be "all", {"type": ...} or {"accounts": [...]}'
     return {}, [Fault("#/audience", expected)]
 
