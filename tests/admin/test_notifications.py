@@ -53,7 +53,7 @@ def user_reads(admin: AdminClient, *numbers: int) -> None:
             ((account,),) = database.execute(
                 "SELECT id FROM accounts WHERE account_key = ?", (plain_account(number),)
             ).fetchall()
-            database.execute("UPDATE deliveries SET read_at_ms = 1 WHERE account = ?", (account,))
+            database.execute("UPDATE deliveries SET read_at_ms = 1800000000000 WHERE account = ?", (account,))
             database.execute("UPDATE notifications SET read = read + 1")
             database.execute("UPDATE daily_figures SET read = read + 1")
 
@@ -301,7 +301,7 @@ async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
         )
         database.execute(
             "INSERT INTO deliveries (account, sending, read_at_ms)"
-            " SELECT id, 1, CASE WHEN id = 7000 THEN 1 END FROM accounts WHERE account_key LIKE 'test:crowd:%'"
+            " SELECT id, 1, CASE WHEN id = 7000 THEN 1800000000000 END FROM accounts WHERE id >= 1000"
         )
 
     first = (await admin.get(f"{SENT}/1?outcome=read")).json

@@ -11,7 +11,7 @@ from tests.support.asking import Answer
 
 NOTIFY = "/admin/projects/app/notify"
 CONTENT = {"type": "news", "title": "Title", "body": "Body"}
-NOTHING = {"sent": [], "failed": [], "not_found": [], "next": None}
+NOTHING: dict[str, Any] = {"sent": [], "failed": [], "not_found": [], "next": None}
 
 
 async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) -> Answer:
@@ -19,21 +19,24 @@ async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) 
     return await admin.post(NOTIFY + query, fields)
 
 
-def subscribe_crowd(admin: AdminClient, count: int, type_id: str = "news") -> list[str]:
-    """So many more subscribers, with the choice of the last one; returns their account ids in order."""
+def subscribe_crowd(admin: AdminClient, count: int, like: str) -> list[str]:
+    """So many more subscribers with the types of this one; returns their account ids in order."""
     crowd = [f"test:crowd:{number:08d}" for number in range(count)]
     with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
         database.executemany("INSERT INTO accounts (account_key) VALUES (?)", [(each,) for each in crowd])
         database.execute(
             """
             INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
-            SELECT (SELECT id FROM projects WHERE project_id = 'app'), account_key, id, account_key,
-                (SELECT max(id) FROM type_sets), 0 FROM accounts WHERE account_key LIKE 'test:crowd:%'
-            """
+            SELECT model.project, accounts.account_key, accounts.id, accounts.account_key, model.type_set, 0
+            FROM subscriptions AS model CROSS JOIN accounts ON accounts.account_key LIKE 'test:crowd:%'
+            WHERE model.account_key = ?
+            """,
+            (like,),
         )
         database.execute(
-            "UPDATE type_sets SET subscribers = subscribers + ? WHERE id = (SELECT max(id) FROM type_sets)",
-            (count,),
+            "UPDATE type_sets SET subscribers = subscribers + ?"
+            " WHERE id = (SELECT type_set FROM subscriptions WHERE account_key = ?)",
+            (count, like),
         )
     return crowd
 
@@ -85,7 +88,7 @@ async def test_it_sends_to_the_subscribers_that_are_meant(
 
 
 async def test_a_dry_run_of_every_audience_answers_the_same_and_changes_nothing(admin: AdminClient) -> None:
-    subscribe_crowd(admin, 600)
+    subscribe_crowd(admin, 600, plain_account(1))
     for audience in ("all", {"type": "deals"}, {"accounts": [plain_account(1)]}):
         dry = await send(admin, audience, "?dry_run=1", notification_id=None)
         assert inboxes(admin) == []
@@ -97,11 +100,9 @@ async def test_a_dry_run_of_every_audience_answers_the_same_and_changes_nothing(
     assert (await send(admin, "all")).body == dry.body
 
 
-async def test_a_walk_reaches_everybody_once_though_it_is_repeated_and_begun_again(
-    admin: AdminClient,
-) -> None:
+async def test_a_walk_that_is_begun_again_reaches_everybody_once(admin: AdminClient) -> None:
     await admin.subscribe("app", "test:chain:zzz")
-    crowd = subscribe_crowd(admin, 1_100, "news")
+    crowd = subscribe_crowd(admin, 1_100, plain_account(1))
     await admin.put("/admin/projects/app/account-limit", {"per_hour": 1, "burst": 1})
 
     first = (await send(admin, {"type": "news"})).json
@@ -124,12 +125,11 @@ async def test_a_walk_reaches_everybody_once_though_it_is_repeated_and_begun_aga
 
 
 async def test_few_subscribers_of_a_type_among_many_are_found_stretch_by_stretch(admin: AdminClient) -> None:
-    crowd = subscribe_crowd(admin, 5_100)  # they have chosen deals, as the last one did
+    crowd = subscribe_crowd(admin, 5_100, plain_account(2))  # they have chosen deals only
     await admin.subscribe("app", crowd[-1])
-    content = {"notification": {**CONTENT, "type": "news"}}
 
-    first = (await send(admin, {"type": "news"}, **content)).json
-    second = (await send(admin, {"type": "news"}, after=first["next"], **content)).json
+    first = (await send(admin, {"type": "news"})).json
+    second = (await send(admin, {"type": "news"}, after=first["next"])).json
 
     assert (first["sent"], first["next"]) == ([plain_account(1)], crowd[4_997])
     assert (second["sent"], second["next"]) == ([crowd[-1]], None)
@@ -172,11 +172,7 @@ async def test_after_the_last_subscriber_there_is_nobody(admin: AdminClient) -> 
 async def test_what_is_wrong_is_named_and_nothing_is_sent(
     admin: AdminClient, fields: dict[str, Any], place: str
 ) -> None:
-    audience = fields["audience"] if "audience" in fields else "all"
-
-    problem = (await send(admin, audience, **{k: v for k, v in fields.items() if k != "audience"})).problem(
-        400
-    )
+    problem = (await send(admin, **{"audience": "all", **fields})).problem(400)
 
     assert place in [error["pointer"] for error in problem["errors"]]
     assert inboxes(admin) == []

@@ -1,6 +1,8 @@
 """Making, listing, showing and deleting projects."""
 
 import re
+from contextlib import closing
+from sqlite3 import connect
 from typing import Any
 
 import pytest

@@ -44,8 +44,8 @@ def add_device(app: App, spelled: str) -> None:
     """A webhook that would be called for each notification to the account."""
     with closing(connect(app.server.settings.database_file, timeout=30)) as database, database:
         database.execute(
-            "INSERT INTO devices (device_id, account, channel, address, created_at_ms)"
-            " SELECT 'device', id, 'webhook', 'http://127.0.0.1:9/', 0 FROM accounts WHERE account_key LIKE ?",
+            "INSERT INTO devices (device_id, account, channel, address, created_at_ms) SELECT 'device', id,"
+            " 'webhook', 'http://127.0.0.1:9/', 0 FROM accounts WHERE account_key LIKE ?",
             (f"%{spelled[-40:]}",),
         )
 
@@ -166,7 +166,7 @@ steps = st.lists(
 @given(runs=st.lists(steps, min_size=1, max_size=3))
 @settings(max_examples=10)
 def test_the_call_after_a_dry_run_answers_the_very_same(runs: list[Any]) -> None:
-    """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing; their buckets hold 2 tokens."""
+    """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing. Buckets hold 2 tokens."""
     asyncio.run(_agree(runs))
 
 
