@@ -4,17 +4,17 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room
 from bridge_server.notify.handlers import NotifyHandlers
+from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.routes import notify_routes
 from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.service import Lifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
-from bridge_server.notify.withholding import WithheldLimits
 from bridge_server.settings.settings import Settings
 
 
 def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
     """Notifications to the subscribers of projects."""
-    limits = SendingLimits(services.account_limit, foundation.live.held(_withheld_limits))
+    limits = SendingLimits(services.account_limit, foundation.live.held(_missed_limits))
     return Notifications(
         NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
     )
@@ -34,9 +34,9 @@ def _lifetimes(settings: Settings) -> Lifetimes:
     return Lifetimes(
         read_kept_ms=settings.read_notification_ttl * 1000,
         unread_kept_ms=settings.unread_notification_ttl * 1000,
-        withheld_kept_ms=settings.withheld_ttl * 1000,
+        missed_kept_ms=settings.missed_account_ttl * 1000,
     )
 
 
-def _withheld_limits(settings: Settings) -> WithheldLimits:
-    return WithheldLimits(settings.max_withheld)
+def _missed_limits(settings: Settings) -> MissedLimits:
+    return MissedLimits(settings.max_missed_accounts)

@@ -21,7 +21,7 @@ class Outcome(Enum):
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
 
 
-WITHHELD = (Outcome.RATE_LIMITED, Outcome.TYPE_NOT_SUBSCRIBED)
+MISSED = (Outcome.RATE_LIMITED, Outcome.TYPE_NOT_SUBSCRIBED)
 """The outcomes of accounts that the notification has not reached."""
 
 

@@ -38,15 +38,15 @@ LEFT JOIN subscriptions
 WHERE sendings.notification = ? AND sendings.id >= ? AND (sendings.id > ? OR deliveries.account > ?)
 ORDER BY sendings.id, deliveries.account LIMIT ?
 """  # noqa: S608 - only the constant above
-WITHHELD = """
-SELECT 0, withheld.account, accounts.account_key, subscriptions.account_id, withheld.reason,
-       withheld.at_ms, NULL, withheld.retry_at_ms
-FROM withheld
-CROSS JOIN accounts ON accounts.id = withheld.account
+MISSED = """
+SELECT 0, missed_accounts.account, accounts.account_key, subscriptions.account_id, missed_accounts.reason,
+       missed_accounts.at_ms, NULL, missed_accounts.retry_at_ms
+FROM missed_accounts
+CROSS JOIN accounts ON accounts.id = missed_accounts.account
 LEFT JOIN subscriptions
-    ON subscriptions.project = withheld.project AND subscriptions.account_key = accounts.account_key
-WHERE withheld.project = ? AND withheld.notification = ? AND withheld.account > ?
-ORDER BY withheld.account LIMIT ?
+    ON subscriptions.project = missed_accounts.project AND subscriptions.account_key = accounts.account_key
+WHERE missed_accounts.project = ? AND missed_accounts.notification = ? AND missed_accounts.account > ?
+ORDER BY missed_accounts.account LIMIT ?
 """
 
 ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
@@ -63,11 +63,12 @@ CROSS JOIN notifications ON notifications.id = sendings.notification
 CROSS JOIN notification_types ON notification_types.id = sendings.type
 ORDER BY sendings.id DESC LIMIT ?
 """  # noqa: S608 - only the constant above
-MISSED = """
-SELECT notifications.id, notification_types.type_id, notifications.title, withheld.reason,
-       withheld.at_ms, NULL, withheld.retry_at_ms
-FROM withheld
-CROSS JOIN notifications ON notifications.id = withheld.notification
+MISSED_BY_ACCOUNT = """
+SELECT notifications.id, notification_types.type_id, notifications.title, missed_accounts.reason,
+       missed_accounts.at_ms, NULL, missed_accounts.retry_at_ms
+FROM missed_accounts
+CROSS JOIN notifications ON notifications.id = missed_accounts.notification
 CROSS JOIN notification_types ON notification_types.id = notifications.type
-WHERE withheld.account = ? AND withheld.project = ? ORDER BY withheld.notification DESC LIMIT ?
+WHERE missed_accounts.account = ? AND missed_accounts.project = ?
+ORDER BY missed_accounts.notification DESC LIMIT ?
 """

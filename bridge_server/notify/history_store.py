@@ -7,7 +7,7 @@ from bridge_server.kernel.token_bucket import Limit, reckoned_anew, spend
 from bridge_server.notify import history_sql as sql
 from bridge_server.notify.errors import NotificationNotFoundError
 from bridge_server.notify.history_models import (
-    WITHHELD,
+    MISSED,
     AccountBucket,
     AccountOutcome,
     NotificationFigures,
@@ -78,7 +78,7 @@ class HistoryStore:
         """The last notifications that the project has sent to the account, or meant for it."""
         account = yield from _account(account_key)
         rows = yield Statement(sql.RECEIVED, (account, _LAST_DELIVERIES, project.number, limit))
-        rows = rows + (yield Statement(sql.MISSED, (account, project.number, limit)))
+        rows = rows + (yield Statement(sql.MISSED_BY_ACCOUNT, (account, project.number, limit)))
         found = [_received(account_key, row) for row in rows]
         return sorted(found, key=lambda one: (one.outcome.at_ms, one.number), reverse=True)[:limit]
 
@@ -92,9 +92,9 @@ def _scan(
     project: Project, number: int, wanted: Outcome | None, after: OutcomeCursor, most: int
 ) -> Generator[Step, list[Row], list[_Scanned]]:
     rows: list[Row] = []
-    if not after.sending and (wanted is None or wanted in WITHHELD):
-        rows = yield Statement(sql.WITHHELD, (project.number, number, after.account, most))
-    if wanted not in WITHHELD and len(rows) < most:
+    if not after.sending and (wanted is None or wanted in MISSED):
+        rows = yield Statement(sql.MISSED, (project.number, number, after.account, most))
+    if wanted not in MISSED and len(rows) < most:
         start = after if after.sending else OutcomeCursor()
         place = (start.sending, start.sending, start.account)
         rows = rows + (yield Statement(sql.DELIVERED, (number, *place, most - len(rows))))

@@ -87,7 +87,7 @@ class Outdated:
 
     read_ms: int
     sent_ms: int
-    withheld_ms: int
+    missed_ms: int
 
 
 Sender: TypeAlias = Publisher | ProjectId

@@ -10,6 +10,7 @@ from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.notify import sql
 from bridge_server.notify.errors import UnknownTypeError
 from bridge_server.notify.events import Delivered
+from bridge_server.notify.missing import MissedLimits, count, forget, missed, record
 from bridge_server.notify.models import (
     DeviceOfRecipient,
     Failure,
@@ -20,7 +21,6 @@ from bridge_server.notify.models import (
     NotifyRequest,
     SentNotification,
 )
-from bridge_server.notify.withholding import WithheldLimits, count, forget, record, withheld
 from bridge_server.outbox.store import enqueue_all
 from bridge_server.projects.models import Project, TypeId
 from bridge_server.projects.store import find_types
@@ -32,7 +32,7 @@ class SendingLimits:
     """The rate limit of each account unless the project has its own, and the limit of recorded failures."""
 
     account: Limit
-    withheld: WithheldLimits
+    missed: MissedLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Stored:
     type: int
     notification_id: str | None
     number: int = 0
-    has_withheld: bool = False
+    has_missed: bool = False
 
 
 def sorted_accounts(
@@ -86,7 +86,7 @@ def send_to(
         sent = SentNotification(project.project_id, project.name, stored.notification, number, now_us // 1000)
         yield from _queue_devices(project, sent, call.accounts, messages_to)
         yield Delivered(tuple(numbers))
-    yield from record(project, stored.number, withheld(call.failures), limits.withheld.most, now_us)
+    yield from record(project, stored.number, missed(call.failures), limits.missed.most, now_us)
     return call.failures
 
 
@@ -138,13 +138,13 @@ def _count_call(
     project: Project, call: SortedAccounts, sent: int, now_ms: int
 ) -> Generator[Step, list[Row], Stored]:
     """Count the outcomes of the call. A new notification is stored, unless there is nothing to remember."""
-    stored, failed = call.stored, count(withheld(call.failures))
+    stored, failed = call.stored, count(missed(call.failures))
     if not stored.number:
         if not sent and not failed and stored.notification_id is None:
             return stored
         counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
         return (yield from _store(project, stored, now_ms, counts))
-    if stored.has_withheld:
+    if stored.has_missed:
         failed.subtract((yield from forget(project, stored.number, call.left)))
     counts = sent, failed[FailureReason.RATE_LIMITED], failed[FailureReason.TYPE_NOT_SUBSCRIBED]
     if any(counts):
@@ -187,6 +187,6 @@ def _queue_devices(
 
 
 def _first_call(notification_id: str, row: Row) -> Stored:
-    number, type_number, type_id, title, body, url, withheld = row
+    number, type_number, type_id, title, body, url, missed = row
     content = Notification(TypeId(type_id), title, body, url)
-    return Stored(content, type_number, notification_id, number, bool(withheld))
+    return Stored(content, type_number, notification_id, number, bool(missed))

@@ -31,7 +31,7 @@ class Lifetimes:
 
     read_kept_ms: int
     unread_kept_ms: int
-    withheld_kept_ms: int
+    missed_kept_ms: int
 
 
 class Notifications:
@@ -90,7 +90,7 @@ class Notifications:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
         kept = self._lifetimes
         before = Outdated(
-            now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.withheld_kept_ms
+            now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
         )
         return await self._store.sweep(now_ms, before)
 

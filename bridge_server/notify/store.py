@@ -5,9 +5,9 @@ from collections.abc import Generator, Mapping
 import orjson
 
 from bridge_server.notify import sql
+from bridge_server.notify.missing import sweep_missed
 from bridge_server.notify.models import Failures, Lookup, MessagesTo, NotifyRequest, Outdated, Sender
 from bridge_server.notify.sending import SendingLimits, send_to, sorted_accounts
-from bridge_server.notify.withholding import sweep_withheld
 from bridge_server.projects.deleting import delete_sendings
 from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.projects.models import Project, Publisher
@@ -99,9 +99,9 @@ class NotifyStore:
         read = scalar(int, (yield Statement(sql.SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
         if read:
             return read
-        withheld = yield from sweep_withheld(before.withheld_ms, _SWEEP_SLICE)
-        if withheld:
-            return withheld
+        missed = yield from sweep_missed(before.missed_ms, _SWEEP_SLICE)
+        if missed:
+            return missed
         ((old,),) = yield Statement(sql.OLD_SENDINGS, (before.sent_ms, _SWEEP_SLICE))
         deleted = yield from delete_sendings(old, _SWEEP_SLICE)
         if deleted:

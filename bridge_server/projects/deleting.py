@@ -42,9 +42,9 @@ def delete_project(project: Value, limit: int) -> Transaction[int]:
     swept = yield from delete_sendings(sendings, limit)
     if swept:
         return swept
-    withheld = scalar(int, (yield Statement(sql.DELETE_WITHHELD, (project, limit))))
-    if withheld:
-        return withheld
+    missed = scalar(int, (yield Statement(sql.DELETE_MISSED, (project, limit))))
+    if missed:
+        return missed
     ((notifications,),) = yield Statement(sql.NOTIFICATIONS, (project, limit))
     swept = yield from delete_notifications(notifications, limit)
     if swept:

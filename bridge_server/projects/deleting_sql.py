@@ -35,8 +35,8 @@ RETURNING notification
 DELETE_UNSENT_NOTIFICATIONS = """
 DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?)) AND idempotency_key IS NULL
     AND NOT EXISTS (SELECT 1 FROM sendings WHERE sendings.notification = notifications.id)
-    AND NOT EXISTS (SELECT 1 FROM withheld
-        WHERE withheld.project = notifications.project AND withheld.notification = notifications.id)
+    AND NOT EXISTS (SELECT 1 FROM missed_accounts AS missed
+        WHERE missed.project = notifications.project AND missed.notification = notifications.id)
 """
 DELETE_COVERED = """
 DELETE FROM covered_accounts WHERE (notification, account) IN
@@ -51,9 +51,9 @@ DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?))
 # Rows of a deleted project, in slices: its sendings and notifications, then the rest. A row is deleted before
 # the rows that it references.
 SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?)"
-DELETE_WITHHELD = """
-DELETE FROM withheld WHERE (project, notification, account) IN
-    (SELECT project, notification, account FROM withheld WHERE project = ? LIMIT ?)
+DELETE_MISSED = """
+DELETE FROM missed_accounts WHERE (project, notification, account) IN
+    (SELECT project, notification, account FROM missed_accounts WHERE project = ? LIMIT ?)
 """
 NOTIFICATIONS = "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?)"
 SWEEP_DELETED = (

@@ -26,11 +26,11 @@ class NotifySettings(BaseModel, defer_build=True):
     unread_notification_ttl: Seconds = Field(
         365 * DAY, description="A notification is kept at most this long after it was sent."
     )
-    withheld_ttl: Seconds = Field(
+    missed_account_ttl: Seconds = Field(
         30 * DAY,
         description="An account that a notification has not reached is kept this long, with the reason.",
     )
-    max_withheld: NonNegativeInt = Field(
+    max_missed_accounts: NonNegativeInt = Field(
         100_000, description="Accounts of one project that are kept with such a reason; the oldest go first."
     )
 

@@ -55,7 +55,7 @@ async def test_soon_no_row_of_it_is_left_and_others_keep_theirs(admin: AdminClie
     assert others.keys() >= {
         "projects", "project_secrets", "notification_types", "type_sets", "type_set_members", "subscriptions",
         "notifications", "covered_accounts", "sendings", "deliveries", "account_buckets", "daily_figures",
-        "withheld",
+        "missed_accounts",
     }  # fmt: skip
 
     await admin.delete(PROJECT)

@@ -267,7 +267,7 @@ async def test_failures_are_kept_for_their_time_and_figures_stay(admin: AdminCli
 
 
 async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(tmp_path: Path) -> None:
-    async with running_server(tmp_path, admin_token=ADMIN_TOKEN, max_withheld=5) as server:
+    async with running_server(tmp_path, admin_token=ADMIN_TOKEN, max_missed_accounts=5) as server:
         admin = AdminClient(server)
         secrets = {name: await admin.create(name, "news", "deals") for name in ("app", "other")}
         for name in secrets:
@@ -285,7 +285,10 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
         others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
         assert len(others) == 5
         with closing(connect(server.settings.database_file)) as database:
-            assert database.execute("SELECT withheld FROM projects ORDER BY id").fetchall() == [(5,), (5,)]
+            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id").fetchall() == [
+                (5,),
+                (5,),
+            ]
 
 
 async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(

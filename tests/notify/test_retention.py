@@ -13,11 +13,11 @@ from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Notification, NotifyRequest, Outdated
 from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.service import Lifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
-from bridge_server.notify.withholding import WithheldLimits
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
 from bridge_server.storage.database import Row, Statement, Transaction, Value
@@ -29,15 +29,15 @@ from tests.support.project import NEWS, OFFERS, accounts, operator_beside, subsc
 MS = 0.001
 DAY = 86_400
 MOST_AT_ONCE = 1_600
-READ_KEPT, UNREAD_KEPT, WITHHELD_KEPT = 90 * DAY, 365 * DAY, 30 * DAY
-MOST_WITHHELD = 700
+READ_KEPT, UNREAD_KEPT, MISSED_KEPT = 90 * DAY, 365 * DAY, 30 * DAY
+MOST_MISSED = 700
 TABLES = ("deliveries", "sendings", "notifications", "covered_accounts")
 ORPHANS = """
 SELECT 'delivery' FROM deliveries WHERE sending NOT IN (SELECT id FROM sendings)
 UNION ALL SELECT 'sending' FROM sendings WHERE notification NOT IN (SELECT id FROM notifications)
 UNION ALL SELECT 'notification' FROM notifications
     WHERE idempotency_key IS NULL AND id NOT IN (SELECT notification FROM sendings)
-        AND id NOT IN (SELECT notification FROM withheld)
+        AND id NOT IN (SELECT notification FROM missed_accounts)
 UNION ALL SELECT 'cover' FROM covered_accounts WHERE notification NOT IN (SELECT id FROM notifications)
 """
 EMPTIED = """
@@ -151,8 +151,8 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     database = SqliteDatabase(file, Events())
     limit = Limit("account", 50, 1_800_000_000)
     limits, kept = (
-        SendingLimits(limit, WithheldLimits(MOST_WITHHELD)),
-        (READ_KEPT, UNREAD_KEPT, WITHHELD_KEPT),
+        SendingLimits(limit, MissedLimits(MOST_MISSED)),
+        (READ_KEPT, UNREAD_KEPT, MISSED_KEPT),
     )
     lifetimes = Lifetimes(*(1000 * seconds for seconds in kept))
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)

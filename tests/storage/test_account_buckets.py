@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest, Outdated
 from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.store import NotifyStore
-from bridge_server.notify.withholding import WithheldLimits
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
@@ -96,7 +96,7 @@ async def send(store: NotifyStore, limit: Limit, keys: Sequence[str], now_us: in
     content = Notification(TypeId("news"), "Title", "Body", None)
     request = NotifyRequest(content, None, {key: key for key in keys})
     return await store.send(
-        PUBLISHER, request, SendingLimits(limit, WithheldLimits(0)), now_us, lambda _, __: []
+        PUBLISHER, request, SendingLimits(limit, MissedLimits(0)), now_us, lambda _, __: []
     )
 
 

@@ -25,7 +25,7 @@ UPDATE notifications SET
 ALTER TABLE deliveries ADD COLUMN bulk_marked INTEGER NOT NULL DEFAULT 0;
 
 -- The subscribers that a notification was meant for and has not reached, each with the last reason.
-CREATE TABLE withheld (
+CREATE TABLE missed_accounts (
     project INTEGER NOT NULL,
     notification INTEGER NOT NULL,
     account INTEGER NOT NULL,
@@ -34,8 +34,8 @@ CREATE TABLE withheld (
     at_ms INTEGER NOT NULL,                 -- when that was answered
     PRIMARY KEY (project, notification, account)
 ) WITHOUT ROWID;
-CREATE INDEX withheld_by_account ON withheld (account, project, notification);
-CREATE INDEX withheld_by_time ON withheld (at_ms);
+CREATE INDEX missed_accounts_by_account ON missed_accounts (account, project, notification);
+CREATE INDEX missed_accounts_by_time ON missed_accounts (at_ms);
 
--- How many rows of withheld are the project's.
-ALTER TABLE projects ADD COLUMN withheld INTEGER NOT NULL DEFAULT 0;
+-- How many rows of missed_accounts are the project's.
+ALTER TABLE projects ADD COLUMN missed_accounts INTEGER NOT NULL DEFAULT 0;

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import orjson
 
-from bridge_server.notify import withheld_sql as sql
+from bridge_server.notify import missed_sql as sql
 from bridge_server.notify.models import Failure, FailureReason, Failures
 from bridge_server.projects.deleting import delete_unsent_notifications
 from bridge_server.projects.models import Project
 from bridge_server.storage.database import Row, Statement, Step, Transaction, json_array, scalar
 
-_WITHHELD = (FailureReason.RATE_LIMITED, FailureReason.TYPE_NOT_SUBSCRIBED)
+_MISSED = (FailureReason.RATE_LIMITED, FailureReason.TYPE_NOT_SUBSCRIBED)
 _EVICTED_AT_ONCE = 1_000
 """More than a call can add, so that a project comes down to a lowered bound."""
 
@@ -24,15 +24,15 @@ Counts = Mapping[FailureReason, int]
 
 
 @dataclass(slots=True)
-class WithheldLimits:
+class MissedLimits:
     """How many accounts without their notification are kept for one project."""
 
     most: int
 
 
-def withheld(failures: Failures) -> dict[str, Failure]:
+def missed(failures: Failures) -> dict[str, Failure]:
     """The failures of subscribers, by account key. The others are of accounts that nobody needs to know."""
-    return {key: failure for key, failure in failures.items() if failure.reason in _WITHHELD}
+    return {key: failure for key, failure in failures.items() if failure.reason in _MISSED}
 
 
 def count(failures: Mapping[str, Failure]) -> Counter[FailureReason]:
@@ -64,7 +64,7 @@ def forget(
     return Counter(FailureReason(reason) for (reason,) in rows)
 
 
-def sweep_withheld(before_ms: int, limit: int) -> Transaction[int]:
+def sweep_missed(before_ms: int, limit: int) -> Transaction[int]:
     """Delete a slice of the failures before this time; returns how many rows were deleted."""
     return (yield from _delete(sql.SWEEP, before_ms, limit))
 
