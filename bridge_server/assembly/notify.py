@@ -7,7 +7,7 @@ from bridge_server.notify.handlers import NotifyHandlers
 from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.routes import notify_routes
 from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.service import Lifetimes, Notifications
+from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.settings.settings import Settings
 
@@ -30,8 +30,8 @@ def notify_room(foundation: Foundation, services: ProjectServices, notifications
     )
 
 
-def _lifetimes(settings: Settings) -> Lifetimes:
-    return Lifetimes(
+def _lifetimes(settings: Settings) -> NotificationLifetimes:
+    return NotificationLifetimes(
         read_kept_ms=settings.read_notification_ttl * 1000,
         unread_kept_ms=settings.unread_notification_ttl * 1000,
         missed_kept_ms=settings.missed_account_ttl * 1000,

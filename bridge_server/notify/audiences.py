@@ -1,7 +1,7 @@
 """Notifications that the operator sends: to some accounts, or call by call to all subscribers."""
 
 from bridge_server.notify.audience_store import AudienceStore
-from bridge_server.notify.models import AudienceOutcome, AudienceRequest, NotifyRequest, Subscribers
+from bridge_server.notify.models import AudienceOutcome, AudienceRequest, NotifyRequest, SubscriberAudience
 from bridge_server.notify.service import Notifications
 from bridge_server.projects.models import ProjectId
 
@@ -23,7 +23,7 @@ class Audiences:
 
         Raises ProjectNotFoundError, UnknownTypeError, UnknownAudienceError.
         """
-        if isinstance(wanted.audience, Subscribers):
+        if isinstance(wanted.audience, SubscriberAudience):
             keys, following = await self._store.page(
                 project_id, wanted.audience.type_id, wanted.after, _AT_ONCE
             )

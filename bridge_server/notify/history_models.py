@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bridge_server.notify.models import Notification
 
 
-class Outcome(Enum):
+class DeliveryOutcome(Enum):
     """The outcome of a notification for one account. Operators see the values."""
 
     SENT = "sent"
@@ -21,7 +21,7 @@ class Outcome(Enum):
     TYPE_NOT_SUBSCRIBED = "type_not_subscribed"
 
 
-MISSED = (Outcome.RATE_LIMITED, Outcome.TYPE_NOT_SUBSCRIBED)
+MISSED = (DeliveryOutcome.RATE_LIMITED, DeliveryOutcome.TYPE_NOT_SUBSCRIBED)
 """The outcomes of accounts that the notification has not reached."""
 
 
@@ -58,7 +58,7 @@ class AccountOutcome:
     """The outcome for one account. `retry_at_ms` is when its rate limit lets the next notification pass."""
 
     account: str
-    outcome: Outcome
+    outcome: DeliveryOutcome
     at_ms: int
     read_at_ms: int | None = None
     retry_at_ms: int | None = None
@@ -80,7 +80,7 @@ class OutcomePage:
 
 
 @dataclass(frozen=True, slots=True)
-class ReceivedNotification:
+class AccountNotification:
     """A notification and its outcome for the account that is looked at."""
 
     number: int

@@ -9,13 +9,13 @@ from bridge_server.notify.errors import NotificationNotFoundError
 from bridge_server.notify.history_models import (
     MISSED,
     AccountBucket,
+    AccountNotification,
     AccountOutcome,
+    DeliveryOutcome,
     NotificationFigures,
-    Outcome,
     OutcomeCursor,
     OutcomePage,
     PastNotification,
-    ReceivedNotification,
 )
 from bridge_server.notify.models import Notification
 from bridge_server.projects.caip10 import account_of_key
@@ -48,7 +48,12 @@ class HistoryStore:
 
     @reading
     def outcomes(
-        self, project_id: ProjectId, number: int, wanted: Outcome | None, after: OutcomeCursor, limit: int
+        self,
+        project_id: ProjectId,
+        number: int,
+        wanted: DeliveryOutcome | None,
+        after: OutcomeCursor,
+        limit: int,
     ) -> Transaction[tuple[PastNotification, OutcomePage]]:
         """A notification, and up to `limit` of its accounts with the wanted outcome.
 
@@ -74,7 +79,7 @@ class HistoryStore:
     @reading
     def received(
         self, project: Project, account_key: str, limit: int
-    ) -> Transaction[list[ReceivedNotification]]:
+    ) -> Transaction[list[AccountNotification]]:
         """The last notifications that the project has sent to the account, or meant for it."""
         account = yield from _account(account_key)
         rows = yield Statement(sql.RECEIVED, (account, _LAST_DELIVERIES, project.number, limit))
@@ -89,7 +94,7 @@ class _Scanned(NamedTuple):
 
 
 def _scan(
-    project: Project, number: int, wanted: Outcome | None, after: OutcomeCursor, most: int
+    project: Project, number: int, wanted: DeliveryOutcome | None, after: OutcomeCursor, most: int
 ) -> Generator[Step, list[Row], list[_Scanned]]:
     rows: list[Row] = []
     if not after.sending and (wanted is None or wanted in MISSED):
@@ -101,7 +106,7 @@ def _scan(
     return [_scanned(row) for row in rows]
 
 
-def _page(scanned: Sequence[_Scanned], wanted: Outcome | None, limit: int, most: int) -> OutcomePage:
+def _page(scanned: Sequence[_Scanned], wanted: DeliveryOutcome | None, limit: int, most: int) -> OutcomePage:
     found = [one for one in scanned if wanted is None or one.outcome.outcome is wanted]
     shown = [one.outcome for one in found[:limit]]
     if len(found) > limit:
@@ -112,14 +117,14 @@ def _page(scanned: Sequence[_Scanned], wanted: Outcome | None, limit: int, most:
 def _scanned(row: Row) -> _Scanned:
     sending, account, key, spelled, state, at_ms, read_at_ms, retry_at_ms = row
     shown = account_of_key(key).spelled if spelled is None else spelled
-    outcome = AccountOutcome(shown, Outcome(state), at_ms, read_at_ms, retry_at_ms)
+    outcome = AccountOutcome(shown, DeliveryOutcome(state), at_ms, read_at_ms, retry_at_ms)
     return _Scanned(OutcomeCursor(sending, account), outcome)
 
 
-def _received(account_key: str, row: Row) -> ReceivedNotification:
+def _received(account_key: str, row: Row) -> AccountNotification:
     number, type_id, title, state, at_ms, read_at_ms, retry_at_ms = row
-    outcome = AccountOutcome(account_key, Outcome(state), at_ms, read_at_ms, retry_at_ms)
-    return ReceivedNotification(number, type_id, title, outcome)
+    outcome = AccountOutcome(account_key, DeliveryOutcome(state), at_ms, read_at_ms, retry_at_ms)
+    return AccountNotification(number, type_id, title, outcome)
 
 
 def _account(account_key: str) -> Generator[Step, list[Row], int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import orjson
 
 from bridge_server.notify import missed_sql as sql
-from bridge_server.notify.models import Failure, FailureReason, Failures
+from bridge_server.notify.models import AccountFailure, FailureReason, Failures
 from bridge_server.projects.deleting import delete_unsent_notifications
 from bridge_server.projects.models import Project
 from bridge_server.storage.database import Row, Statement, Step, Transaction, json_array, scalar
@@ -30,18 +30,18 @@ class MissedLimits:
     most: int
 
 
-def missed(failures: Failures) -> dict[str, Failure]:
+def missed(failures: Failures) -> dict[str, AccountFailure]:
     """The failures of subscribers, by account key. The others are of accounts that nobody needs to know."""
     return {key: failure for key, failure in failures.items() if failure.reason in _MISSED}
 
 
-def count(failures: Mapping[str, Failure]) -> Counter[FailureReason]:
+def count(failures: Mapping[str, AccountFailure]) -> Counter[FailureReason]:
     """How many failures have each reason."""
     return Counter(failure.reason for failure in failures.values())
 
 
 def record(
-    project: Project, notification: int, failures: Mapping[str, Failure], most: int, now_us: int
+    project: Project, notification: int, failures: Mapping[str, AccountFailure], most: int, now_us: int
 ) -> Transaction[None]:
     """Store the failures, and delete the project's oldest ones if they are more than `most`."""
     if not failures:
@@ -77,7 +77,7 @@ def _delete(statement: str, which: int, limit: int) -> Transaction[int]:
     return len(rows) + (yield from delete_unsent_notifications(notifications))
 
 
-def _retry_at_ms(failure: Failure, now_us: int) -> int | None:
+def _retry_at_ms(failure: AccountFailure, now_us: int) -> int | None:
     if failure.reason is not FailureReason.RATE_LIMITED:
         return None
     return -(-(now_us + failure.retry_after_us) // 1000)

@@ -41,7 +41,7 @@ class FailureReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AccountFailure:
     """The failure of one account. `retry_after_us` is 0 if waiting does not help."""
 
     reason: FailureReason
@@ -93,7 +93,7 @@ class Outdated:
 Sender: TypeAlias = Publisher | ProjectId
 """The app's backend; or its project, for which the operator sends."""
 
-Failures = Mapping[str, Failure]
+Failures = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
 Devices = Sequence[DeviceOfRecipient]
@@ -103,13 +103,13 @@ MessagesTo: TypeAlias = Callable[[SentNotification, Sequence[DeviceOfRecipient]]
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribers:
+class SubscriberAudience:
     """The subscribers of a project that have chosen this type; None: all of them."""
 
     type_id: TypeId | None
 
 
-Audience: TypeAlias = Mapping[str, str] | Subscribers
+Audience: TypeAlias = Mapping[str, str] | SubscriberAudience
 """The accounts that a notification is for: some, as account keys by account id, or subscribers."""
 
 

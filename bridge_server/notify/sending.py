@@ -12,8 +12,8 @@ from bridge_server.notify.errors import UnknownTypeError
 from bridge_server.notify.events import Delivered
 from bridge_server.notify.missing import MissedLimits, count, forget, missed, record
 from bridge_server.notify.models import (
+    AccountFailure,
     DeviceOfRecipient,
-    Failure,
     FailureReason,
     Failures,
     MessagesTo,
@@ -42,14 +42,14 @@ class SortedAccounts:
     `left` are the keys of all these accounts and `accounts` the numbers of those to send to, as JSON arrays.
     """
 
-    stored: "Stored"
+    stored: "SentContent"
     left: str
     accounts: str
     failures: Failures
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SentContent:
     """A notification with the numbers of its type and, once it is stored, its own."""
 
     notification: Notification
@@ -92,7 +92,7 @@ def send_to(
 
 def _stored(
     project: Project, request: NotifyRequest, asked: str
-) -> Generator[Step, list[Row], tuple[Stored, str]]:
+) -> Generator[Step, list[Row], tuple[SentContent, str]]:
     """The content to send, and the account keys that it has not reached yet."""
     if request.notification_id is not None:
         rows = yield Statement(sql.FIRST_CALL, (project.number, request.notification_id))
@@ -103,7 +103,7 @@ def _stored(
     rows = yield Statement(sql.TYPE, (project.number, request.notification.type_id))
     if not rows:
         raise UnknownTypeError([kind.type_id for _, kind in (yield from find_types(project))])
-    return Stored(request.notification, rows[0][0], request.notification_id), asked
+    return SentContent(request.notification, rows[0][0], request.notification_id), asked
 
 
 def _sort(
@@ -121,10 +121,10 @@ def _sort(
     return accounts, failures
 
 
-def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> Failure:
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> AccountFailure:
     if reason is not FailureReason.RATE_LIMITED:
-        return Failure(reason)
-    return Failure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
+        return AccountFailure(reason)
+    return AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
 
 
 def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> Transaction[None]:
@@ -136,7 +136,7 @@ def _clamp(project: Project, failures: Failures, limit: Limit, now_us: int) -> T
 
 def _count_call(
     project: Project, call: SortedAccounts, sent: int, now_ms: int
-) -> Generator[Step, list[Row], Stored]:
+) -> Generator[Step, list[Row], SentContent]:
     """Count the outcomes of the call. A new notification is stored, unless there is nothing to remember."""
     stored, failed = call.stored, count(missed(call.failures))
     if not stored.number:
@@ -153,8 +153,8 @@ def _count_call(
 
 
 def _store(
-    project: Project, new: Stored, now_ms: int, counts: tuple[int, int, int]
-) -> Generator[Step, list[Row], Stored]:
+    project: Project, new: SentContent, now_ms: int, counts: tuple[int, int, int]
+) -> Generator[Step, list[Row], SentContent]:
     content = (new.notification.title, new.notification.body, new.notification.url)
     row = (project.number, new.type, new.notification_id, *content, now_ms, *counts)
     return replace(new, number=scalar(int, (yield Statement(sql.INSERT_NOTIFICATION, row))))
@@ -166,7 +166,7 @@ def _spend(project: Project, accounts: str, limit: Limit, now_us: int) -> Statem
 
 
 def _deliver(
-    project: Project, stored: Stored, accounts: str, sent: int, now_ms: int
+    project: Project, stored: SentContent, accounts: str, sent: int, now_ms: int
 ) -> Generator[Step, list[Row], int]:
     """Put the notification into the inboxes; returns the number of the sending."""
     row = (project.number, stored.type, stored.number, now_ms)
@@ -186,7 +186,7 @@ def _queue_devices(
     yield from enqueue_all(messages_to(sent, devices), sent.sent_at_ms)
 
 
-def _first_call(notification_id: str, row: Row) -> Stored:
+def _first_call(notification_id: str, row: Row) -> SentContent:
     number, type_number, type_id, title, body, url, missed = row
     content = Notification(TypeId(type_id), title, body, url)
-    return Stored(content, type_number, notification_id, number, bool(missed))
+    return SentContent(content, type_number, notification_id, number, bool(missed))

@@ -24,7 +24,7 @@ _LISTING_PAGE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class NotificationLifetimes:
     """How long notifications are kept: after they were read, at most after they were sent; and accounts that
     one has not reached, with the reason.
     """
@@ -37,7 +37,9 @@ class Lifetimes:
 class Notifications:
     """Notifications of projects. A method that changes something returns when the change is on disk."""
 
-    def __init__(self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: Lifetimes) -> None:
+    def __init__(
+        self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
+    ) -> None:
         self._store = store
         self._clock = clock
         self._limits = limits

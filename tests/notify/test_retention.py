@@ -16,7 +16,7 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Notification, NotifyRequest, Outdated
 from bridge_server.notify.sending import SendingLimits
-from bridge_server.notify.service import Lifetimes, Notifications
+from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
@@ -154,7 +154,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
         SendingLimits(limit, MissedLimits(MOST_MISSED)),
         (READ_KEPT, UNREAD_KEPT, MISSED_KEPT),
     )
-    lifetimes = Lifetimes(*(1000 * seconds for seconds in kept))
+    lifetimes = NotificationLifetimes(*(1000 * seconds for seconds in kept))
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
     async with operator_beside(file, clock) as operator, database.opened():
         publisher = await create(operator, "App")

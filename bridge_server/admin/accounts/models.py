@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bridge_server.notify.history_models import AccountBucket, ReceivedNotification
+from bridge_server.notify.history_models import AccountBucket, AccountNotification
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.device_states import DeviceDelivery, DeviceState
 from bridge_server.projects.models import Project, Subscription
@@ -16,7 +16,7 @@ class ProjectView:
     project: Project
     subscription: Subscription | None
     bucket: AccountBucket
-    notifications: Sequence[ReceivedNotification]
+    notifications: Sequence[AccountNotification]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from bridge_server.admin.notifications.wire import moment, outcome_moments
 from bridge_server.admin.projects.wire import account_limit_fields, devices_fields, subscription_fields
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.history_models import AccountBucket, ReceivedNotification
+from bridge_server.notify.history_models import AccountBucket, AccountNotification
 from bridge_server.projects.device_states import DeviceDelivery
 
 
@@ -49,7 +49,7 @@ def _bucket_fields(bucket: AccountBucket) -> dict[str, Any]:
     }
 
 
-def _notification_fields(received: ReceivedNotification) -> dict[str, Any]:
+def _notification_fields(received: AccountNotification) -> dict[str, Any]:
     return {
         "number": received.number,
         "type": received.type_id,

@@ -11,13 +11,19 @@ from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.notify.history_models import (
     AccountOutcome,
+    DeliveryOutcome,
     NotificationFigures,
-    Outcome,
     OutcomeCursor,
     OutcomePage,
     PastNotification,
 )
-from bridge_server.notify.models import Audience, AudienceOutcome, AudienceRequest, Notification, Subscribers
+from bridge_server.notify.models import (
+    Audience,
+    AudienceOutcome,
+    AudienceRequest,
+    Notification,
+    SubscriberAudience,
+)
 from bridge_server.notify.wire import (
     NOTIFY_MAX_ACCOUNTS,
     TEXT_MAX_CHARACTERS,
@@ -63,14 +69,14 @@ def read_account_place(after: str) -> OutcomeCursor:
     return OutcomeCursor(int(found[1]), int(found[2]))
 
 
-def read_outcome(text: str | None) -> Outcome | None:
+def read_outcome(text: str | None) -> DeliveryOutcome | None:
     """Read the outcome whose accounts are wanted; None: all accounts. Raises InvalidInputError."""
     if text is None:
         return None
     try:
-        return Outcome(text)
+        return DeliveryOutcome(text)
     except ValueError as error:
-        known = ", ".join(outcome.value for outcome in Outcome)
+        known = ", ".join(outcome.value for outcome in DeliveryOutcome)
         raise InvalidInputError(f"The query parameter outcome takes one of {known}.") from error
 
 
@@ -82,7 +88,7 @@ def read_notify(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
     values = document.values
     audience, faults = _audience(values["audience"]) if "audience" in values else ({}, [])
     faults += misspelled(OperatorNotifyShape, values)
-    if isinstance(audience, Subscribers) and values.get("notification_id") is None and not is_dry_run:
+    if isinstance(audience, SubscriberAudience) and values.get("notification_id") is None and not is_dry_run:
         faults.append(
             Fault("#/notification_id", "is missing: with it a repeated call sends to nobody a second time")
         )
@@ -172,10 +178,10 @@ def _figures_fields(figures: NotificationFigures) -> dict[str, Any]:
 def _audience(value: Any) -> tuple[Audience, list[Fault]]:
     """The audience, and its faults."""
     if value == _ALL:
-        return Subscribers(None), []
+        return SubscriberAudience(None), []
     match value:
         case {"type": str(type_id), **others} if "accounts" not in others:
-            return Subscribers(TypeId(type_id)), []
+            return SubscriberAudience(TypeId(type_id)), []
         case {"accounts": [_, *_] as accounts, **others} if "type" not in others:
             return _accounts(accounts)
     expected = 'must be "all", {"type": ...} or {"accounts": [...]}'
