@@ -5,8 +5,8 @@ _CONTENT_COLUMNS = """
     notifications.title, notifications.body, notifications.url, sendings.sent_at_ms
 """
 _COLUMNS = f"""
-    {_CONTENT_COLUMNS}, sendings.id <= projects.read_through OR deliveries.bulk_marked = 1 AS is_bulk_marked,
-    CASE WHEN deliveries.bulk_marked = 0 THEN deliveries.read_at_ms END
+    {_CONTENT_COLUMNS}, sendings.id <= projects.read_through OR deliveries.read_at_ms < 0 AS is_bulk_marked,
+    CASE WHEN deliveries.read_at_ms > 0 THEN deliveries.read_at_ms END
 """
 _CONTENT = """
     JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
@@ -75,8 +75,9 @@ JOIN sendings ON sendings.id = arrived.sending {_CONTENT}
 ORDER BY sendings.id
 """  # noqa: S608 - only the constants above
 
+# The time is negative if the operator marks them.
 MARK_READ = """
-UPDATE deliveries SET read_at_ms = ?, bulk_marked = ?
+UPDATE deliveries SET read_at_ms = ?
 WHERE account = ? AND sending IN (SELECT value FROM json_each(?)) AND read_at_ms IS NULL AND EXISTS (
     SELECT 1 FROM sendings JOIN projects ON projects.id = sendings.project
     WHERE sendings.id = deliveries.sending

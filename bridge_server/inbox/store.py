@@ -76,7 +76,7 @@ class InboxStore:
     def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
-        rows = yield Statement(sql.MARK_READ, (now_ms, int(is_bulk), account, asked))
+        rows = yield Statement(sql.MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
         marked = orjson.dumps([sending for (sending,) in rows]).decode()
         for statement in sql.COUNT_BULK_MARKED if is_bulk else sql.COUNT_READ:
             if rows:

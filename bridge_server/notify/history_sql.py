@@ -20,10 +20,10 @@ WHERE notifications.project = ? AND notifications.id = ?
 
 # The outcome of a delivery, and when its user has read it.
 _STATE = """
-CASE WHEN {delivery}.read_at_ms IS NOT NULL AND {delivery}.bulk_marked = 0 THEN 'read'
-     WHEN {delivery}.read_at_ms IS NOT NULL OR sendings.id <= projects.read_through THEN 'bulk_marked'
+CASE WHEN {delivery}.read_at_ms > 0 THEN 'read'
+     WHEN {delivery}.read_at_ms < 0 OR sendings.id <= projects.read_through THEN 'bulk_marked'
      ELSE 'sent' END,
-sendings.sent_at_ms, CASE WHEN {delivery}.bulk_marked = 0 THEN {delivery}.read_at_ms END
+sendings.sent_at_ms, CASE WHEN {delivery}.read_at_ms > 0 THEN {delivery}.read_at_ms END
 """
 # An account that has unsubscribed since has only its key.
 DELIVERED = f"""
@@ -55,7 +55,7 @@ BUCKET = "SELECT full_at_us, interval_us FROM account_buckets WHERE project = ? 
 RECEIVED = f"""
 SELECT notifications.id, notification_types.type_id, notifications.title,
        {_STATE.format(delivery="latest")}, NULL
-FROM (SELECT account, sending, read_at_ms, bulk_marked FROM deliveries
+FROM (SELECT account, sending, read_at_ms FROM deliveries
       WHERE account = ? ORDER BY sending DESC LIMIT ?) AS latest
 CROSS JOIN sendings ON sendings.id = latest.sending AND sendings.project = ?
 CROSS JOIN projects ON projects.id = sendings.project

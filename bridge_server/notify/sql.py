@@ -154,7 +154,14 @@ UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
 # the order of time unless the clock was set back: ids narrow the search, times decide.
 SWEEP_READ = """
 DELETE FROM deliveries WHERE (account, sending) IN
-    (SELECT account, sending FROM deliveries WHERE read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms > 0 AND read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
+"""
+# The times of deliveries that the operator has marked are negative.
+SWEEP_MARKED_BY_OPERATOR = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms < 0 AND read_at_ms >= ? ORDER BY read_at_ms DESC LIMIT ?)
 """
 OLD_SENDINGS = """
 SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?)

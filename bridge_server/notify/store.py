@@ -97,6 +97,8 @@ class NotifyStore:
         if buckets:
             return buckets
         read = scalar(int, (yield Statement(sql.SWEEP_READ, (before.read_ms, _SWEEP_SLICE))))
+        marked_before = (-before.read_ms, _SWEEP_SLICE)
+        read += scalar(int, (yield Statement(sql.SWEEP_MARKED_BY_OPERATOR, marked_before)))
         if read:
             return read
         missed = yield from sweep_missed(before.missed_ms, _SWEEP_SLICE)

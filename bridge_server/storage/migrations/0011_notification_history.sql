@@ -21,8 +21,8 @@ UPDATE notifications SET
             WHERE sendings.notification = notifications.id AND deliveries.read_at_ms IS NULL
                 AND sendings.id <= (SELECT read_through FROM projects WHERE id = notifications.project));
 
--- 1: the operator marked it as read, at read_at_ms: that is no reading by its user.
-ALTER TABLE deliveries ADD COLUMN bulk_marked INTEGER NOT NULL DEFAULT 0;
+-- A delivery that the operator marked as read has a negative read_at_ms, minus the time: its user has not read it.
+-- A column for that would make the insertion of 500 deliveries a tenth slower.
 
 -- The subscribers that a notification was meant for and has not reached, each with the last reason.
 CREATE TABLE missed_accounts (
