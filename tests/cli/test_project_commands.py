@@ -223,6 +223,7 @@ def test_analytics_as_json_has_what_the_api_answers(app: Operating) -> None:
         "to": "2026-01-31",
         "total": figures,
         "types": [{"type_id": "news", "total": figures, "days": days}],
+        "by_day": [{"day": "2026-01-31", **figures, "types": [{"type_id": "news", **figures}]}],
     }
 
 
