@@ -37,6 +37,8 @@ class Route:
     """Tells whose bearer token it is; None identifies no caller."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
+    dry_run_limits: tuple[Limit, ...] = ()
+    """Token buckets that a dry run is charged to instead of the caller's."""
     any_origin: bool = False
     """Whether web pages of any origin may call it (CORS)."""
     origins: AllowedOrigins = NONE
