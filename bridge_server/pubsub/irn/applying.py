@@ -68,6 +68,8 @@ def apply_changes(
     work = _Work(rules, notice_bytes, subscription_bytes, is_full=is_full)
     for position, change in enumerate(changes):
         match change:
+            case Publishing() if work.has_arrived(change):
+                refused = None
             case Publishing():
                 refused = yield from work.publish(change)
             case Subscribing():
@@ -95,6 +97,20 @@ class _Work:
         self._shares = Shares(rules.now_ms)
         self._notices = Notices(rules.notice, notice_bytes, rules.now_ms)
         self.calls: list[str] = []
+
+    def has_arrived(self, publishing: Publishing) -> bool:
+        """Remember the call, if every receiver has acknowledged its messages and nothing else is to be stored.
+
+        Of most publications that is so, and it takes no statement to find out.
+        """
+        if self._is_full or publishing.subscribes is not None:
+            return False
+        for envelope in publishing.envelopes:
+            known = self._known_subscribers(envelope.topic)
+            if known is None or envelope.prompt or not _have_all(envelope, known.clients):
+                return False
+        self.calls.append(publishing.call)
+        return True
 
     def publish(self, publishing: Publishing) -> Transaction[BridgeError | None]:
         if self._is_full:
@@ -183,15 +199,17 @@ class _Work:
         return receivers
 
     def _subscribers_of(self, topic: Topic) -> Transaction[Sequence[ClientKey]]:
-        now_ms, applied = self._rules.now_ms, self.applied
-        found = applied.subscribers.get(topic)
-        if found is None and topic not in applied.changed_topics:
-            found = self._rules.subscribers.get(topic, now_ms)
+        found = self._known_subscribers(topic)
         if found is None:
-            rows = yield Statement(sql.SUBSCRIBERS, (topic, now_ms))
-            found = Subscribers.of(rows)
-            applied.subscribers[topic] = found
+            rows = yield Statement(sql.SUBSCRIBERS, (topic, self._rules.now_ms))
+            found = self.applied.subscribers[topic] = Subscribers.of(rows)
         return found.clients
+
+    def _known_subscribers(self, topic: Topic) -> Subscribers | None:
+        found = self.applied.subscribers.get(topic)
+        if found is None and topic not in self.applied.changed_topics:
+            return self._rules.subscribers.get(topic, self._rules.now_ms)
+        return found
 
     def _take_room(self, envelopes: Sequence[Envelope]) -> Transaction[QueueFullError | None]:
         """Count all of the messages, or none of them and say why not."""
@@ -242,3 +260,9 @@ class _Work:
             yield Statement(sql.INSERT_DELIVERY, (client, number))
         if clients:
             self.applied.kept[number] = clients
+
+
+def _have_all(envelope: Envelope, subscribers: Sequence[ClientKey]) -> bool:
+    """Whether there are subscribers but the sender, and all of them have acknowledged the message."""
+    acknowledged, sender = envelope.acknowledged, envelope.sender
+    return bool(acknowledged) and all(client in acknowledged or client == sender for client in subscribers)

@@ -164,6 +164,7 @@ class IrnJournal:
                     change.done(refused)
             except Exception:  # the other clients are to be answered all the same
                 log.exception("answer_failed")
+        self._calls.forget_old(now_ms)
 
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
         for envelope in publishing.envelopes:

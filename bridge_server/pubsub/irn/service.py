@@ -204,28 +204,24 @@ class Irn:
 
     def _publish(self, socket: IrnSocket, id_text: bytes, call: PublishCall) -> None:
         now_ms = self._clock.now_ms()
+        envelopes = tuple([self._envelope(socket, each, now_ms) for each in call.publications])
         key = call_key(socket.client, id_text, call)
         done = partial(self._published, socket, id_text, call.subscribes)
-        datas = [self._data(publication, now_ms) for publication in call.publications]
         socket.sending.has_asked()
         if self._calls.repeats(key, done, now_ms):
             return
-        envelopes = tuple(map(partial(self._envelope, socket, now_ms), call.publications, datas))
-        self._calls.begin(key, done)
-        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes))
         is_sure = len(envelopes) == 1 and call.subscribes is None and not socket.is_doubtful
         for envelope in envelopes:
             for attachment in self._attachments.of(envelope.topic):
                 if attachment.client != socket.client:
                     attachment.offer(attachment, envelope, is_sure)
+        self._calls.begin(key, done)
+        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes))
 
-    def _data(self, publication: Publication, now_ms: int) -> bytes:
+    def _envelope(self, socket: IrnSocket, publication: Publication, now_ms: int) -> Envelope:
         data = wire.write_data(publication, now_ms)
         if len(data) > self._message_limit_bytes:
             raise MessageTooLargeError(self._message_limit_bytes)
-        return data
-
-    def _envelope(self, socket: IrnSocket, now_ms: int, publication: Publication, data: bytes) -> Envelope:
         self._last_number += 1
         return Envelope(
             self._last_number,
