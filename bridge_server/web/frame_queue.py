@@ -1,8 +1,8 @@
 """The frames of a socket that its reader has not processed yet.
 
 aiohttp puts every frame into a queue and wakes the task that reads it, which costs more than the reading.
-Here a text frame is processed as soon as it has come, in a callback of the event loop, unless another one waits.
-This takes a class of aiohttp that is not documented.
+Here a text frame is processed as soon as it has come, in a callback of the event loop, unless another one
+waits. This takes a class of aiohttp that is not documented.
 """
 
 import asyncio

@@ -280,26 +280,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     async def _talk(self) -> None:
         try:
-            while True:
-                message = await self._next_message()
-                kind = message.type
-                if kind is _IS_TEXT:
-                    pending = self._party.hear(message.data)
-                    if pending is not None:
-                        await pending
-                elif kind is LATER:
-                    await message.data
-                elif kind is WSMsgType.PONG:
-                    self._party.recognise(message.data)
-                elif kind is WSMsgType.PING:
-                    await self._party.settle()
-                    self._write_joined()
-                    await self.pong(message.data)
-                elif kind is WSMsgType.BINARY:
-                    raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")
-                else:
-                    await self._part(kind)
-                    return
+            while await self._process(await self._next_message()):
+                pass
         except BridgeError as error:
             await self.close(code=_code_of(error), message=_reason(error.detail))
         except ConnectionError:
@@ -307,6 +289,28 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         except Exception:
             log.exception("socket_failed")
             await self.close(code=WSCloseCode.INTERNAL_ERROR, message=b"The server failed.")
+
+    async def _process(self, message: WSMessageNoDecodeText) -> bool:
+        """Whether there may be another one after it."""
+        kind = message.type
+        if kind is _IS_TEXT:
+            pending = self._party.hear(message.data)
+            if pending is not None:
+                await pending
+        elif kind is LATER:
+            await message.data
+        elif kind is WSMsgType.PONG:
+            self._party.recognise(message.data)
+        elif kind is WSMsgType.PING:
+            await self._party.settle()
+            self._write_joined()
+            await self.pong(message.data)
+        elif kind is WSMsgType.BINARY:
+            raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")
+        else:
+            await self._part(kind)
+            return False
+        return True
 
     async def _next_message(self) -> WSMessageNoDecodeText:
         """The next one that is not processed yet; meanwhile text frames are processed as they come."""

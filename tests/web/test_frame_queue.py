@@ -15,7 +15,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class Party:
-    """Answers each frame with itself; `later` only once it may go on; `refused` and `broken` with an error."""
+    """Answers each frame with itself, `later` when it may go on, and `refused` and `broken` with an error."""
 
     def __init__(self) -> None:
         self.outlet: FrameOutlet | None = None

@@ -99,9 +99,9 @@ class _Work:
         self.calls: list[str] = []
 
     def has_arrived(self, publishing: Publishing) -> bool:
-        """Remember the call, if every receiver has acknowledged its messages and nothing else is to be stored.
+        """Remember the call, if all receivers have acknowledged its messages and nothing else is to be stored.
 
-        Of most publications that is so, and it takes no statement to find out.
+        Most publications are such, and it takes no statement to find out.
         """
         if self._is_full or publishing.subscribes is not None:
             return False
