@@ -99,7 +99,7 @@ class _Work:
         self.calls: list[str] = []
 
     def has_arrived(self, publishing: Publishing) -> bool:
-        """Remember the call, if all receivers have acknowledged its messages and nothing else is to be stored.
+        """Remember the call, if all receivers have acknowledged its messages and nothing else is stored.
 
         Most publications are such, and it takes no statement to find out.
         """
