@@ -60,7 +60,8 @@ async def test_both_sides_of_generation_2_in_one_program(tmp_path: Path) -> None
 
 async def printed_with_relay(folder: Path, printed_url: str, part: str, addition: str = "") -> str:
     """The output of the page's example that has this part, with a server whose clock is right."""
-    blocks: list[str] = re.findall(r"```js\n(.*?)```", (_ROOT / "docs/clients.md").read_text(), re.DOTALL)
+    page = (_ROOT / "docs/clients.md").read_text()
+    blocks: list[str] = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
     (example,) = [block for block in blocks if part in block]
     environment = os.environ | {"NODE_PATH": str(PACKAGES / "node_modules"), "IS_VITEST": "true"}
     with server_process(folder / "data") as server:
