@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bridge_server.testmode.models import CountedFault, Fault, Where
+from bridge_server.testmode.models import CountedFault, FaultRule, Where
 
 MOST_FAULTS = 100
 
@@ -18,11 +18,11 @@ class Faults:
         """The rules in their order."""
         return tuple(self._rules)
 
-    def replace(self, rules: Sequence[Fault]) -> None:
+    def replace(self, rules: Sequence[FaultRule]) -> None:
         """Forget the rules there are, and go by these."""
         self._rules = [CountedFault(rule) for rule in rules]
 
-    def strike(self, where: Where, *routes: str) -> Fault | None:
+    def strike(self, where: Where, *routes: str) -> FaultRule | None:
         """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
 
         An attempt is on these routes: a request on one, and one at the node on each method that it calls.

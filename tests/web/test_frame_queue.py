@@ -9,7 +9,9 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.socket import FrameOutlet, Socket, text_frame
+from  import FrameOutlet
+from bridge_server.web.frames import text_frame
+from bridge_server.web.socket import Socket
 
 _PATIENCE_SECONDS = 10.0
 

@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import Contents, Exchange, Traffic, contents, with_short_ids
+from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents, with_short_ids
 
 _CLIENT_LEFT = 499
 _FIRST_FAILURE = 400
@@ -17,7 +17,7 @@ _MOST_CHARACTERS = 200
 _TEST = "test"
 
 
-def traffic(row: Route, record: Traffic | None) -> Middleware | None:
+def traffic(row: Route, record: TrafficLog | None) -> Middleware | None:
     """Record every request of the route; None without a record, and for the routes of test mode."""
     if record is None or row.who == _TEST:
         return None
@@ -36,7 +36,7 @@ def traffic(row: Route, record: Traffic | None) -> Middleware | None:
 
 
 async def _exchange(
-    row: Route, record: Traffic, request: web.Request, response: web.StreamResponse | None, seconds: float
+    row: Route, record: TrafficLog, request: web.Request, response: web.StreamResponse | None, seconds: float
 ) -> Exchange:
     status = _CLIENT_LEFT if response is None else response.status
     sent, body = await _sent_body(row, request, response), _body_of(response)
