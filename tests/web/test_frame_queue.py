@@ -9,7 +9,6 @@ from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from bridge_server.kernel.errors import InvalidInputError
-from  import FrameOutlet
 from bridge_server.web.frames import text_frame
 from bridge_server.web.socket import Socket
 
@@ -20,14 +19,14 @@ class Party:
     """Answers each frame with itself, `later` when it may go on, and `refused` and `broken` with an error."""
 
     def __init__(self) -> None:
-        self.outlet: FrameOutlet | None = None
+        self.outlet: Socket | None = None
         self.heard_by: list[asyncio.Task[None] | None] = []
         self.may_go_on = asyncio.Event()
         self.has_begun = asyncio.Event()
         self.has_left = asyncio.Event()
         self.was_cancelled = False
 
-    def join(self, outlet: FrameOutlet) -> None:
+    def join(self, outlet: Socket) -> None:
         self.outlet = outlet
 
     def hear(self, text: bytes) -> Awaitable[None] | None:

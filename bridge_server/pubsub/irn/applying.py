@@ -1,8 +1,6 @@
 """Rules of generation 2.x that need the database: the clients that a message waits for, and the limits."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.outbox.models import OutgoingMessage
@@ -11,49 +9,20 @@ from bridge_server.pubsub.irn.errors import SubscriptionBytesError, TooManySubsc
 from bridge_server.pubsub.irn.models import (
     Change,
     ClientKey,
-    ClientLimits,
     Envelope,
     Publishing,
     Subscribing,
     Unsubscribing,
 )
-from bridge_server.pubsub.irn.subscribers import KnownSubscribers, Subscribers
+from bridge_server.pubsub.irn.rules import Applied, Rules
+from bridge_server.pubsub.irn.subscribers import Subscribers
 from bridge_server.pubsub.queues.errors import QueueFullError
-from bridge_server.pubsub.queues.models import QueueLimits
-from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, send_later
+from bridge_server.pubsub.queues.notices import Allowance, Notices, send_later
 from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.topics.models import Topic
 
 _SUBSCRIPTION_BYTES = 400  # what a row costs, with its indexes
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds at this moment."""
-
-    now_ms: int
-    queue: QueueLimits
-    client: ClientLimits
-    call_expires_at_ms: int
-    notice: NoticeOf
-    subscribers: KnownSubscribers
-
-
-@dataclass(slots=True)
-class Applied:
-    """What came of changes."""
-
-    refused: dict[int, BridgeError] = field(default_factory=dict)
-    """By the position of the change."""
-    kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
-    """The clients that a stored message waits for, by its number."""
-    subscribers: dict[Topic, Subscribers] = field(default_factory=dict)
-    """What was read of topics."""
-    changed_topics: set[Topic] = field(default_factory=set)
-    """Topics that clients have subscribed to, or unsubscribed from."""
-    notice_bytes: Counter[str | None] = field(default_factory=Counter)
-    subscription_bytes: Counter[str | None] = field(default_factory=Counter)
 
 
 def apply_changes(
