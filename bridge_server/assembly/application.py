@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -17,10 +17,11 @@ from bridge_server.assembly.house import house
 from bridge_server.assembly.instruments import request_fault
 from bridge_server.assembly.limits import save_quotas
 from bridge_server.assembly.metrics import metrics_alone
+from bridge_server.assembly.observation import observer_of
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.elsewhere import elsewhere
@@ -58,9 +59,13 @@ def build_app(
     clock: Clock | None = None,
     ids: IdMaker | None = None,
     demo: DemoProject | None = None,
+    origins: Mapping[str, str] = NOWHERE,
 ) -> BuiltApp:
-    """Put the server together. A test hands in its own clock and ids; `demo` is always there, if given."""
-    foundation = lay_foundation(settings, clock, ids, demo)
+    """Put the server together. A test hands in its own clock and ids.
+
+    `demo` is always there, if given; `origins` are the settings' sources.
+    """
+    foundation = lay_foundation(settings, clock, ids, demo, origins)
     rooms = house(foundation)
     gateway = _gateway(foundation)
     rows, stops = tuple(row for room in rooms for row in room.routes), _stops(foundation, rooms)
@@ -94,6 +99,7 @@ def _lan_application(
 
 def _gateway(foundation: Foundation) -> Gateway:
     settings, instruments = foundation.settings, foundation.instruments
+    observation = foundation.observation
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
@@ -110,6 +116,7 @@ def _gateway(foundation: Foundation) -> Gateway:
         reporting,
         record=None if instruments is None else instruments.traffic,
         strike=None if instruments is None else partial(request_fault, instruments),
+        observer=None if observation is None else observer_of(observation, foundation.addresses),
     )
 
 
