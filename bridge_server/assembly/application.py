@@ -38,6 +38,8 @@ class BuiltApp:
 
     application: web.Application
     metrics: web.Application
+    console: web.Application | None
+    """The application of the console, if it has a port of its own."""
     live: LiveSettings
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
@@ -48,12 +50,17 @@ def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | Non
     foundation = lay_foundation(settings, clock, ids)
     rooms = house(foundation)
     gateway = _gateway(foundation)
-    application = _application(foundation, gateway, tuple(row for room in rooms for row in room.routes))
+    own = [room for room in rooms if room.has_own_port]
+    application = _application(
+        foundation, gateway, tuple(row for room in rooms if room not in own for row in room.routes)
+    )
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
     application.on_shutdown.extend(_stops(foundation, rooms))
+    console = _console(foundation, gateway, own)
     metrics = _application(foundation, gateway, (metrics_alone(foundation, rooms),))
     instruments = foundation.instruments
-    return BuiltApp(application, metrics, foundation.live, None if instruments is None else instruments.token)
+    token = None if instruments is None else instruments.token
+    return BuiltApp(application, metrics, console, foundation.live, token)
 
 
 def _gateway(foundation: Foundation) -> Gateway:
@@ -80,6 +87,15 @@ def _gateway(foundation: Foundation) -> Gateway:
 def _application(foundation: Foundation, gateway: Gateway, rows: tuple[Route, ...]) -> web.Application:
     application = build_application(rows, gateway)
     application[CONNECTIONS] = foundation.connections
+    return application
+
+
+def _console(foundation: Foundation, gateway: Gateway, rooms: Sequence[Room]) -> web.Application | None:
+    rows = tuple(row for room in rooms for row in room.routes)
+    if not rows:
+        return None
+    application = _application(foundation, gateway, rows)
+    application.on_shutdown.extend(_calling(room.stop) for room in rooms if room.stop is not None)
     return application
 
 

@@ -36,6 +36,8 @@ class Foundation:
     live: LiveSettings
     """The settings that can change while the server runs."""
     clock: Clock
+    machine_clock: Clock
+    """The clock of the machine, which test mode does not move."""
     ids: IdMaker
     events: Events
     """What commits announce."""
@@ -65,7 +67,7 @@ class Foundation:
 def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
     """Make everything that rooms share. A test hands in its own clock and ids."""
     live, events, signals = LiveSettings(settings), Events(), Signals()
-    clock = clock or SystemClock()
+    clock = machine_clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
     webhooks = _webhooks(live)
@@ -78,6 +80,7 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         settings=settings,
         live=live,
         clock=clock,
+        machine_clock=machine_clock,
         ids=ids or IdMaker(),
         events=events,
         signals=signals,

@@ -2,6 +2,7 @@
 
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
+from bridge_server.assembly.console import ConsoleParts, console_access_room, console_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room
 from bridge_server.assembly.inbox import inbox_room
@@ -16,7 +17,7 @@ from bridge_server.assembly.relay import relay_room
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.storage import storage_room
 from bridge_server.assembly.sweeping import sweeper_of, sweeping_room
-from bridge_server.assembly.testmode import testmode_room
+from bridge_server.assembly.testmode import test_mode, testmode_room
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
@@ -38,16 +39,19 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         inbox_room(foundation, projects, push.addresses),
         pubsub_room(foundation),
         admin_room(foundation, projects),
+        console_access_room(foundation),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
     sweeper = sweeper_of(foundation, rooms)
     observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
+    mode = test_mode(foundation, (*rooms, *observing), sweeper)
     return (
         *rooms,
-        commands_room(foundation.database, dispatcher, wallet.approvals),
+        commands_room(foundation.database, dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
-        testmode_room(foundation, (*rooms, *observing), sweeper),
+        testmode_room(mode),
+        console_room(foundation, ConsoleParts(projects, dispatcher, wallet.node, rooms, mode)),
     )

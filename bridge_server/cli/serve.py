@@ -22,7 +22,7 @@ from bridge_server.assembly.application import build_app
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.banner import banner
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
-from bridge_server.cli.listening import listening, metrics_listening
+from bridge_server.cli.listening import console_listening, listening, metrics_listening
 from bridge_server.cli.logs import configure_logs, set_log_level
 from bridge_server.cli.options import (
     CommandError,
@@ -40,7 +40,7 @@ from bridge_server.cli.process import (
     server_file_at,
 )
 from bridge_server.cli.reachable_url import url_for_others
-from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
+from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
@@ -196,8 +196,9 @@ async def _serve(
             running(stop_with(parent, stop)),
             listening(runner_of(built.application), settings.host, settings.port) as url,
             metrics_listening(built.metrics, settings),
+            console_listening(built.console, settings, url) as console_url,
         ):
-            facts = _facts(url, settings)
+            facts = _facts(url, settings) | ({} if console_url is None else {CONSOLE_URL: console_url})
             secrets = {} if built.test_token is None else {"test_token": built.test_token}
             if sys.stdout.isatty():
                 click.echo(banner(url, settings))

@@ -67,6 +67,10 @@ class Projects:
         """Every project, oldest first."""
         return await self._store.projects()
 
+    async def count(self) -> int:
+        """How many projects there are."""
+        return await self._store.count()
+
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
         return await self._store.details(ProjectId(project_id))

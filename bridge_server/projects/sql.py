@@ -9,6 +9,7 @@ INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, ?) ON CONFL
 """
 PROJECT = f"SELECT {_PROJECT} FROM projects WHERE project_id = ?"  # noqa: S608 - columns, no input
 PROJECTS = f"SELECT {_PROJECT} FROM projects WHERE project_id IS NOT NULL ORDER BY id"  # noqa: S608 - columns, no input
+COUNT_PROJECTS = "SELECT COUNT(*) FROM projects WHERE project_id IS NOT NULL"
 HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
 SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
 SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"

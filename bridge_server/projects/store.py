@@ -17,6 +17,7 @@ from bridge_server.projects.errors import (
     TypeExistsError,
     TypeNotFoundError,
 )
+from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     DailyFigures,
@@ -65,11 +66,16 @@ class ProjectStore:
             raise ProjectExistsError
         project = yield from find_project(project_id)
         number = scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
+        yield ProjectChanged(project_id)
         return project, number
 
     async def projects(self) -> list[Project]:
         """Every project, oldest first."""
         return [_project(row) for row in await self.database.read(sql.PROJECTS)]
+
+    async def count(self) -> int:
+        """How many projects there are."""
+        return scalar(int, await self.database.read(sql.COUNT_PROJECTS))
 
     @reading
     def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
@@ -91,6 +97,7 @@ class ProjectStore:
         project = yield from find_project(project_id)
         yield Statement(sql.DELETE_SECRETS, (project.number,))
         yield Statement(sql.HIDE_PROJECT, (project.number,))
+        yield ProjectChanged(project_id)
 
     async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
         """The project and the digests of its live secrets; None if there is no such project."""
@@ -106,6 +113,7 @@ class ProjectStore:
         live = yield Statement(sql.SECRETS, (project.number,))
         if len(live) >= limit:
             raise TooManySecretsError(limit)
+        yield ProjectChanged(project_id)
         return scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
 
     @transaction
@@ -115,6 +123,7 @@ class ProjectStore:
         ((removed,),) = yield Statement(sql.DELETE_SECRET, (project.number, number))
         if not removed:
             raise SecretNotFoundError
+        yield ProjectChanged(project_id)
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
         """Set the project's limit per account; None removes it."""
@@ -149,6 +158,7 @@ class ProjectStore:
             raise TooManyTypesError(limit)
         number = scalar(int, (yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))))
         yield from _add_to_all(project, number)
+        yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
     @transaction
@@ -157,6 +167,7 @@ class ProjectStore:
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
         yield Statement(sql.RENAME_TYPE, (name, number))
+        yield ProjectChanged(project_id)
         return NotificationType(type_id, name, known.created_at_ms)
 
     @transaction
@@ -169,6 +180,7 @@ class ProjectStore:
             yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
         yield Statement(sql.DELETE_TYPE_MEMBERSHIPS, (number,))
         yield Statement(sql.REMOVE_TYPE, (now_ms, number))
+        yield ProjectChanged(project_id)
 
     @reading
     def figures(
@@ -191,6 +203,7 @@ class ProjectStore:
     ) -> Transaction[Project]:
         project = yield from find_project(project_id)
         yield Statement(statement, (*values, project.number))
+        yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
 

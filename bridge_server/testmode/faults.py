@@ -1,7 +1,9 @@
 """The faults that a test has ordered, first match wins."""
 
 from collections.abc import Sequence
+from itertools import count
 
+from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.testmode.models import CountedFault, Fault, Where
 
 MOST_FAULTS = 100
@@ -12,6 +14,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._rules: list[CountedFault] = []
+        self._numbers = count(1)
 
     @property
     def rules(self) -> Sequence[CountedFault]:
@@ -20,7 +23,17 @@ class Faults:
 
     def replace(self, rules: Sequence[Fault]) -> None:
         """Forget the rules there are, and go by these."""
-        self._rules = [CountedFault(rule) for rule in rules]
+        self._rules = [self._counted(rule) for rule in rules]
+
+    def add(self, rules: Sequence[Fault]) -> None:
+        """Go by these too, after the others, which keep their counts. Raises InvalidInputError."""
+        if len(self._rules) + len(rules) > MOST_FAULTS:
+            raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
+        self._rules += map(self._counted, rules)
+
+    def remove(self, number: int) -> None:
+        """Forget the rule of this number, if it is in force; the others keep their counts."""
+        self._rules = [each for each in self._rules if each.number != number]
 
     def strike(self, where: Where, *routes: str) -> Fault | None:
         """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
@@ -31,6 +44,9 @@ class Faults:
             if counted.rule.where is where and counted.rule.route in (None, *routes) and _hits(counted):
                 return counted.rule
         return None
+
+    def _counted(self, rule: Fault) -> CountedFault:
+        return CountedFault(next(self._numbers), rule)
 
 
 def _hits(counted: CountedFault) -> bool:

@@ -62,8 +62,9 @@ class ClockReading:
 
 @dataclass(slots=True)
 class CountedFault:
-    """A rule with the attempts that it applied to, and how many of them it made fail."""
+    """A rule with the attempts that it applied to, and how many of them it made fail. No other has its number."""
 
+    number: int
     rule: Fault
     attempts: int = 0
     hits: int = 0
