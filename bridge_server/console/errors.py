@@ -64,6 +64,10 @@ class FramedError(ForbiddenError):
         super().__init__("Open the console in a window of its own: its address is below.")
 
 
+REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)
+"""What a stranger may have tried: these are logged."""
+
+
 class UnknownChangeError(InvalidInputError):
     """The form names a change that the page does not have."""
 

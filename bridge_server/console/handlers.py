@@ -10,7 +10,7 @@ from bridge_server.console.access import Access
 from bridge_server.console.changes import Changes
 from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.door import Door
-from bridge_server.console.errors import UnknownChangeError
+from bridge_server.console.errors import REFUSED_ATTEMPTS, UnknownChangeError
 from bridge_server.console.forms import read_form
 from bridge_server.console.models import ROOT, Asked, Done, Group, Page, PagePath, ServerState, Session, View
 from bridge_server.console.notices import Notices
@@ -141,7 +141,7 @@ class ConsoleHandlers:
 
     def _refused(self, request: web.Request, error: BridgeError) -> web.Response:
         """A page that says what to do; an attempt that the door refused is logged."""
-        if not isinstance(error, InvalidInputError) and type(error) is not NotFoundError:
+        if isinstance(error, REFUSED_ATTEMPTS):
             self._door.note_refusal(request, error)
         fields = {"error": error, "faults": _faults(error), "here": request.path}
         return self._rendering.page("layout/refused.html", fields, status_of(error))

@@ -14,6 +14,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
+_OBSERVERS = frozenset({"test", "console"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
@@ -49,6 +51,13 @@ class Route:
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
+
+    @property
+    def only_observes(self) -> bool:
+        """Whether the route serves those who test or watch the server: no ordered fault strikes it, and its requests
+        are not recorded.
+        """
+        return self.who in _OBSERVERS
 
 
 def forgiving(path: str) -> str:

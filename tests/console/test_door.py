@@ -21,7 +21,7 @@ def check_headers(answer: Answer) -> None:
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
-    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Referrer-Policy"] == "same-origin"
     assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
@@ -96,7 +96,7 @@ async def test_a_change_without_a_session_is_refused(console: ConsoleClient) -> 
 
 async def test_what_is_no_form_and_no_known_change_is_refused(console: ConsoleClient) -> None:
     token = await console.form_token()
-    json = await console.post(PROJECTS, {"form_token": token}, {"Content-Type": "application/json"})
+    json = await console.post(PROJECTS, {"form_token": token}, content_type="application/json")
     unknown = await console.post(PROJECTS, {"form_token": token, "do": "explode"})
     many = await console.post(PROJECTS, {"form_token": token, **{f"f{n}": "" for n in range(200)}})
 

@@ -60,9 +60,13 @@ class ConsoleClient:
         return await self.post(path, form, headers)
 
     async def post(
-        self, path: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None
+        self,
+        path: str,
+        form: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = FORM,
     ) -> Answer:
-        return await self._ask("POST", path, urlencode(form).encode(), headers)
+        return await self._ask("POST", path, urlencode(form).encode(), headers, content_type)
 
     async def change(self, path: str, do: str, **fields: str) -> str:
         """Submit a form whose change must be made; returns the page that follows."""
@@ -71,11 +75,16 @@ class ConsoleClient:
         return await self.page(answer.headers["Location"])
 
     async def _ask(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        content_type: str = FORM,
     ) -> Answer:
         cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         sent = {**(cookie if self.cookies else {}), **(headers or {})}
-        answer = await ask(self.server, method, path, body, sent, content_type=FORM)
+        answer = await ask(self.server, method, path, body, sent, content_type=content_type)
         for line in answer.headers.getall("Set-Cookie", []):
             name, _, value = line.partition(";")[0].partition("=")
             self.cookies[name] = value

@@ -14,14 +14,11 @@ _CLIENT_LEFT = 499
 _FIRST_FAILURE = 400
 _FORBIDDEN = 403
 _MOST_CHARACTERS = 200
-_UNRECORDED = frozenset({"test", "console"})
-"""The sides whose requests are about the server: their record would fill with looks at itself."""
 
 
 def traffic(row: Route, record: Traffic | None) -> Middleware | None:
-    """Record every request of the route; None without a record, and for the routes of test mode
-    and of the console."""
-    if record is None or row.who in _UNRECORDED:
+    """Record every request of the route; None without a record, and for routes that only observe."""
+    if record is None or row.only_observes:
         return None
 
     @web.middleware
