@@ -54,6 +54,30 @@ def test_the_parts_of_web_do_not_import_the_middleware_or_the_application() -> N
     assert upward == []
 
 
+def test_no_two_folders_import_each_other() -> None:
+    folders = {name.rpartition("/")[0].replace("/", ".") for name in TEXTS} - {"bridge_server"}
+    pairs = set()
+    for name, tree in TREES.items():
+        importer = name.rpartition("/")[0].replace("/", ".")
+        for node in imports(tree):
+            module = str(node.module) if isinstance(node, ast.ImportFrom) else node.names[0].name
+            imported = module if module in folders else module.rpartition(".")[0]
+            if importer in folders and imported in folders - {importer}:
+                pairs.add((importer, imported))
+
+    assert {pair for pair in pairs if pair[::-1] in pairs} == set()
+
+
+def test_no_class_name_stands_twice() -> None:
+    modules: dict[str, list[str]] = {}
+    for name, tree in TREES.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(name)
+
+    assert {name: found for name, found in modules.items() if len(found) > 1} == {}
+
+
 def test_imports_stand_at_the_top() -> None:
     inside = {
         (name, alias.name)

@@ -25,7 +25,9 @@ def commands_room(
     database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals, events: Events
 ) -> Room:
     """Messages that a command queues are sent soon after, and requests that it approves are signed."""
-    return Room(name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals, events)),))
+    return Room(
+        name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals, events)),)
+    )
 
 
 async def _watch_forever(

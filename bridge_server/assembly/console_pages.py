@@ -24,14 +24,14 @@ from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
 from bridge_server.console.static_files import StaticFiles
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.storage.events import ChangedOutside
 from bridge_server.web.hosts import Hosts
 
 _PATIENCE_SECONDS = 1.0
-_TOPICS: dict[str, Sequence[type[Event]]] = {
+_TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
 }

@@ -22,13 +22,13 @@ from bridge_server.testmode.senders import ObservedWebhooks
 from bridge_server.testmode.sent import SentMessages
 from bridge_server.wallet.node.ordered_failures import NodeFailure
 from bridge_server.web.middleware.faults import RequestFault
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 
 def instruments_for_tests(clock: Clock, signals: Signals) -> Instruments:
     """The instruments of a server in test mode, with a new token."""
     movable = MovableClock(clock)
-    traffic = Traffic(signals, movable, keeps_contents=True)
+    traffic = TrafficLog(signals, movable, keeps_contents=True)
     return Instruments(movable, Faults(), SentMessages(signals), traffic, new_secret(os.urandom))
 
 

@@ -12,6 +12,7 @@ from bridge_server.projects.projects import Projects, account_limit
 from bridge_server.projects.store import ProjectStore
 from bridge_server.projects.subscription_store import SubscriptionStore
 from bridge_server.projects.subscriptions import Subscriptions
+from bridge_server.projects.type_store import NotificationTypeStore
 from bridge_server.projects.webhook_events import PROJECT_EVENT
 from bridge_server.settings.settings import Settings
 
@@ -31,7 +32,7 @@ def project_services(foundation: Foundation) -> ProjectServices:
     """The services of projects over the foundation's database."""
     database, clock, ids = foundation.database, foundation.clock, foundation.ids
     return ProjectServices(
-        Projects(ProjectStore(database), clock, ids, os.urandom),
+        Projects(ProjectStore(database), NotificationTypeStore(database), clock, os.urandom),
         Subscriptions(SubscriptionStore(database), clock, ids),
         DeviceStateStore(database),
         foundation.live.held(_account_limit),

@@ -13,6 +13,7 @@ from bridge_server.relay.polling import OWNER_KINDS, RelayReads
 from bridge_server.relay.routes import relay_routes
 from bridge_server.relay.service import Relay
 from bridge_server.relay.store import RelayStore
+from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.relay.v07 import V07
 from bridge_server.settings.settings import Settings
@@ -37,7 +38,7 @@ def relay_room(foundation: Foundation) -> Room:
         name="relay",
         routes=routes(PLAIN) + routes(V07),
         emptied=(partial(afterwards, cache.clear),),
-        sweeps=relay_sweeps(store),
+        sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
     )
 

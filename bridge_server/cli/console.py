@@ -36,4 +36,6 @@ def _console(settings: Settings) -> str:
         raise CommandError(
             f"no server runs on {settings.data_dir}: start it with the setting console=on (BRIDGE_CONSOLE=on)"
         )
-    raise CommandError("the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it")
+    raise CommandError(
+        "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
+    )

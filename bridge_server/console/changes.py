@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from bridge_server.kernel.events import Event, Events
-from bridge_server.web.event_stream import KEEP_ALIVE, EventOutlet
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.web.event_stream import KEEP_ALIVE, EventStream
 
 MOST_WATCHES = 64
 _GATHERING_SECONDS = 0.5
@@ -17,7 +17,7 @@ _KEEP_ALIVE_SECONDS = 15.0
 
 
 class Changes:
-    """The number of the last change of each topic. Numbers grow, also from one run of the server to the next."""
+    """The number of each topic's last change. Numbers grow, also from one run of the server to the next."""
 
     def __init__(self, first_number: int, topics: Sequence[str]) -> None:
         self.number = first_number
@@ -26,9 +26,9 @@ class Changes:
         self._is_over = False
 
     def follow(
-        self, events: Events, topics: Mapping[str, Sequence[type[Event]]], everything: type[Event]
+        self, events: Events, topics: Mapping[str, Sequence[type[DomainEvent]]], everything: type[DomainEvent]
     ) -> None:
-        """Note the changes that commits announce; after an event of type `everything`, any topic may have changed."""
+        """Note the changes that commits announce; an event of type `everything` changes every topic."""
         for topic, kinds in topics.items():
             for kind in kinds:
                 events.subscribe(kind, self._noting(topic))
@@ -68,7 +68,7 @@ class Changes:
         for watch in list(self._watches):
             watch.end()
 
-    def _noting(self, topic: str) -> Callable[[Event], None]:
+    def _noting(self, topic: str) -> Callable[[DomainEvent], None]:
         return lambda _: self.note(topic)
 
 
@@ -85,7 +85,7 @@ class Watch:
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         """Write an event for each topic that has changed, until the page or the session is gone."""
         while not self._ended.is_set():
             self._changed.clear()

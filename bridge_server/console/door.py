@@ -7,7 +7,7 @@ from aiohttp import web
 
 from bridge_server.console.access import Access
 from bridge_server.console.cookies import SessionCookies
-from bridge_server.console.errors import FramedError, ForgedChangeError, SignedOutError, WrongHostError
+from bridge_server.console.errors import ForgedChangeError, FramedError, SignedOutError, WrongHostError
 from bridge_server.console.models import Session
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.hosts import Hosts, host_of
@@ -32,7 +32,7 @@ class Door:
         self.note_refusal = note_refusal
 
     def require_own_window(self, request: web.Request) -> None:
-        """Raise WrongHostError for another host, by which DNS rebinding is seen, and FramedError for a frame."""
+        """Raise WrongHostError for another host, as in DNS rebinding, and FramedError inside of a page."""
         if not self._hosts.admit(request):
             raise WrongHostError(host_of(request))
         if request.headers.get("Sec-Fetch-Dest") in _INSIDE_OF_A_PAGE:

@@ -24,7 +24,8 @@ class LinkRefusedError(GoneError):
 
     def __init__(self) -> None:
         super().__init__(
-            "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new link."
+            "A link signs in once, and within 5 minutes. Run `bridge-server console` again, and open the new "
+            "link."
         )
 
 
@@ -49,8 +50,8 @@ class WrongHostError(ForbiddenError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"It was called {host[:255]!r}. Open it as localhost, by the address of its machine, or by the host of "
-            "public_url."
+            f"It was called {host[:255]!r}. Open it as localhost, by the address of its machine, or by the "
+            "host of public_url."
         )
 
 

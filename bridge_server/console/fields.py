@@ -14,7 +14,7 @@ def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] 
 
 
 def number_of(text: str) -> Any:
-    """The number that the text spells; the text itself, which no shape takes for a number, if it spells none."""
+    """The number that the text spells, or the text itself: no shape takes it for a number."""
     for kind in (int, float):
         try:
             return kind(text)

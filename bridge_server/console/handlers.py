@@ -62,7 +62,7 @@ class ConsoleHandlers:
         return self._for_signed_in(show)
 
     def changing(self, page: Page, path: PagePath) -> Handler:
-        """The handler that makes the change which a form of the path names. The page then shows what was done."""
+        """The handler that makes the change which a form of the path names, and then shows the page."""
 
         async def change(request: web.Request, session: Session) -> web.StreamResponse:
             form = await read_form(request)

@@ -69,7 +69,7 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An entry of the navigation: its name in paths, its title, its paths, and the number beside its title."""
+    """An entry of the navigation: its name in routes, title, paths, and the number beside the title."""
 
     name: str
     title: str

@@ -15,7 +15,7 @@ log = structlog.get_logger()
 
 
 class RefusedAttempts:
-    """Writes a line for each reason and client, at most once a minute, and says how many were left out before."""
+    """Writes a line for each reason and client at most once a minute, with the number of lines left out."""
 
     def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
         self._addresses = addresses
@@ -36,5 +36,8 @@ class RefusedAttempts:
         self._written.add(key)
         left_out, self._left_out = self._left_out, 0
         log.warning(
-            "console_refused", reason=error.title, client=key[1], **({"left_out": left_out} if left_out else {})
+            "console_refused",
+            reason=error.title,
+            client=key[1],
+            **({"left_out": left_out} if left_out else {}),
         )

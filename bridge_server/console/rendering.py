@@ -1,4 +1,4 @@
-"""Templates become answers. Whatever a field holds is shown as text, with its unseen characters made visible."""
+"""Templates become answers. Whatever a field holds is shown as text, its unseen characters made visible."""
 
 from collections.abc import Mapping
 from pathlib import Path

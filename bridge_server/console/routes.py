@@ -19,7 +19,8 @@ def console_routes(
     def row(method: str, path: str, name: str, handler: Handler, *, waits: bool = False) -> Route:
         return Route(
             method=method, path=f"{ROOT}{path}", name=f"console-{name}", handler=handler, waits=waits,
-            body_limit_bytes=BODY_LIMIT_BYTES if method == "POST" else 0, limits=(every_request,), who="console",
+            body_limit_bytes=BODY_LIMIT_BYTES if method == "POST" else 0, limits=(every_request,),
+            who="console",
         )  # fmt: skip
 
     def rows_of(page: Page) -> Iterator[Route]:

@@ -1,4 +1,4 @@
-"""The console's scripts and its stylesheet: their names hold a digest, so that browsers keep them for long."""
+"""The console's scripts and stylesheet. Their names hold a digest, so that browsers keep them for long."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -29,7 +29,7 @@ from bridge_server.headless.calls import (
 )
 from bridge_server.headless.feed import CallCame, CallSettled, Feed
 from bridge_server.headless.methods import QUIET
-from bridge_server.headless.rules import Rules
+from bridge_server.headless.rules import RuleList
 from bridge_server.headless.sessions import HeadlessSession
 from bridge_server.wallet.rpc.rpc_errors import RESOURCE_UNAVAILABLE, rpc_error_of
 
@@ -38,7 +38,7 @@ class Desk:
     """Takes the calls of all sessions, each in a task of its own."""
 
     def __init__(
-        self, rules: Rules, policy: Policy, answering: Answering, calls: CallLog, feed: Feed
+        self, rules: RuleList, policy: Policy, answering: Answering, calls: CallLog, feed: Feed
     ) -> None:
         self._rules = rules
         self._policy = policy

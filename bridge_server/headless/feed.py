@@ -10,45 +10,41 @@ from bridge_server.headless.sessions import HeadlessSession
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class SessionHappening:
+    """Something that happens to a session."""
+
+    session: HeadlessSession
+
+
+class Paired(SessionHappening):
     """A dapp has been found behind a URI, or a web page has asked for accounts."""
 
-    session: HeadlessSession
 
-
-@dataclass(frozen=True, slots=True)
-class SessionDecided:
+class SessionDecided(SessionHappening):
     """A session was approved or rejected, or waits: see its state."""
 
-    session: HeadlessSession
 
-
-@dataclass(frozen=True, slots=True)
-class SessionChanged:
+class SessionChanged(SessionHappening):
     """A session has other accounts, or is on another chain."""
 
-    session: HeadlessSession
 
-
-@dataclass(frozen=True, slots=True)
-class SessionEnded:
+class SessionEnded(SessionHappening):
     """A session is over."""
 
-    session: HeadlessSession
-
 
 @dataclass(frozen=True, slots=True)
-class CallCame:
+class CallHappening:
+    """Something that happens to a call."""
+
+    call: HeadlessCall
+
+
+class CallCame(CallHappening):
     """A call arrived that is not answered at once: see its state."""
 
-    call: HeadlessCall
 
-
-@dataclass(frozen=True, slots=True)
-class CallSettled:
+class CallSettled(CallHappening):
     """A call was answered, refused or lost."""
-
-    call: HeadlessCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class _Turn:
         return True
 
 
-class Rules:
+class RuleList:
     """The rules in their order, and those of the start, to which `reset` returns."""
 
     def __init__(self, first: Iterable[Rule] = ()) -> None:
@@ -125,7 +125,7 @@ class RuleInMaking:
     It is in force from the first action or delay on; each further word changes it.
     """
 
-    def __init__(self, rules: Rules, method: str, origin: str | None) -> None:
+    def __init__(self, rules: RuleList, method: str, origin: str | None) -> None:
         self._rules = rules
         self._rule = Rule(method, origin)
         self._is_in_force = False

@@ -73,7 +73,7 @@ class Link(Protocol):
         ...
 
 
-class Accounts:
+class NumberedAccounts:
     """All accounts of a wallet. A number is a place in their order; an address may have any case."""
 
     def __init__(self, addresses: list[str]) -> None:
@@ -105,7 +105,7 @@ class HeadlessSession:
         topic: str,
         accounts: tuple[str, ...],
         chain_id: int,
-        known: Accounts,
+        known: NumberedAccounts,
         link: Link,
     ) -> None:
         self.id = session_id

@@ -20,8 +20,8 @@ from bridge_server.headless.feed import Feed, Happening, SessionDecided, Session
 from bridge_server.headless.key_source import KeySource
 from bridge_server.headless.own_keys import OwnKeys
 from bridge_server.headless.page import PageLink, Pages
-from bridge_server.headless.rules import Rule, RuleInMaking, Rules, read_rule
-from bridge_server.headless.sessions import Accounts, HeadlessSession, UnknownSessionError
+from bridge_server.headless.rules import Rule, RuleInMaking, RuleList, read_rule
+from bridge_server.headless.sessions import HeadlessSession, NumberedAccounts, UnknownSessionError
 from bridge_server.headless.texts import text_of
 from bridge_server.headless.uris import generation_of, topic_of
 
@@ -73,7 +73,7 @@ class HeadlessWallet:
         self._uris: dict[str, HeadlessSession] = {}
         self._call_log = CallLog()
         self.feed = Feed()
-        self.rules = Rules(read_rule(rule) if isinstance(rule, str) else rule for rule in rules)
+        self.rules = RuleList(read_rule(rule) if isinstance(rule, str) else rule for rule in rules)
         answering = Answering(self._signer)
         self._desk = Desk(self.rules, policy, answering, self._call_log, self.feed)
         self._pages = Pages(self._page_session, session, self.feed)
@@ -83,7 +83,7 @@ class HeadlessWallet:
         async with AsyncExitStack() as opening:
             opening.push_async_callback(self._signer.close)
             await self._signer.open()
-            self._known = Accounts(self._signer.addresses)
+            self._known = NumberedAccounts(self._signer.addresses)
             self.accounts = list(self._known.named(self._offered()))
             self._http = await opening.enter_async_context(
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), trust_env=False)

@@ -7,21 +7,7 @@ from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.models import Device, DeviceId, NewDevice, Reader
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.outbox.models import OutgoingMessage
-
-
-class DeviceAddress(Protocol):
-    """The address of a device in the outbox."""
-
-    @property
-    def url(self) -> str:
-        """A webhook's URL, or a URL whose scheme is the channel."""
-        ...
-
-    @property
-    def lane(self) -> str | None:
-        """The queue of the device's messages; None: the lane of the URL's host."""
-        ...
+from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 
 
 class DeviceChannels(Protocol):
@@ -36,7 +22,7 @@ class DeviceChannels(Protocol):
         """The channel with this name or alias; None if it is not configured."""
         ...
 
-    def address(self, channel: str, token: str) -> DeviceAddress:
+    def address(self, channel: str, token: str) -> DeviceEndpoint:
         """The address of a device. Raises ValueError if the token does not have the channel's form."""
         ...
 

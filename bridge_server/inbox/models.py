@@ -97,7 +97,7 @@ class ReadBy(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class InboxNotification:
+class StoredNotification:
     """A notification in an inbox. `read_at_ms` is set if the user has read it."""
 
     sending: int
@@ -147,7 +147,7 @@ class Page:
     cursor of later ones.
     """
 
-    notifications: Sequence[InboxNotification]
+    notifications: Sequence[StoredNotification]
     next: Cursor | None
     latest: Cursor
 
@@ -156,7 +156,7 @@ class Page:
 class Arrival:
     """A notification, and the numbers of the accounts to which it was delivered."""
 
-    notification: InboxNotification
+    notification: StoredNotification
     accounts: Sequence[int]
 
 

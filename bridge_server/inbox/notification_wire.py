@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from bridge_server.inbox.models import Cursor, Filters, InboxNotification, NotificationQuery, Page, ReadBy
+from bridge_server.inbox.models import Cursor, Filters, NotificationQuery, Page, ReadBy, StoredNotification
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.projects.models import ProjectId
@@ -87,7 +87,7 @@ def write_marked(marked: int) -> bytes:
     return b'{"read":%d}' % marked
 
 
-def write_event(notification: InboxNotification) -> bytes:
+def write_event(notification: StoredNotification) -> bytes:
     """A notification as an event of GET /inbox/stream."""
     data = orjson.dumps(_notification(notification))
     return b"id: %d\nevent: notification\ndata: %b\n\n" % (notification.sending, data)
@@ -111,7 +111,7 @@ def _spell_cursor(cursor: Cursor) -> str:
     return f"{cursor.since}.{'' if cursor.before is None else cursor.before}.{cursor.top}"
 
 
-def _notification(notification: InboxNotification) -> dict[str, Any]:
+def _notification(notification: StoredNotification) -> dict[str, Any]:
     """A notification in JSON. `read_at` is missing after mark-all-as-read, whose time is not stored."""
     fields: dict[str, Any] = {
         "id": str(notification.sending),

@@ -8,12 +8,12 @@ from bridge_server.inbox import sql
 from bridge_server.inbox.models import (
     Arrival,
     AvailableType,
-    InboxNotification,
     InboxSubscription,
     NotificationQuery,
     Overview,
     Positions,
     ReadBy,
+    StoredNotification,
     UnsubscribedProject,
 )
 from bridge_server.projects.models import ProjectId, TypeId
@@ -38,7 +38,7 @@ class InboxStore:
         unread = yield Statement(sql.UNREAD, (account,))
         return _overview(subscribed, unread)
 
-    async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[InboxNotification], int]:
+    async def page(self, account: int, query: NotificationQuery) -> tuple[Sequence[StoredNotification], int]:
         """Up to `limit` notifications that match the query, newest first, and the number of the account's
         newest notification, matching or not, from one snapshot.
         """
@@ -54,7 +54,7 @@ class InboxStore:
         """The number of the account's newest notification; 0 when it has none."""
         return scalar(int, await self.database.read(sql.NEWEST, (account,)))
 
-    async def page_after(self, account: int, after: int, limit: int) -> Sequence[InboxNotification]:
+    async def page_after(self, account: int, after: int, limit: int) -> Sequence[StoredNotification]:
         """Up to `limit` of the account's notifications with numbers above `after`, oldest first."""
         rows = await self.database.read(sql.PAGE_AFTER, (account, after, limit))
         return [_notification(row) for row in rows]
@@ -96,10 +96,10 @@ def _overview(subscribed: list[Row], unread_rows: list[Row]) -> Overview:
     return Overview(subscriptions, left)
 
 
-def _notification(row: Row) -> InboxNotification:
+def _notification(row: Row) -> StoredNotification:
     number, project_id, project_name, type_id, title, body, url, sent_at_ms, bulk_marked, read_at_ms = row
     bulk = ReadBy.BULK if bulk_marked else None
-    return InboxNotification(
+    return StoredNotification(
         sending=number,
         project_id=ProjectId(project_id),
         project_name=project_name,

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from bridge_server.inbox.models import InboxNotification, Reader
+from bridge_server.inbox.models import Reader, StoredNotification
 from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.web.event_stream import EventOutlet, Piece
+from bridge_server.web.event_stream import EventStream, Piece
 
 _PAGE = 100
 _RETRY_SECONDS = 0.5
@@ -40,7 +40,7 @@ class AccountStreams:
             if not self.streams:
                 self._forget(self.number)
 
-    async def page_after(self, position: int) -> Sequence[InboxNotification]:
+    async def page_after(self, position: int) -> Sequence[StoredNotification]:
         """The account's notifications after this position, oldest first. Retries while the store fails."""
         while True:
             try:
@@ -61,12 +61,12 @@ class Stream:
         self.is_live = False
         self._audience = audience
         self._clock = clock
-        self._outlet: EventOutlet | None = None
+        self._outlet: EventStream | None = None
         self._ended: asyncio.Future[None] | None = None
         self._is_over = False
         audience.streams[self] = None
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         """Write stored notifications; then stay open for `push` until the stream ends."""
         self._outlet = outlet
         await self._replay(outlet)
@@ -98,7 +98,7 @@ class Stream:
         self.is_live = False
         self._audience.leave(self)
 
-    async def _replay(self, outlet: EventOutlet) -> None:
+    async def _replay(self, outlet: EventStream) -> None:
         """Write stored notifications until a read finds none and no delivery came meanwhile."""
         audience = self._audience
         while not self._is_over:

@@ -13,26 +13,26 @@ import structlog
 log = structlog.get_logger()
 
 
-class Event:
+class DomainEvent:
     """Something that has happened. Subclasses are frozen dataclasses with slots."""
 
     __slots__ = ()
 
 
-AnyEvent = TypeVar("AnyEvent", bound=Event)
+AnyEvent = TypeVar("AnyEvent", bound=DomainEvent)
 
 
 class Events:
     """Calls the listeners of an event's type, at once and in the order in which they subscribed."""
 
     def __init__(self) -> None:
-        self._listeners: dict[type[Event], list[Callable[[Any], None]]] = {}
+        self._listeners: dict[type[DomainEvent], list[Callable[[Any], None]]] = {}
 
     def subscribe(self, event_type: type[AnyEvent], listener: Callable[[AnyEvent], None]) -> None:
         """Call `listener` with every event of this type from now on."""
         self._listeners.setdefault(event_type, []).append(listener)
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: DomainEvent) -> None:
         """Call every listener of the event's type.
 
         A listener that raises is logged, and the others are called.

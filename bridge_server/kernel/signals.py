@@ -10,7 +10,7 @@ from itertools import chain
 from math import ceil
 from typing import TypeVar
 
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 
 Key = tuple[str, str]
 """What changed: its kind and its id, such as `("session", session_id)`."""
@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Touched(Event):
+class Touched(DomainEvent):
     """The value of the key has changed: its waiters read again, and caches forget it."""
 
     key: Key

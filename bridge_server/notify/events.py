@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered(Event):
+class Delivered(DomainEvent):
     """A notification has arrived in the inboxes of these accounts, which are given by their numbers."""
 
     accounts: tuple[int, ...]

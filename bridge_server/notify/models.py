@@ -41,7 +41,7 @@ class FailureReason(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class AccountFailure:
     """The failure of one account. `retry_after_us` is 0 if waiting does not help."""
 
     reason: FailureReason
@@ -81,7 +81,7 @@ class Lookup:
     spelled_otherwise: Sequence[str]
 
 
-Failures = Mapping[str, Failure]
+Failures = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
 Devices = Sequence[DeviceOfRecipient]

@@ -11,8 +11,8 @@ from bridge_server.notify import sql
 from bridge_server.notify.errors import UnknownTypeError
 from bridge_server.notify.events import Delivered
 from bridge_server.notify.models import (
+    AccountFailure,
     DeviceOfRecipient,
-    Failure,
     FailureReason,
     Failures,
     Lookup,
@@ -187,10 +187,10 @@ def _sort(
     return accounts, failures
 
 
-def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> Failure:
+def _failure(reason: FailureReason, owed_us: int, limit: Limit, now_us: int) -> AccountFailure:
     if reason is not FailureReason.RATE_LIMITED:
-        return Failure(reason)
-    return Failure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
+        return AccountFailure(reason)
+    return AccountFailure(reason, spend(limit, now_us + owed_us, now_us).retry_after_us)
 
 
 def _spend(project: Project, accounts: str, limit: Limit, now_us: int) -> Statement:

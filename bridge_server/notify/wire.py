@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.token_bucket import whole_seconds
-from bridge_server.notify.models import Failure, FailureReason, Failures, Notification, NotifyRequest
+from bridge_server.notify.models import AccountFailure, FailureReason, Failures, Notification, NotifyRequest
 from bridge_server.notify.openable_url import openable_url
 from bridge_server.notify.text import plain_text
 from bridge_server.projects.caip10 import account_key, unproven_account_key
@@ -103,7 +103,7 @@ def write_marked(marked: int) -> bytes:
     return b'{"marked":%d}' % marked
 
 
-def _failed(account: str, failure: Failure) -> dict[str, str | int]:
+def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
     fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
     if failure.reason is FailureReason.RATE_LIMITED:
         fields["retry_after"] = whole_seconds(failure.retry_after_us)

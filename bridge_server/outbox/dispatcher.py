@@ -20,14 +20,13 @@ from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
 from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
 from bridge_server.outbox.places import Place
+from bridge_server.outbox.queue_round import QueueRound
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
 
 _LANES_ROUSED_AT_ONCE = 1_000
-_QUEUES_PAGE = 1_000
-_FIRST = Queue("", "")
 _MOMENT_SECONDS = 0.002
 _TICKS_BETWEEN_RECOUNTS = 60
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
@@ -73,7 +72,7 @@ class Dispatcher:
         self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recounted_to = _FIRST
+        self._round = QueueRound(self._store)
         self._running = False
 
     async def start(self) -> None:
@@ -157,23 +156,7 @@ class Dispatcher:
         """
         await self._store.count()
         self._schedule.has_turned_away = self._admission.has_turned_away = False
-        now_ms = self._clock.now_ms()
-        begin = after = self._recounted_to
-        has_wrapped = begin == _FIRST
-        self._recounted_to = _FIRST
-        while not has_wrapped or begin == _FIRST or after < begin:
-            page = await self._store.pending_queues(now_ms, after, _QUEUES_PAGE)
-            for owed in page:
-                self._plan(owed)
-            if self._admission.has_turned_away:
-                self._recounted_to = after
-                return
-            if len(page) == _QUEUES_PAGE:
-                after = page[-1].claimant.queue
-            elif has_wrapped:
-                return
-            else:
-                has_wrapped, after = True, _FIRST
+        await self._round.go(self._clock.now_ms(), self._plan_page)
 
     def figures(self) -> dict[str, int]:
         """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
@@ -192,11 +175,14 @@ class Dispatcher:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, has_failed=False))
 
-    def _plan(self, owed: PendingQueue) -> None:
-        if owed.is_due:
-            self._attend(owed.claimant)
-        if owed.next_due_ms is not None:
-            self._schedule.put(owed.claimant, owed.next_due_ms)
+    def _plan_page(self, page: Iterable[PendingQueue]) -> bool:
+        """Send or schedule these queues. Returns whether there was room for all of them."""
+        for owed in page:
+            if owed.is_due:
+                self._attend(owed.claimant)
+            if owed.next_due_ms is not None:
+                self._schedule.put(owed.claimant, owed.next_due_ms)
+        return not self._admission.has_turned_away
 
     async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
         """Schedule the queues again: only the earliest time of each was remembered, and it has come."""

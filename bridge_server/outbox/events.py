@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.outbox.models import OutgoingMessage
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxGrew(Event):
+class OutboxGrew(DomainEvent):
     """A queue has `count` more messages that are due; the last of them counts to `client`."""
 
     destination: str
@@ -17,7 +17,7 @@ class OutboxGrew(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxChanged(Event):
+class OutboxChanged(DomainEvent):
     """The changes of the numbers of pending messages and of dead letters, apart from `OutboxGrew`."""
 
     owed: int = 0
@@ -25,7 +25,7 @@ class OutboxChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxCounted(Event):
+class OutboxCounted(DomainEvent):
     """The numbers of pending messages and of dead letters at this commit."""
 
     owed: int

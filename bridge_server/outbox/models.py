@@ -47,6 +47,17 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceEndpoint:
+    """The address of a device in the outbox: a webhook's URL, or a URL whose scheme is the channel.
+
+    `lane` is the queue of its messages, such as one for all of FCM. None: the lane of the URL's host.
+    """
+
+    url: str = field(repr=False)
+    lane: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class OutgoingMessage:
     """A body of JSON to POST to an absolute http(s) URL, or to hand to the channel that another scheme names.
 

@@ -12,7 +12,7 @@ from yarl import URL
 
 from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 from bridge_server.outgoing.guard import Rule, anywhere, public_only
 from bridge_server.outgoing.guarded_client import (
     CONNECT_SECONDS,
@@ -54,14 +54,14 @@ class WebhookSender:
         self, settings: SenderSettings, *, rule: Rule | None = None, look_up: LookUp = look_up
     ) -> None:
         self._settings = settings
-        self._signer = Signer(settings.signing_secret)
+        self._signer = WebhookSigner(settings.signing_secret)
         self._rule = rule or (anywhere if settings.allow_private else public_only)
         self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
     def sign_with(self, secret: str | None) -> None:
         """Sign with this secret from now on, or with none. Raises ValueError when it is malformed."""
-        self._signer = Signer(secret)
+        self._signer = WebhookSigner(secret)
 
     async def __aenter__(self) -> Self:
         settings = self._settings
@@ -104,13 +104,13 @@ class WebhookSender:
             **self._signer_of(message).headers(message.message_id, message.body, now_ms),
         }
 
-    def _signer_of(self, message: OutgoingMessage) -> Signer:
+    def _signer_of(self, message: OutgoingMessage) -> WebhookSigner:
         return self._signer if message.signing_secret is None else _signer(message.signing_secret)
 
 
 @lru_cache(maxsize=1_024)
-def _signer(secret: str) -> Signer:
-    return Signer(secret)
+def _signer(secret: str) -> WebhookSigner:
+    return WebhookSigner(secret)
 
 
 def _readable(text: str) -> URL | None:

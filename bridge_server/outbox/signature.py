@@ -12,7 +12,7 @@ _PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
 
 
-class Signer:
+class WebhookSigner:
     """Makes the webhook headers; signs when there is a secret.
 
     The secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
@@ -32,7 +32,7 @@ class Signer:
 
 
 def new_signing_secret(random_bytes: Callable[[int], bytes]) -> str:
-    """A secret for one receiver, in the spelling that a `Signer` takes."""
+    """A secret for one receiver, in the spelling that a `WebhookSigner` takes."""
     return _PREFIX + base64.b64encode(random_bytes(_KEY_SIZE)).decode()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Set as AbstractSet
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.fields import http_url
-from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
@@ -30,6 +29,7 @@ from bridge_server.projects.names import (
     type_id_of_name,
 )
 from bridge_server.projects.store import ProjectStore
+from bridge_server.projects.type_store import NotificationTypeStore
 
 LIVE_SECRETS = 2
 SECRET_PREFIX = "bsk_"  # noqa: S105 - a prefix by which scanners find leaked secrets
@@ -47,11 +47,15 @@ class Projects:
     """
 
     def __init__(
-        self, store: ProjectStore, clock: Clock, ids: IdMaker, random_bytes: Callable[[int], bytes]
+        self,
+        store: ProjectStore,
+        types: NotificationTypeStore,
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
     ) -> None:
         self._store = store
+        self._types = types
         self._clock = clock
-        self._ids = ids
         self._random_bytes = random_bytes
 
     async def create(self, name: str, project_id: str | None = None) -> tuple[Project, NewSecret]:
@@ -121,7 +125,7 @@ class Projects:
 
     async def types(self, project_id: str) -> Sequence[NotificationType]:
         """The project's notification types, oldest first."""
-        return await self._store.types(ProjectId(project_id))
+        return await self._types.types(ProjectId(project_id))
 
     async def add_type(self, project_id: str, name: str, type_id: str | None = None) -> NotificationType:
         """Add a type. At first only accounts that subscribe to all types receive it.
@@ -134,15 +138,15 @@ class Projects:
         def id_among(taken: AbstractSet[TypeId]) -> TypeId:
             return type_id_of_name(name, taken) if chosen is None else chosen
 
-        return await self._store.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
+        return await self._types.add_type(ProjectId(project_id), id_among, name, now_ms, MOST_TYPES)
 
     async def rename_type(self, project_id: str, type_id: str, name: str) -> NotificationType:
         """Change the displayed name of a type; its id stays. Raises TypeNotFoundError."""
-        return await self._store.rename_type(ProjectId(project_id), TypeId(type_id), checked_name(name))
+        return await self._types.rename_type(ProjectId(project_id), TypeId(type_id), checked_name(name))
 
     async def remove_type(self, project_id: str, type_id: str) -> None:
         """Remove a type, also from every subscription. Raises TypeNotFoundError."""
-        await self._store.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
+        await self._types.remove_type(ProjectId(project_id), TypeId(type_id), self._clock.now_ms())
 
     async def analytics(self, project_id: str, first: str | None, last: str | None) -> Analytics:
         """The analytics from the day `first` to the day `last`; by default of the last 30 days."""

@@ -52,8 +52,9 @@ class Subscriptions:
         return await self._store.page(ProjectId(project_id), after, limit)
 
     async def search(self, project_id: str, text: str, after: str, limit: int) -> list[Subscription]:
-        """The subscription of the account that the text names, on any chain; or else a page, as `page` has it, of
-        the account ids that begin with the text.
+        """The subscription of the account that the text names, on any chain.
+
+        Otherwise up to `limit` subscriptions whose account ids begin with the text and come after `after`.
         """
         key = _searched_account(text)
         found = None if key is None else await self._store.find(ProjectId(project_id), key)

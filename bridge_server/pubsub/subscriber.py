@@ -11,7 +11,7 @@ from bridge_server.pubsub.queues.errors import TooManyTopicsError
 from bridge_server.pubsub.queues.models import Acknowledge, Message, Publish
 from bridge_server.pubsub.topics import Topics
 from bridge_server.topics.models import Topic
-from bridge_server.web.socket import FrameOutlet
+from bridge_server.web.socket import Socket
 
 _USUAL_BYTES = 256  # of an acknowledgement
 _NONE_YET: tuple[bytes | None, Topic] = (None, Topic(""))
@@ -44,7 +44,7 @@ class Subscriber:
         self._most_unacknowledged = most_unacknowledged
         self._charge = charge
         self._forget = forget
-        self._outlet: FrameOutlet | None = None
+        self._outlet: Socket | None = None
         self._farewell: tuple[int, str] | None = None
         self._sent: dict[Topic, deque[int]] = {}
         self._acknowledges = False
@@ -52,7 +52,7 @@ class Subscriber:
         self._is_quiet = False
         self._pinged: tuple[bytes, list[tuple[Topic, int]]] | None = None
 
-    def join(self, outlet: FrameOutlet) -> None:
+    def join(self, outlet: Socket) -> None:
         self._outlet = outlet
         if self._farewell is not None:
             outlet.end(*self._farewell)

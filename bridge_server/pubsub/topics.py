@@ -14,7 +14,7 @@ from bridge_server.pubsub.queues.models import Message, Publish, QueueLimits
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.pubsub.topic import LiveTopic, Receiver
 from bridge_server.topics.models import Topic
-from bridge_server.web.socket import text_frame
+from bridge_server.web.frames import text_frame
 
 GRACE_SECONDS = 0.05
 """After once to twice so long, a message that is not settled is stored."""

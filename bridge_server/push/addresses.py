@@ -6,7 +6,7 @@ import orjson
 from yarl import URL
 
 from bridge_server.kernel.fields import http_url
-from bridge_server.push.models import DeviceEndpoint
+from bridge_server.outbox.models import DeviceEndpoint
 
 AddressOf = Callable[[str], DeviceEndpoint]
 """Converts a channel's token. Raises ValueError, which describes the form of a valid token."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.topics.models import Topic
 
 
@@ -19,17 +20,6 @@ class PushNotice:
     url: str | None = None
     data: Mapping[str, str] = field(default_factory=dict)
     ttl_seconds: int = 86_400
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceEndpoint:
-    """The address of a device in the outbox: a webhook's URL, or a URL whose scheme is the channel.
-
-    `lane` is the queue of its messages, such as one for all of FCM. None: the lane of the URL's host.
-    """
-
-    url: str = field(repr=False)
-    lane: str | None
 
 
 @dataclass(frozen=True, slots=True)

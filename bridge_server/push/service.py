@@ -11,7 +11,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.stopping import StoppedError, Stopping
 from bridge_server.kernel.turns import KeyedLock
 from bridge_server.outbox.channels import Sender
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.push.bridges import Bridges
 from bridge_server.push.errors import (
@@ -21,7 +21,7 @@ from bridge_server.push.errors import (
     TooManyPushesError,
     TopicNotFoundError,
 )
-from bridge_server.push.models import DeviceEndpoint, PushClient, Registration
+from bridge_server.push.models import PushClient, Registration
 from bridge_server.push.notices import write_request
 from bridge_server.push.store import PushStore
 from bridge_server.topics.models import Topic

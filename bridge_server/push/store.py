@@ -1,8 +1,8 @@
 """The store of registrations for pushes."""
 
-from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.models import DeviceEndpoint, OutgoingMessage
 from bridge_server.outbox.store import enqueue
-from bridge_server.push.models import DeviceEndpoint, Registration
+from bridge_server.push.models import Registration
 from bridge_server.storage.database import (
     Database,
     Row,

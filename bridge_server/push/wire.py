@@ -6,8 +6,9 @@ from pydantic import AfterValidator, Field
 
 from bridge_server.kernel.errors import Fault
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
+from bridge_server.outbox.models import DeviceEndpoint
 from bridge_server.push.addresses import Addresses
-from bridge_server.push.models import DeviceEndpoint, PushClient
+from bridge_server.push.models import PushClient
 from bridge_server.push.notices import REQUEST
 from bridge_server.topics.models import Topic
 from bridge_server.web.json_body import JsonObject

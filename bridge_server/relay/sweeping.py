@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.relay.models import SweptSlice
-from bridge_server.relay.store import RelayStore
+from bridge_server.relay.sweep_store import RelaySweepStore
 
 _SLICE = 50
 _SPAN = 1_000
@@ -19,7 +19,7 @@ SweepSlice: TypeAlias = Callable[[int, int, int, int], Awaitable[SweptSlice]]
 """Sweeps a slice as of a time: after which number, how many numbers to look at, how many rows to delete."""
 
 
-def relay_sweeps(store: RelayStore) -> tuple[Sweep, ...]:
+def relay_sweeps(store: RelaySweepStore) -> tuple[Sweep, ...]:
     """The sweeps of the relay. Calls go before their sessions."""
 
     async def sweep_webhooks(now_ms: int) -> int:

@@ -9,7 +9,7 @@ from pydantic_settings import NoDecode
 
 from bridge_server.kernel.fields import http_url, web_origin
 from bridge_server.kernel.rfc3986 import is_host_and_port
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 from bridge_server.web.client_address import Network
 
 HOUR = 3600
@@ -89,7 +89,7 @@ def _joined(value: Any) -> Any:
 
 
 def _signing_secret(value: SecretStr) -> SecretStr:
-    Signer(value.get_secret_value())
+    WebhookSigner(value.get_secret_value())
     return value
 
 

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias,
 
 import orjson
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 
 Value: TypeAlias = str | bytes | int | None
 Row: TypeAlias = tuple[Any, ...]
@@ -30,7 +30,7 @@ class Statement(NamedTuple):
     parameters: Sequence[Value] = ()
 
 
-Step: TypeAlias = Statement | Event
+Step: TypeAlias = Statement | DomainEvent
 """A statement to execute, or an event to publish once the transaction is committed."""
 
 Transaction: TypeAlias = Generator[Step, list[Row], Result]

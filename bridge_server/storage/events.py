@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedOutside(Event):
-    """Another process, such as an operator's command, has committed to the database: anything may have changed."""
+class ChangedOutside(DomainEvent):
+    """Another process, such as an operator's command, has changed the database: any row may be different."""

@@ -1,37 +1,30 @@
 """A chain in memory for the fake node: accounts with money, transactions, blocks and receipts."""
 
-from dataclasses import dataclass
 from typing import Any
 
-from bridge_server.ethereum import rlp
-from bridge_server.ethereum.keccak import keccak256
+from bridge_server.ethereum.hex_data import hex_of
 from bridge_server.ethereum.raw_transactions import (
     RawTransaction,
     RawTransactionError,
     read_raw_transaction,
+)
+from bridge_server.testing.blocks import (
+    BASE_FEE,
+    GAS_USED,
+    TIP,
+    Block,
+    block_object,
+    hash_of,
+    price,
+    receipt_object,
+    transaction_object,
 )
 from bridge_server.testing.fake_node import RpcFailure
 
 ETHER = 10**18
 DEVELOPMENT_CHAIN_ID = 31_337
 
-_BASE_FEE = 10**9
-_TIP = 10**9
-_GAS_USED = 21_000
-_BLOCK_GAS = 30_000_000
-_FIRST_TIMESTAMP = 1_700_000_000
-_SECONDS_BETWEEN_BLOCKS = 12
 _REFUSED = -32_000
-_NO_HASH = "0x" + "00" * 32
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block with its transactions, in their order."""
-
-    number: int
-    hash: str
-    transactions: tuple[RawTransaction, ...]
 
 
 class Chain:
@@ -43,7 +36,7 @@ class Chain:
     def __init__(self, chain_id: int = DEVELOPMENT_CHAIN_ID, balance: int = 10_000 * ETHER) -> None:
         self.chain_id = chain_id
         self.mines = True
-        self.blocks = [Block(0, _hash_of(b"block 0"), ())]
+        self.blocks = [Block(0, hash_of(b"block 0"), ())]
         self.pending: list[RawTransaction] = []
         self._first_balance = balance
         self._balances: dict[str, int] = {}
@@ -66,10 +59,10 @@ class Chain:
         """Put the pending transactions into a block, and add empty ones up to so many blocks."""
         for _ in range(blocks):
             number, chosen = len(self.blocks), self._next_transactions()
-            block = Block(number, _hash_of(b"block %d" % number), chosen)
+            block = Block(number, hash_of(b"block %d" % number), chosen)
             self.blocks.append(block)
             for place, transaction in enumerate(chosen):
-                self._mined[_hex(transaction.hash)] = block, place
+                self._mined[hex_of(transaction.hash)] = block, place
                 self._pay(transaction)
 
     def methods(self) -> dict[str, Any]:
@@ -79,9 +72,9 @@ class Chain:
             "net_version": str(self.chain_id),
             "web3_clientVersion": "bridge-server/fake-node",
             "eth_blockNumber": lambda: hex(self.blocks[-1].number),
-            "eth_gasPrice": hex(_BASE_FEE + _TIP),
-            "eth_maxPriorityFeePerGas": hex(_TIP),
-            "eth_estimateGas": lambda *_: hex(_GAS_USED),
+            "eth_gasPrice": hex(BASE_FEE + TIP),
+            "eth_maxPriorityFeePerGas": hex(TIP),
+            "eth_estimateGas": lambda *_: hex(GAS_USED),
             "eth_call": lambda *_: "0x",
             "eth_getCode": lambda *_: "0x",
             "eth_getBalance": lambda address, *_: hex(self.balance(address)),
@@ -105,13 +98,13 @@ class Chain:
         self.pending.append(transaction)
         if self.mines:
             self.mine()
-        return _hex(transaction.hash)
+        return hex_of(transaction.hash)
 
     def _refusal(self, transaction: RawTransaction) -> str | None:
         """The text with which nodes refuse the transaction, or None."""
         if transaction.chain_id not in (None, self.chain_id):
             return f"invalid sender: wrong chain id {transaction.chain_id}, expected {self.chain_id}"
-        if _hex(transaction.hash) in self._mined or transaction in self.pending:
+        if hex_of(transaction.hash) in self._mined or transaction in self.pending:
             return "already known"
         if transaction.nonce < self._mined_count(transaction.sender):
             return "nonce too low"
@@ -132,7 +125,7 @@ class Chain:
         return tuple(chosen)
 
     def _pay(self, transaction: RawTransaction) -> None:
-        cost = transaction.value + _GAS_USED * _price(transaction)
+        cost = transaction.value + GAS_USED * price(transaction)
         self.set_balance(transaction.sender, self.balance(transaction.sender) - cost)
         if transaction.to is not None:
             self.set_balance(transaction.to, self.balance(transaction.to) + transaction.value)
@@ -147,40 +140,23 @@ class Chain:
     def _block_by_number(self, tag: str, full: bool = False) -> dict[str, Any] | None:
         names = {"earliest": 0, "latest": -1, "pending": -1, "safe": -1, "finalized": -1}
         number = names[tag] if tag in names else int(tag, 16)
-        return _block_object(self.blocks[number], full) if number < len(self.blocks) else None
+        return block_object(self.blocks[number], full) if number < len(self.blocks) else None
 
     def _block_by_hash(self, wanted: str, full: bool = False) -> dict[str, Any] | None:
         found = [block for block in self.blocks if block.hash == wanted]
-        return _block_object(found[0], full) if found else None
+        return block_object(found[0], full) if found else None
 
     def _transaction(self, wanted: str) -> dict[str, Any] | None:
         if wanted in self._mined:
             block, place = self._mined[wanted]
-            return _transaction_object(block.transactions[place], block, place)
-        waiting = [each for each in self.pending if _hex(each.hash) == wanted]
-        return _transaction_object(waiting[0]) if waiting else None
+            return transaction_object(block.transactions[place], block, place)
+        waiting = [each for each in self.pending if hex_of(each.hash) == wanted]
+        return transaction_object(waiting[0]) if waiting else None
 
     def _receipt(self, wanted: str) -> dict[str, Any] | None:
         if wanted not in self._mined:
             return None
-        block, place = self._mined[wanted]
-        transaction = block.transactions[place]
-        return {
-            "transactionHash": wanted,
-            "transactionIndex": hex(place),
-            "blockHash": block.hash,
-            "blockNumber": hex(block.number),
-            "from": transaction.sender,
-            "to": transaction.to,
-            "contractAddress": _contract_address(transaction),
-            "type": hex(transaction.type),
-            "status": "0x1",
-            "gasUsed": hex(_GAS_USED),
-            "cumulativeGasUsed": hex(_GAS_USED * (place + 1)),
-            "effectiveGasPrice": hex(_price(transaction)),
-            "logs": [],
-            "logsBloom": "0x" + "00" * 256,
-        }
+        return receipt_object(*self._mined[wanted])
 
 
 def _slot(transaction: RawTransaction) -> tuple[str, int]:
@@ -188,68 +164,5 @@ def _slot(transaction: RawTransaction) -> tuple[str, int]:
     return transaction.sender, transaction.nonce
 
 
-def _price(transaction: RawTransaction) -> int:
-    tip = transaction.max_priority_fee_per_gas
-    return transaction.max_fee_per_gas if tip is None else min(transaction.max_fee_per_gas, _BASE_FEE + tip)
-
-
 def _greatest_cost(transaction: RawTransaction) -> int:
     return transaction.value + transaction.gas * transaction.max_fee_per_gas
-
-
-def _contract_address(transaction: RawTransaction) -> str | None:
-    """The address of the contract that the transaction creates."""
-    if transaction.to is not None:
-        return None
-    creator = bytes.fromhex(transaction.sender[2:])
-    return _hex(keccak256(rlp.encode([creator, rlp.number(transaction.nonce)]))[-20:])
-
-
-def _block_object(block: Block, full: bool) -> dict[str, Any]:
-    transactions: list[Any] = [
-        _transaction_object(each, block, place) if full else _hex(each.hash)
-        for place, each in enumerate(block.transactions)
-    ]
-    return {
-        "number": hex(block.number),
-        "hash": block.hash,
-        "parentHash": _hash_of(b"block %d" % (block.number - 1)) if block.number else _NO_HASH,
-        "timestamp": hex(_FIRST_TIMESTAMP + block.number * _SECONDS_BETWEEN_BLOCKS),
-        "baseFeePerGas": hex(_BASE_FEE),
-        "gasLimit": hex(_BLOCK_GAS),
-        "gasUsed": hex(_GAS_USED * len(transactions)),
-        "miner": "0x" + "00" * 20,
-        "extraData": "0x",
-        "transactions": transactions,
-    }
-
-
-def _transaction_object(
-    transaction: RawTransaction, block: Block | None = None, place: int | None = None
-) -> dict[str, Any]:
-    tip = transaction.max_priority_fee_per_gas
-    fees = {"maxFeePerGas": hex(transaction.max_fee_per_gas), "maxPriorityFeePerGas": hex(tip or 0)}
-    return {
-        "hash": _hex(transaction.hash),
-        "type": hex(transaction.type),
-        "from": transaction.sender,
-        "to": transaction.to,
-        "nonce": hex(transaction.nonce),
-        "value": hex(transaction.value),
-        "gas": hex(transaction.gas),
-        "gasPrice": hex(_price(transaction)),
-        **({} if tip is None else fees),
-        "input": _hex(transaction.data),
-        "chainId": None if transaction.chain_id is None else hex(transaction.chain_id),
-        "blockHash": None if block is None else block.hash,
-        "blockNumber": None if block is None else hex(block.number),
-        "transactionIndex": None if place is None else hex(place),
-    }
-
-
-def _hash_of(text: bytes) -> str:
-    return _hex(keccak256(text))
-
-
-def _hex(data: bytes) -> str:
-    return f"0x{data.hex()}"

@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from bridge_server.kernel.errors import Fault as InputFault
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.near_words import near_words
 from bridge_server.testmode.faults import MOST_FAULTS
-from bridge_server.testmode.models import CountedFault, Fault, Where
+from bridge_server.testmode.models import CountedFault, FaultRule, Where
 
 Words: TypeAlias = Mapping[Where, frozenset[str] | None]
 """The answers that a rule may give, by place; None stands for any, and a place without an entry has none."""
@@ -50,7 +49,7 @@ class FaultShape(BaseModel):
 _FAULTS = TypeAdapter(Annotated[list[FaultShape], Field(max_length=MOST_FAULTS)])
 
 
-def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence[Fault]:
+def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence[FaultRule]:
     """The rules in a JSON array. Raises InvalidInputError with every fault of them.
 
     `routes` are the names that a rule may have, and `words` the answers that it may give, by place.
@@ -59,8 +58,7 @@ def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence
         shapes = _FAULTS.validate_python(document, strict=True)
     except ValidationError as error:
         raise _unreadable(
-            InputFault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, "))
-            for each in error.errors()
+            Fault(_pointer(each["loc"]), each["msg"].removeprefix("Value error, ")) for each in error.errors()
         ) from error
     rules = [_fault(shape) for shape in shapes]
     wrong = [fault for place, rule in enumerate(rules) for fault in _wrong_names(place, rule, routes, words)]
@@ -69,12 +67,12 @@ def read_faults(document: Any, routes: frozenset[str], words: Words) -> Sequence
     return rules
 
 
-def _wrong_names(place: int, rule: Fault, routes: frozenset[str], words: Words) -> Iterator[InputFault]:
+def _wrong_names(place: int, rule: FaultRule, routes: frozenset[str], words: Words) -> Iterator[Fault]:
     if rule.where is Where.REQUEST and rule.route is not None and rule.route not in routes:
-        yield InputFault(f"#/{place}/route", _not_among(rule.route, routes))
+        yield Fault(f"#/{place}/route", _not_among(rule.route, routes))
     known = words.get(rule.where, frozenset())
     if rule.answer is not None and known is not None and rule.answer not in known:
-        yield InputFault(f"#/{place}/answer", _not_among(rule.answer, known))
+        yield Fault(f"#/{place}/answer", _not_among(rule.answer, known))
 
 
 def _not_among(name: str, known: frozenset[str]) -> str:
@@ -86,7 +84,7 @@ def _not_among(name: str, known: frozenset[str]) -> str:
     )
 
 
-def _unreadable(faults: Iterable[InputFault]) -> InvalidInputError:
+def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
     return InvalidInputError("The rules cannot be read, and those before stay in force.", tuple(faults))
 
 
@@ -100,8 +98,8 @@ def counted_fields(counted: CountedFault) -> dict[str, Any]:
     return {**_fault_fields(counted.rule), "hits": counted.hits}
 
 
-def _fault(shape: FaultShape) -> Fault:
-    return Fault(
+def _fault(shape: FaultShape) -> FaultRule:
+    return FaultRule(
         Where(shape.where),
         shape.route,
         shape.status,
@@ -114,7 +112,7 @@ def _fault(shape: FaultShape) -> Fault:
     )
 
 
-def _fault_fields(rule: Fault) -> dict[str, Any]:
+def _fault_fields(rule: FaultRule) -> dict[str, Any]:
     fields = {
         "where": rule.where.value,
         "route": rule.route,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.testmode.models import CountedFault, Fault, Where
+from bridge_server.testmode.models import CountedFault, FaultRule, Where
 
 MOST_FAULTS = 100
 
@@ -21,11 +21,11 @@ class Faults:
         """The rules in their order."""
         return tuple(self._rules)
 
-    def replace(self, rules: Sequence[Fault]) -> None:
+    def replace(self, rules: Sequence[FaultRule]) -> None:
         """Forget the rules there are, and go by these."""
         self._rules = [self._counted(rule) for rule in rules]
 
-    def add(self, rules: Sequence[Fault]) -> None:
+    def add(self, rules: Sequence[FaultRule]) -> None:
         """Go by these too, after the others, which keep their counts. Raises InvalidInputError."""
         if len(self._rules) + len(rules) > MOST_FAULTS:
             raise InvalidInputError(f"There are at most {MOST_FAULTS} rules: remove some first.")
@@ -35,7 +35,7 @@ class Faults:
         """Forget the rule of this number, if it is in force; the others keep their counts."""
         self._rules = [each for each in self._rules if each.number != number]
 
-    def strike(self, where: Where, *routes: str) -> Fault | None:
+    def strike(self, where: Where, *routes: str) -> FaultRule | None:
         """Count an attempt at this place; return the rule that makes it fail, or None when it may pass.
 
         An attempt is on these routes: a request on one, and one at the node on each method that it calls.
@@ -45,7 +45,7 @@ class Faults:
                 return counted.rule
         return None
 
-    def _counted(self, rule: Fault) -> CountedFault:
+    def _counted(self, rule: FaultRule) -> CountedFault:
         return CountedFault(next(self._numbers), rule)
 
 

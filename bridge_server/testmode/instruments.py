@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from bridge_server.kernel.clock import MovableClock
 from bridge_server.testmode.faults import Faults
 from bridge_server.testmode.sent import SentMessages
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,5 +15,5 @@ class Instruments:
     clock: MovableClock
     faults: Faults
     sent: SentMessages
-    traffic: Traffic
+    traffic: TrafficLog
     token: str

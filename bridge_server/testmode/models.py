@@ -21,7 +21,7 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class FaultRule:
     """A rule: which attempts fail, and how.
 
     The first `after` attempts pass, the following `times` fail (None: all of them). `route` is the name of a
@@ -51,7 +51,7 @@ class ClockMove:
 
 
 @dataclass(frozen=True, slots=True)
-class ClockReading:
+class ClockState:
     """The server's clock: rows `swept` and messages `delivered` since the move that it follows."""
 
     now_ms: int
@@ -62,10 +62,10 @@ class ClockReading:
 
 @dataclass(slots=True)
 class CountedFault:
-    """A rule with the attempts that it applied to, and how many of them it made fail. No other has its number."""
+    """A rule with a number of its own, the attempts that it applied to, and how many of them it made fail."""
 
     number: int
-    rule: Fault
+    rule: FaultRule
     attempts: int = 0
     hits: int = 0
 

@@ -11,7 +11,7 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testmode.instruments import Instruments
-from bridge_server.testmode.models import Fault, Sent, Where
+from bridge_server.testmode.models import FaultRule, Sent, Where
 from bridge_server.web.traffic import Contents, Exchange, contents
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
@@ -69,7 +69,7 @@ class ObservedWebhooks:
         return webhook_failure(fault)
 
 
-def webhook_failure(fault: Fault) -> Outcome:
+def webhook_failure(fault: FaultRule) -> Outcome:
     """The outcome of a webhook's attempt: its connection is dropped, or its receiver answers a status."""
     if fault.drop or fault.status is None:
         return Outcome(Verdict.FAILED, "the receiver closed the connection (ordered by the test)")

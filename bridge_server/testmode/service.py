@@ -9,7 +9,7 @@ from bridge_server.kernel.clock import MovableClock
 from bridge_server.kernel.errors import Fault, InvalidInputError, UnavailableError
 from bridge_server.kernel.signals import Signals
 from bridge_server.testmode.instruments import Instruments
-from bridge_server.testmode.models import ClockMove, ClockReading
+from bridge_server.testmode.models import ClockMove, ClockState
 from bridge_server.testmode.store import EveryTable
 
 Emptied: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
@@ -41,12 +41,12 @@ class Controls:
         self._catch_ups = catch_ups
         self._turn = asyncio.Lock()
 
-    def reading(self) -> ClockReading:
+    def reading(self) -> ClockState:
         """The time that the server goes by."""
         clock = self._instruments.clock
-        return ClockReading(clock.now_ms(), clock.is_frozen)
+        return ClockState(clock.now_ms(), clock.is_frozen)
 
-    async def reset(self) -> ClockReading:
+    async def reset(self) -> ClockState:
         """Empty tables and memory, end what is parked, and go by the machine's clock.
 
         Raises UnavailableError.
@@ -62,7 +62,7 @@ class Controls:
         self._instruments.traffic.clear()
         return self.reading()
 
-    async def move(self, move: ClockMove) -> ClockReading:
+    async def move(self, move: ClockMove) -> ClockState:
         """Move the clock, and return when everything that became due is done. Raises UnavailableError, and
         InvalidInputError for a time that is out of bounds.
         """
@@ -77,7 +77,7 @@ class Controls:
             await self._sweep()
             swept = max(0, rows - await self._tables.rows())
             await self._catch_up()  # what the sweeps have caused
-        return ClockReading(clock.now_ms(), clock.is_frozen, swept, sent.delivered - delivered_before)
+        return ClockState(clock.now_ms(), clock.is_frozen, swept, sent.delivered - delivered_before)
 
     async def _catch_up(self) -> None:
         for catch_up in self._catch_ups:

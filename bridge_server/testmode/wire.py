@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 
-from bridge_server.kernel.errors import Fault as InputFault
-from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.rfc3339 import milliseconds_of
-from bridge_server.testmode.models import ClockMove, ClockReading, Sent
+from bridge_server.testmode.models import ClockMove, ClockState, Sent
 from bridge_server.testmode.sent import Wanted
 from bridge_server.web.traffic import Contents, Recorded
 
@@ -62,12 +61,12 @@ def read_after(query: Mapping[str, str]) -> int:
     return int(text)
 
 
-def write_reset(reading: ClockReading) -> bytes:
+def write_reset(reading: ClockState) -> bytes:
     """The clock of a server that was reset."""
     return orjson.dumps({"now": rfc3339(reading.now_ms)})
 
 
-def write_clock(reading: ClockReading) -> bytes:
+def write_clock(reading: ClockState) -> bytes:
     """The clock after a move, and how much became due by it."""
     return orjson.dumps(
         {
@@ -112,7 +111,7 @@ def _duration_us(seconds: Any) -> int:
 
 
 def _fault_at(pointer: str, detail: str) -> InvalidInputError:
-    return InvalidInputError("The clock cannot be set.", [InputFault(pointer, detail)])
+    return InvalidInputError("The clock cannot be set.", [Fault(pointer, detail)])
 
 
 def _sent_fields(sent: Sent) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
 from bridge_server.web.charges import SavedBucket
 
@@ -21,7 +21,7 @@ _SWEEP_SLICE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class BucketsSaved(Event):
+class BucketsSaved(DomainEvent):
     """The buckets that `Quotas.take_unsaved` returned last are on disk."""
 
 

@@ -38,26 +38,10 @@ def piece(plain: bytes) -> Piece:
     return Piece(plain, b"%x\r\n%b\r\n" % (len(plain), plain))
 
 
-class EventOutlet(Protocol):
-    """The writing side of an event stream."""
-
-    async def write(self, data: bytes) -> None:
-        """Write, and wait while too much is on its way. Raises ConnectionError when the client has left."""
-        ...
-
-    def push(self, events: Piece) -> None:
-        """Write at once, without waiting for the client; do nothing if it has left."""
-        ...
-
-    def hurry(self) -> None:
-        """Break the connection off if the client is not reading."""
-        ...
-
-
 class Source(Protocol):
     """The source of a client's events."""
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: "EventStream") -> None:
         """Write events, and return when there are to be no more."""
         ...
 

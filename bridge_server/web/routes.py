@@ -54,8 +54,9 @@ class Route:
 
     @property
     def only_observes(self) -> bool:
-        """Whether the route serves those who test or watch the server: no ordered fault strikes it, and its requests
-        are not recorded.
+        """Whether the route is for testing or watching the server.
+
+        No ordered fault strikes it, and its requests are not recorded.
         """
         return self.who in _OBSERVERS
 

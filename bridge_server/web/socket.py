@@ -7,23 +7,16 @@ idle socket costs.
 
 import asyncio
 from collections.abc import Awaitable
-from struct import Struct
 from typing import Literal, Protocol
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
 
-from bridge_server.kernel.errors import (
-    BridgeError,
-    InvalidInputError,
-    LimitError,
-    TooLargeError,
-    UnavailableError,
-    UnsupportedMediaError,
-)
+from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnsupportedMediaError
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
+from bridge_server.web.frames import close_code, close_reason
 
 MOST_BUFFERED_BYTES = 1024 * 1024
 """The unread bytes of a slow client; with more, its socket is closed."""
@@ -31,62 +24,17 @@ MOST_BUFFERED_BYTES = 1024 * 1024
 GOODBYE_SECONDS = 2.0
 """How long a client may take to read what it was sent before the end, and to close its side."""
 
-CODE_OF_KIND: dict[type[BridgeError], WSCloseCode] = {
-    UnsupportedMediaError: WSCloseCode.INVALID_TEXT,
-    InvalidInputError: WSCloseCode.POLICY_VIOLATION,
-    TooLargeError: WSCloseCode.MESSAGE_TOO_BIG,
-    LimitError: WSCloseCode.TRY_AGAIN_LATER,
-    UnavailableError: WSCloseCode.TRY_AGAIN_LATER,
-}
-
 _CONGESTED_BYTES = 64 * 1024
-_LONGEST_REASON_BYTES = 123
-_TEXT, _PING = 0x81, 0x89
-_SHORT, _MEDIUM, _LONG = Struct("!BB").pack, Struct("!BBH").pack, Struct("!BBQ").pack
 _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _HEADERS = ready_made({})
 
 log = structlog.get_logger()
 
 
-class FrameOutlet(Protocol):
-    """The writing side of a socket."""
-
-    def push(self, frame: bytes) -> None:
-        """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
-        ...
-
-    def push_joined(self, frame: bytes) -> None:
-        """Push; from the second frame on in one turn of the event loop, several are written together."""
-        ...
-
-    async def drain(self) -> None:
-        """Wait as long as much is on its way."""
-        ...
-
-    @property
-    def is_open(self) -> bool:
-        """Whether what is pushed is written."""
-        ...
-
-    @property
-    def is_congested(self) -> bool:
-        """Whether much is on its way, so that it is better to wait before more is pushed."""
-        ...
-
-    def end(self, code: int, reason: str) -> None:
-        """Close with a close frame, soon. No frame is read or pushed any more."""
-        ...
-
-    def abort(self) -> None:
-        """Break the connection off."""
-        ...
-
-
 class Party(Protocol):
     """The server's side of a conversation. Its errors close the socket, with the code of their kind."""
 
-    def join(self, outlet: FrameOutlet) -> None:
+    def join(self, outlet: "Socket") -> None:
         """The socket is open."""
         ...
 
@@ -108,21 +56,6 @@ class Party(Protocol):
     def leave(self) -> None:
         """The socket is closed, or was never open. Called at least once, whatever happens."""
         ...
-
-
-def text_frame(text: bytes) -> bytes:
-    """A message as the frame that any number of clients is sent."""
-    length = len(text)
-    if length < 126:
-        return _SHORT(_TEXT, length) + text
-    if length < 65_536:
-        return _MEDIUM(_TEXT, 126, length) + text
-    return _LONG(_TEXT, 127, length) + text
-
-
-def ping_frame(payload: bytes) -> bytes:
-    """A ping with at most 125 bytes, which the pong repeats."""
-    return _SHORT(_PING, len(payload)) + payload
 
 
 def wants_socket(request: web.Request) -> bool:
@@ -207,6 +140,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         return await super().close(code=code, message=message, drain=drain)
 
     def push(self, frame: bytes) -> None:
+        """Write at once, without waiting; a client that lets too much pile up is closed with 1013."""
         transport = self._transport
         if self._is_ending or transport is None or transport.is_closing():
             return
@@ -219,6 +153,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self.end(WSCloseCode.TRY_AGAIN_LATER, "You read too slowly. Connect again for the rest.")
 
     def push_joined(self, frame: bytes) -> None:
+        """Push; from the second frame on in one turn of the event loop, several are written together."""
         if self._is_joining:
             self._joined.append(frame)
             self._joined_bytes += len(frame)
@@ -228,27 +163,32 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         asyncio.get_running_loop().call_soon(self._end_turn)
 
     async def drain(self) -> None:
+        """Wait while much is on its way."""
         self._write_joined()
         if self._request is not None:
             await self._request.writer.drain()
 
     @property
     def is_open(self) -> bool:
+        """Whether what is pushed is written."""
         return not self._is_ending and self._transport is not None and not self._transport.is_closing()
 
     @property
     def is_congested(self) -> bool:
+        """Whether much is on its way, so that it is better to wait before more is pushed."""
         if self._transport is None:
             return False
         return self._joined_bytes + self._transport.get_write_buffer_size() > _CONGESTED_BYTES
 
     def end(self, code: int, reason: str) -> None:
+        """Close with a close frame, soon. No frame is read or pushed any more."""
         if not self._is_ending:
             self._write_joined()
             self._is_ending = True
-            self._goodbye = asyncio.create_task(self.close(code=code, message=_reason(reason)))
+            self._goodbye = asyncio.create_task(self.close(code=code, message=close_reason(reason)))
 
     def abort(self) -> None:
+        """Break the connection off."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -285,7 +225,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
                     await self._part(kind)
                     return
         except BridgeError as error:
-            await self.close(code=_code_of(error), message=_reason(error.detail))
+            await self.close(code=close_code(error), message=close_reason(error.detail))
         except ConnectionError:
             pass  # the client has left while it was written to
         except Exception:
@@ -301,13 +241,3 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         """Break the connection off if the client has not read everything when its time is up."""
         if not self.closed and self._transport is not None:
             asyncio.get_running_loop().call_later(GOODBYE_SECONDS, self._transport.abort)
-
-
-def _code_of(error: BridgeError) -> WSCloseCode:
-    kinds = (kind for kind in type(error).__mro__ if kind in CODE_OF_KIND)
-    return CODE_OF_KIND[next(kinds)]
-
-
-def _reason(detail: str) -> bytes:
-    """At most 123 bytes of it: a close frame holds no more."""
-    return detail.encode()[:_LONGEST_REASON_BYTES].decode(errors="ignore").encode()

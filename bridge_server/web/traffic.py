@@ -59,7 +59,7 @@ class Recorded:
     exchange: Exchange
 
 
-class Traffic:
+class TrafficLog:
     """The newest exchanges; the oldest go when there are too many.
 
     Without `keeps_contents` it has neither headers nor bodies, and of long ids only the beginning: an id is

@@ -11,7 +11,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 _LOOK_EVERY_SECONDS = 1.0
 _LOOKS_WITHIN_PATIENCE = 10
@@ -32,24 +31,12 @@ class UnreadLimits:
     patience_seconds: float
 
 
-class Writer(Protocol):
-    """A connection's writing side, such as `asyncio.Transport`."""
-
-    def get_write_buffer_size(self) -> int:
-        """The bytes that the client's machine has not taken yet."""
-        ...
-
-    def abort(self) -> None:
-        """Break the connection off."""
-        ...
-
-
 class Backlog:
     """The unread bytes of one connection."""
 
     __slots__ = ("address", "body", "counted_bytes", "is_waiting", "since", "writer")
 
-    def __init__(self, writer: Writer, address: str | None) -> None:
+    def __init__(self, writer: asyncio.WriteTransport, address: str | None) -> None:
         self.writer = writer
         self.address = address
         """The key of the client's address; None counts only towards the total."""

@@ -20,7 +20,7 @@ from report import Row, merged, table
 from requests_cost import SCENARIOS, measure_scenario
 from signing import TASKS, measure_signing
 from sockets import measure_idle_sockets, measure_messages
-from upkeep import measure_start, measure_sweeping
+from start import measure_start
 from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
 
 Measure = Callable[[Plan], Iterable[Row]]
@@ -43,7 +43,6 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Ten thousand idle WebSockets": {"idle-sockets": measure_idle_sockets},
     "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
-    "Requests beside the sweeper": {"sweeper": measure_sweeping},
     "Start, and an idle server": {"start": measure_start},
     "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }

@@ -6,59 +6,46 @@ and the answer, which waits for the disk. A bare echo takes a frame in and write
 """
 
 import asyncio
-import json
 import secrets
 import time
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from statistics import median
 
 from clients import close_clients, run
-from Crypto.PublicKey import ECC
-from Crypto.Signature import eddsa
-from load import in_turns
-from machine import keep_on_first_core, on_core
+from machine import on_core
 from plan import Plan
-from processes import MeasurementError, Running, started_ceiling, started_server
+from processes import Running, started_server
 from report import Figures, Row, percentile, row
 from sockets import (
+    IDLE,
     PAYLOAD,
     PROBES,
     SETTLING_SECONDS,
-    SHAPES,
     BareSocket,
+    beside_echo,
     client_frame,
+    close_idle,
     count_received,
-    counted,
+    grown_kib,
     latencies_ms,
     open_sockets,
+    started_beside_echo,
 )
 
-from bridge_server.kernel.base64url import encode
+from bridge_server.client.v2.client_id import ClientId
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.pubsub.irn.tokens import ClientTokens
 
-_IDLE = 10_000
-_WARM_UP = 200
 _TOKENS = 200
 _LOOKED_UP_SECONDS = 2.0
-_LETTERS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _MEDIUM = 126
 _numbers = count(int(time.time() * 1_000_000))
 
 
-def token() -> str:
+def _token() -> str:
     """The token of a new client."""
-    key = ECC.generate(curve="Ed25519")
-    number, text = int.from_bytes(b"\xed\x01" + key.public_key().export_key(format="raw")), ""
-    while number:
-        number, digit = divmod(number, 58)
-        text = _LETTERS[digit] + text
-    now = int(time.time())
-    claims = {"iss": f"did:key:z{text}", "sub": "bench", "aud": "ws://bench", "iat": now, "exp": now + 86_400}
-    signed = ".".join(encode(json.dumps(part).encode()) for part in ({"alg": "EdDSA", "typ": "JWT"}, claims))
-    return f"{signed}.{encode(eddsa.new(key, 'rfc8032').sign(signed.encode()))}"
+    return ClientId().token("ws://bench", int(time.time()))
 
 
 def _call(method: str, params: bytes) -> bytes:
@@ -79,7 +66,7 @@ class _IrnSocket(BareSocket):
     """Acknowledges messages, and has the publisher publish the next one if `publishes`."""
 
     def __init__(self, url: str, topic: str = "", *, publishes: bool = False) -> None:
-        super().__init__(url, target=f"/?auth={token()}")
+        super().__init__(url, target=f"/?auth={_token()}")
         self.topic = topic
         self.publishes = publishes
         self.answered: asyncio.Future[float] | None = None
@@ -106,21 +93,7 @@ class _IrnSocket(BareSocket):
 
 def measure_irn(plan: Plan) -> Iterator[Row]:
     """CPU time and rate beside a bare echo; the time of one message, and of its answer; a token check."""
-    for pairs, window in SHAPES:
-        with (
-            plan.folder() as bare_folder,
-            plan.folder() as folder,
-            started_ceiling(bare_folder, "echo", route="/") as ceiling,
-            started_server(folder) as server,
-        ):
-            keep_on_first_core(ceiling.pid)
-            keep_on_first_core(server.pid)
-            figures = in_turns(
-                2 * plan.rounds,
-                echo=partial(counted, ceiling, pairs, window, is_echo=True),
-                message=partial(_counted, server, pairs, window),
-            )
-        yield row(f"{pairs} to {pairs}, {window} on their way", figures)
+    yield from beside_echo(plan, _counted)
     yield row("one after the other", _latencies(plan))
     yield row("a token check", run(_token_check()))
 
@@ -128,7 +101,7 @@ def measure_irn(plan: Plan) -> Iterator[Row]:
 def measure_idle_irn(plan: Plan) -> Iterator[Row]:
     """Memory of each of 10,000 sockets with a client and a topic of their own."""
     with plan.folder() as folder, started_server(folder) as server:
-        yield row(f"beside {_IDLE:,} idle sockets", run(_idle(server)))
+        yield row(f"beside {IDLE:,} idle sockets", run(_idle(server)))
 
 
 def _counted(server: Running, pairs: int, window: int) -> Figures:
@@ -152,12 +125,7 @@ async def _count(server: Running, pairs: int, window: int) -> Figures:
 
 
 def _latencies(plan: Plan) -> Figures:
-    with (
-        plan.folder() as bare_folder,
-        plan.folder() as folder,
-        started_ceiling(bare_folder, "echo", route="/") as ceiling,
-        started_server(folder) as server,
-    ):
+    with started_beside_echo(plan) as (ceiling, server):
         echo_ms = run(_echo_latencies(ceiling))
         message_ms, answer_ms = run(_message_latencies(server))
     figures = {"echo_ms": median(echo_ms), "message_ms": median(message_ms)}
@@ -187,8 +155,8 @@ async def _message_latencies(server: Running) -> tuple[list[float], list[float]]
 
 
 async def _token_check() -> Figures:
-    tokens, made = ClientTokens(SystemClock()), [token() for _ in range(_TOKENS)]
-    await tokens.client_of(token(), None)  # loads the module
+    tokens, made = ClientTokens(SystemClock()), [_token() for _ in range(_TOKENS)]
+    await tokens.client_of(_token(), None)  # loads the module
     started = time.process_time_ns()
     for each in made:
         await tokens.client_of(each, None)
@@ -196,16 +164,8 @@ async def _token_check() -> Figures:
 
 
 async def _idle(server: Running) -> Figures:
-    close_clients(await _subscribed(server, _WARM_UP))
-    await asyncio.to_thread(server.wait_until_idle)
-    before = server.resident_bytes()
-    crowd = await _subscribed(server, _IDLE)
-    await asyncio.sleep(_LOOKED_UP_SECONDS)  # by then each was looked up for what waits for it
-    await asyncio.to_thread(server.wait_until_idle)
-    kib = (server.resident_bytes() - before) / _IDLE / 1024
-    if lost := sum(each.transport.is_closing() for each in crowd):
-        raise MeasurementError(f"{lost} idle sockets were closed")
-    close_clients(crowd)
+    crowd, kib = await grown_kib(server, _subscribed)
+    close_idle(crowd)
     return {"kib": kib}
 
 
@@ -214,4 +174,5 @@ async def _subscribed(server: Running, number: int) -> list[_IrnSocket]:
     await open_sockets(server.url, sockets)
     for each in sockets:
         await each.ask(_subscription(each.topic))
+    await asyncio.sleep(_LOOKED_UP_SECONDS)  # by then each was looked up for what waits for it
     return sockets

@@ -17,7 +17,6 @@ from pathlib import Path
 import aiohttp
 import orjson
 from clients import fetch, run
-from Crypto.PublicKey import RSA
 from load import in_turns
 from machine import keep_on_first_core, on_core
 from plan import Plan
@@ -25,10 +24,12 @@ from processes import MeasurementError, Running, started_ceiling, started_server
 from report import Figures, Row, row
 from seed import count_rows, filling
 
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.push.notices import read_notice
 from bridge_server.push.providers.fcm_message import message
+from bridge_server.testing.fcm_service import FcmService
 
 _PUSHES = 10_000
 _AT_ONCE = 64  # as many as the server sends to one service
@@ -105,7 +106,8 @@ async def _post_all(url: str, bodies: Sequence[bytes], headers: dict[str, str]) 
 def _served(plan: Plan) -> Figures:
     with _started_receiver(plan) as receiver, plan.folder() as folder:
         account, due_at = folder / "bench-account.json", time.time() + _LEAD_SECONDS
-        _write_service_account(account, f"{receiver.url}/token")
+        fcm = FcmService(SystemClock(), _PROJECT, token_lifetime_seconds=3_600)
+        account.write_bytes(orjson.dumps(fcm.service_account(token_uri=f"{receiver.url}/token")))
         _fill_outbox(folder, round(due_at * 1e3))
         environment = {"BRIDGE_FCM_CREDENTIALS": str(account), "BRIDGE_FCM_ENDPOINT": receiver.url}
         with started_server(folder, environment) as server:
@@ -119,19 +121,6 @@ def _served(plan: Plan) -> Figures:
             time.sleep(_SETTLE_SECONDS)
             cpu_us = (server.cpu_ns() - cpu) / 1e3 / _PUSHES
             return {"us": cpu_us, **_received(receiver)}
-
-
-def _write_service_account(file: Path, token_url: str) -> None:
-    """A key file as the Firebase console hands it out."""
-    account = {
-        "type": "service_account",
-        "project_id": _PROJECT,
-        "private_key_id": "0123456789abcdef0123456789abcdef01234567",
-        "private_key": RSA.generate(2_048).export_key(pkcs=8).decode(),
-        "client_email": f"pusher@{_PROJECT}.iam.gserviceaccount.com",
-        "token_uri": token_url,
-    }
-    file.write_bytes(orjson.dumps(account))
 
 
 def _fill_outbox(folder: Path, due_at_ms: int) -> None:

@@ -31,7 +31,6 @@ class Population:
     session_payload: bool = False
     calls_per_session: int = 0
     are_answered: bool = False
-    expired: bool = False
 
 
 @dataclass(slots=True)
@@ -106,8 +105,6 @@ def _payloads() -> Iterator[bytes]:
 def _insert(connection: sqlite3.Connection, population: Population) -> Seeded:
     ids, payloads, now_ms = IdMaker(), _payloads(), time.time_ns() // 1_000_000
     calls_end_ms, sessions_end_ms = now_ms + HOUR_MS, now_ms + 24 * HOUR_MS
-    if population.expired:
-        calls_end_ms = sessions_end_ms = now_ms - 2 * HOUR_MS
     opened_ms = (
         now_ms - HOUR_MS + HOUR_MS // 2 * index // population.sessions for index in range(population.sessions)
     )

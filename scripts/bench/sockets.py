@@ -9,9 +9,11 @@ import asyncio
 import json
 import struct
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from statistics import median
+from typing import TypeVar
 
 from clients import address, close_clients, open_clients, run
 from load import in_turns
@@ -21,10 +23,10 @@ from processes import MeasurementError, Running, started_ceiling, started_server
 from report import Figures, Row, percentile, row
 from seed import PAYLOAD_BYTES
 
-SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
+_SHAPES = ((1, 32), (32, 1))  # pairs, or connections of the echo, and messages on their way in each
 SETTLING_SECONDS = 0.2
 COUNTED_SECONDS = 0.5
-_IDLE = 10_000
+IDLE = 10_000
 _WARM_UP = 200
 PROBES = 200
 _PATIENCE_SECONDS = 5.0
@@ -118,6 +120,9 @@ def _end_of_frame(data: bytes, position: int) -> int | None:
     return position + head + length if available >= head + length else None
 
 
+AnySocket = TypeVar("AnySocket", bound=BareSocket)
+
+
 async def open_sockets(url: str, sockets: Sequence[BareSocket]) -> None:
     """Connect, and shake hands."""
     await open_clients(url, sockets)
@@ -127,24 +132,36 @@ async def open_sockets(url: str, sockets: Sequence[BareSocket]) -> None:
 
 def measure_messages(plan: Plan) -> Iterator[Row]:
     """The CPU time of each message, and how many there are in a second."""
-    for pairs, window in SHAPES:
-        with (
-            plan.folder() as bare_folder,
-            plan.folder() as folder,
-            started_ceiling(bare_folder, "echo", route="/") as ceiling,
-            started_server(folder) as server,
-        ):
+    return beside_echo(plan, partial(_counted, is_echo=False))
+
+
+def beside_echo(plan: Plan, counted: Callable[[Running, int, int], Figures]) -> Iterator[Row]:
+    """What `counted` says of the server, in turns with a bare echo."""
+    for pairs, window in _SHAPES:
+        with started_beside_echo(plan) as (ceiling, server):
             keep_on_first_core(ceiling.pid)
             keep_on_first_core(server.pid)
             figures = in_turns(
                 2 * plan.rounds,
-                echo=partial(counted, ceiling, pairs, window, is_echo=True),
-                message=partial(counted, server, pairs, window, is_echo=False),
+                echo=partial(_counted, ceiling, pairs, window, is_echo=True),
+                message=partial(counted, server, pairs, window),
             )
         yield row(f"{pairs} to {pairs}, {window} on their way", figures)
 
 
-def counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
+@contextmanager
+def started_beside_echo(plan: Plan) -> Iterator[tuple[Running, Running]]:
+    """A bare echo and a server."""
+    with (
+        plan.folder() as bare_folder,
+        plan.folder() as folder,
+        started_ceiling(bare_folder, "echo", route="/") as ceiling,
+        started_server(folder) as server,
+    ):
+        yield ceiling, server
+
+
+def _counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
     """CPU time and rate of messages of generation 1.x, or of frames that are sent back."""
     with on_core(-1):
         return run(_count(process, pairs, window, is_echo))
@@ -185,9 +202,9 @@ async def count_received(
 
 
 def measure_idle_sockets(plan: Plan) -> Iterator[Row]:
-    """Memory of each of 10,000 sockets; the time from publishing to receiving, alone and beside them."""
+    """Memory of each of 10,000 idle sockets; the time from publishing to receiving, alone and beside them."""
     with plan.folder() as folder, started_server(folder) as server:
-        yield row(f"beside {_IDLE:,} idle sockets", run(_beside_idle(server)))
+        yield row(f"beside {IDLE:,} idle sockets", run(_beside_idle(server)))
 
 
 async def _beside_idle(server: Running) -> Figures:
@@ -197,19 +214,32 @@ async def _beside_idle(server: Running) -> Figures:
     subscriber.transport.write(_message("probe", "sub"))
     await asyncio.sleep(SETTLING_SECONDS)
     alone_ms = await latencies_ms(publisher, subscriber, probes)
-    close_clients(await _subscribed(server, _WARM_UP))
-    await asyncio.to_thread(server.wait_until_idle)
-    before = server.resident_bytes()
-    crowd = await _subscribed(server, _IDLE)
-    await asyncio.to_thread(server.wait_until_idle)
-    kib = (server.resident_bytes() - before) / _IDLE / 1024
+    crowd, kib = await grown_kib(server, _subscribed)
     beside_ms = await latencies_ms(publisher, subscriber, probes)
-    if lost := sum(each.transport.is_closing() for each in crowd):
-        raise MeasurementError(f"{lost} idle sockets were closed")
-    close_clients([*crowd, publisher, subscriber])
+    close_idle(crowd)
+    close_clients([publisher, subscriber])
     figures = {"kib": kib, "alone_ms": median(alone_ms), "beside_ms": median(beside_ms)}
     figures |= {"beside_p99_ms": percentile(beside_ms, 99)}
     return {**figures, "ratio": figures["beside_ms"] / figures["alone_ms"]}
+
+
+async def grown_kib(
+    server: Running, subscribed: Callable[[Running, int], Awaitable[list[AnySocket]]]
+) -> tuple[list[AnySocket], float]:
+    """Idle sockets, and the server's memory for each of them."""
+    close_clients(await subscribed(server, _WARM_UP))
+    await asyncio.to_thread(server.wait_until_idle)
+    before = server.resident_bytes()
+    crowd = await subscribed(server, IDLE)
+    await asyncio.to_thread(server.wait_until_idle)
+    return crowd, (server.resident_bytes() - before) / IDLE / 1024
+
+
+def close_idle(crowd: Sequence[BareSocket]) -> None:
+    """Close sockets that the server has left open until now."""
+    if lost := sum(each.transport.is_closing() for each in crowd):
+        raise MeasurementError(f"{lost} idle sockets were closed")
+    close_clients(crowd)
 
 
 async def _subscribed(server: Running, number: int) -> list[BareSocket]:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 from tests.support.admin_client import ETHEREUM, AdminClient
 from tests.support.problems import pointers
 from tests.support.webhook_receiver import WebhookReceiver
@@ -36,7 +36,7 @@ async def test_webhook_gets_subscriptions_signed_with_its_secret(
     (got,) = receiver.requests
     assert orjson.loads(got.body)["event"] == "subscribed"
     moment_ms = int(got.headers["webhook-timestamp"]) * 1000
-    signed = Signer(secret).headers(got.headers["webhook-id"], got.body, moment_ms)
+    signed = WebhookSigner(secret).headers(got.headers["webhook-id"], got.body, moment_ms)
     assert got.headers["webhook-signature"] == signed["webhook-signature"]
 
 

@@ -27,7 +27,9 @@ def check_headers(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize("path", ["/console", PROJECTS, "/console/faults", "/console/nothing"])
-async def test_every_page_forbids_frames_foreign_scripts_and_caches(console: ConsoleClient, path: str) -> None:
+async def test_every_page_forbids_frames_foreign_scripts_and_caches(
+    console: ConsoleClient, path: str
+) -> None:
     check_headers(await console.get(path))
     check_headers(await ConsoleClient(console.server).get(path))
 
@@ -60,7 +62,9 @@ async def test_a_page_in_a_frame_is_refused(console: ConsoleClient) -> None:
         {"Sec-Fetch-Site": "none"},
     ],
 )
-async def test_a_form_of_another_page_changes_nothing(console: ConsoleClient, headers: dict[str, str]) -> None:
+async def test_a_form_of_another_page_changes_nothing(
+    console: ConsoleClient, headers: dict[str, str]
+) -> None:
     answer = await console.send(PROJECTS, "create", headers, name="Forged", project_id="forged")
 
     assert answer.status == 403

@@ -56,12 +56,16 @@ async def _opened(
 
 
 async def number_of_page(console: ConsoleClient) -> str:
-    found = re.search(r'hx-sse:connect="/console/events\?on=projects&amp;since=(\d+)"', await console.page(PROJECTS))
+    found = re.search(
+        r'hx-sse:connect="/console/events\?on=projects&amp;since=(\d+)"', await console.page(PROJECTS)
+    )
     assert found is not None
     return found[1]
 
 
-async def test_a_change_after_the_page_is_announced_also_if_the_stream_comes_later(console: ConsoleClient, opened: Opened) -> None:
+async def test_a_change_after_the_page_is_announced_also_if_the_stream_comes_later(
+    console: ConsoleClient, opened: Opened
+) -> None:
     since = await number_of_page(console)
     early = await opened(console, "projects", since)
     await console.send(PROJECTS, "create", name="New", project_id="new")
@@ -70,7 +74,9 @@ async def test_a_change_after_the_page_is_announced_also_if_the_stream_comes_lat
     assert await early.next() == await late.next() == "changed-projects"
 
 
-async def test_a_stream_that_resumes_is_sent_what_it_missed_and_nothing_else(console: ConsoleClient, opened: Opened) -> None:
+async def test_a_stream_that_resumes_is_sent_what_it_missed_and_nothing_else(
+    console: ConsoleClient, opened: Opened
+) -> None:
     await console.send(PROJECTS, "create", name="Old", project_id="old")
     since = await number_of_page(console)
     resumed = await opened(console, "projects,outbox", "0", **{"Last-Event-ID": since})
@@ -80,13 +86,17 @@ async def test_a_stream_that_resumes_is_sent_what_it_missed_and_nothing_else(con
     assert await resumed.next() == "changed-projects"
 
 
-async def test_topics_that_nobody_knows_and_numbers_that_are_none_are_ignored(console: ConsoleClient, opened: Opened) -> None:
+async def test_topics_that_nobody_knows_and_numbers_that_are_none_are_ignored(
+    console: ConsoleClient, opened: Opened
+) -> None:
     stream = await opened(console, "nothing,,projects", "x")
 
     assert await stream.next() == "changed-projects"
 
 
-async def test_a_stream_ends_after_its_session(console: ConsoleClient, pass_time: PassTime, opened: Opened) -> None:
+async def test_a_stream_ends_after_its_session(
+    console: ConsoleClient, pass_time: PassTime, opened: Opened
+) -> None:
     stream = await opened(console, "projects", await number_of_page(console))
     await sign_out_all(console.server)
     ended = asyncio.ensure_future(stream.next())
@@ -114,7 +124,9 @@ def test_numbers_grow_from_one_run_to_the_next() -> None:
     assert changes.changed(["a", "b"], 7) == ["a", "b"]
 
 
-async def test_a_change_by_a_command_beside_the_server_is_announced(console: ConsoleClient, opened: Opened) -> None:
+async def test_a_change_by_a_command_beside_the_server_is_announced(
+    console: ConsoleClient, opened: Opened
+) -> None:
     stream = await opened(console, "outbox", await number_of_page(console))
     await sign_out_all(console.server)  # any commit of another process
 

@@ -12,7 +12,13 @@ from bridge_server.web.serving.application import runner_of
 from tests.support.asking import ask
 from tests.support.server import running_server
 
-PATHS = ("/console", "/console/projects", "/console/sign-in?link=x", "/console/events", "/console/static/x.css")
+PATHS = (
+    "/console",
+    "/console/projects",
+    "/console/sign-in?link=x",
+    "/console/events",
+    "/console/static/x.css",
+)
 
 
 async def test_without_the_setting_there_is_nothing(tmp_path: Path) -> None:

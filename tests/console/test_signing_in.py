@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -29,7 +30,7 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads(server: Ru
 
 
 async def test_behind_tls_the_cookie_is_for_this_host_alone(tmp_path: Path) -> None:
-    settings = {"console": True, "public_url": "https://bridge.example.org"}
+    settings: dict[str, Any] = {"console": True, "public_url": "https://bridge.example.org"}
     async with running_server(tmp_path / "data", **settings) as server:
         link = await new_link(server)
         answer = await ConsoleClient(server).get(link, headers={"Host": "bridge.example.org"})

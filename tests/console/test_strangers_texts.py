@@ -9,7 +9,7 @@ pytestmark = pytest.mark.one_server
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = [
     SCRIPT,
-    "\"><img src=x onerror=alert(1)>",
+    '"><img src=x onerror=alert(1)>',
     "'onmouseover='alert(1)",
     "javascript:alert(1)",
     "{{ 7 * 7 }}{% raw %}",

@@ -6,7 +6,7 @@ import pytest
 
 from bridge_server.headless import HeadlessCall, HeadlessWallet, RuleError, read_rule
 from bridge_server.headless.actions import Action, Answer, Approve, Ask, Hang, Refuse
-from bridge_server.headless.rules import Rules
+from bridge_server.headless.rules import RuleList
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ async def test_an_answer_that_json_cannot_say_is_refused_when_it_is_given() -> N
 
 
 def test_an_empty_list_of_rules_decides_nothing() -> None:
-    assert list(Rules()) == []
+    assert list(RuleList()) == []
 
 
 async def test_calls_may_be_awaited_side_by_side() -> None:

@@ -11,11 +11,11 @@ from bridge_server.inbox.errors import TooManyStreamsError
 from bridge_server.inbox.events import SignedOut
 from bridge_server.inbox.models import (
     Arrival,
-    InboxNotification,
     NotificationQuery,
     Overview,
     Positions,
     Reader,
+    StoredNotification,
 )
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.stream import Stream
@@ -26,7 +26,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.web.event_stream import Piece
+from bridge_server.web.event_stream import EventStream, Piece
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
 
@@ -38,7 +38,7 @@ class Inbox(InboxStore):
     """A store with the inbox of one account, that can be made to fail."""
 
     def __init__(self) -> None:
-        self.notifications: list[InboxNotification] = []
+        self.notifications: list[StoredNotification] = []
         self.failures: list[Exception] = []
         self.meanwhile: list[Callable[[], None]] = []
         self.released = asyncio.Event()
@@ -48,7 +48,7 @@ class Inbox(InboxStore):
     async def newest(self, account: int) -> int:
         return len(self.notifications)
 
-    async def page_after(self, account: int, after: int, limit: int) -> list[InboxNotification]:
+    async def page_after(self, account: int, after: int, limit: int) -> list[StoredNotification]:
         found = self.notifications[after : after + limit]
         await self._read()
         if self.meanwhile:
@@ -65,7 +65,7 @@ class Inbox(InboxStore):
     async def overview(self, account: int) -> Overview:
         raise NotImplementedError
 
-    async def page(self, account: int, query: NotificationQuery) -> tuple[list[InboxNotification], int]:
+    async def page(self, account: int, query: NotificationQuery) -> tuple[list[StoredNotification], int]:
         raise NotImplementedError
 
     async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:
@@ -78,15 +78,15 @@ class Inbox(InboxStore):
             raise self.failures.pop(0)
 
 
-class Written:
-    """An outlet that keeps what it is given."""
+class Written(EventStream):
+    """An event stream without a client, which keeps what it is given."""
 
     def __init__(self) -> None:
         self.text = ""
         self.hurried = False
 
-    async def write(self, data: bytes) -> None:
-        self.text += data.decode()
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.text += bytes(data).decode()
 
     def push(self, events: Piece) -> None:
         self.text += events.plain.decode()
@@ -113,7 +113,7 @@ class Hub:
         for _ in range(count):
             number = len(self.inbox.notifications) + 1
             content = ("App", TypeId("news"), "Title", "Body", None, 0, None, None)
-            self.inbox.notifications.append(InboxNotification(number, ProjectId("app"), *content))
+            self.inbox.notifications.append(StoredNotification(number, ProjectId("app"), *content))
         if announced:
             self.arrivals.arrived([ACCOUNT])
 

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import bridge_server
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.signals import Key
 
 _EXAMPLES: dict[Any, object] = {
@@ -24,16 +24,16 @@ _EXAMPLES: dict[Any, object] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rang(Event):
+class Rang(DomainEvent):
     times: int
 
 
 @dataclass(frozen=True, slots=True)
-class Opened(Event):
+class Opened(DomainEvent):
     door: str
 
 
-def event_types() -> list[type[Event]]:
+def event_types() -> list[type[DomainEvent]]:
     """Every type of event in the package."""
     names = [module.name for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server.")]
     modules = [import_module(name) for name in names if not name.endswith("__main__")]
@@ -41,8 +41,8 @@ def event_types() -> list[type[Event]]:
         found
         for module in modules
         for found in vars(module).values()
-        if isinstance(found, type) and issubclass(found, Event) and found.__module__ == module.__name__
-        if found is not Event
+        if isinstance(found, type) and issubclass(found, DomainEvent) and found.__module__ == module.__name__
+        if found is not DomainEvent
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bridge_server.outbox import dispatcher
+from bridge_server.outbox import queue_round
 from bridge_server.outbox.admission import Limits
 from tests.outbox.running import Outbox, running_outbox
 from tests.support.clock import ManualClock
@@ -99,7 +99,7 @@ async def test_many_hosts_that_hang_keep_no_new_one_waiting_and_take_few_places(
 async def test_a_queue_that_was_turned_away_is_found_in_the_store(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_QUEUES_PAGE", 7)
+    monkeypatch.setattr(queue_round, "_PAGE", 7)
     async with running_outbox(file, clock, limits=replace(HASTY, waiting=10)) as outbox:
         for number in range(60):
             await outbox.owe(receiver.url(), prefix=f"{number}", client="192.0.2.1", subject=f"{number}")

@@ -4,7 +4,7 @@ import time
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from bridge_server.outbox.signature import Signer
+from bridge_server.outbox.signature import WebhookSigner
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -14,7 +14,7 @@ def secret_of(size: int) -> str:
 
 
 def test_the_published_vector_is_reproduced() -> None:
-    headers = Signer(SECRET).headers(
+    headers = WebhookSigner(SECRET).headers(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", b'{"test": 2432232314}', 1_614_265_330_000
     )
 
@@ -26,7 +26,9 @@ def test_the_published_vector_is_reproduced() -> None:
 
 
 def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
-    headers = Signer(SECRET).headers("msg_1", '{"name":"bücher"}'.encode(), time.time_ns() // 1_000_000)
+    headers = WebhookSigner(SECRET).headers(
+        "msg_1", '{"name":"bücher"}'.encode(), time.time_ns() // 1_000_000
+    )
 
     Webhook(SECRET).verify('{"name":"bücher"}'.encode(), headers)
     with pytest.raises(WebhookVerificationError):
@@ -34,12 +36,15 @@ def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
 
 
 def test_a_message_has_no_signature_without_a_secret() -> None:
-    assert Signer(None).headers("msg_1", b"{}", 1_999) == {"webhook-id": "msg_1", "webhook-timestamp": "1"}
+    assert WebhookSigner(None).headers("msg_1", b"{}", 1_999) == {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": "1",
+    }
 
 
 @pytest.mark.parametrize("size", [24, 32, 64])
 def test_a_secret_of_a_sound_length_is_taken(size: int) -> None:
-    assert "webhook-signature" in Signer(secret_of(size)).headers("msg_1", b"{}", 0)
+    assert "webhook-signature" in WebhookSigner(secret_of(size)).headers("msg_1", b"{}", 0)
 
 
 def test_a_secret_may_leave_out_its_padding() -> None:
@@ -48,7 +53,7 @@ def test_a_secret_may_leave_out_its_padding() -> None:
     unpadded = padded.rstrip("=")
 
     assert unpadded != padded
-    assert Signer(unpadded).headers("m", b"{}", 0) == Signer(padded).headers("m", b"{}", 0)
+    assert WebhookSigner(unpadded).headers("m", b"{}", 0) == WebhookSigner(padded).headers("m", b"{}", 0)
 
 
 @pytest.mark.parametrize(
@@ -67,4 +72,4 @@ def test_a_secret_may_leave_out_its_padding() -> None:
 )
 def test_a_malformed_secret_is_named_at_once(secret: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Signer(secret)
+        WebhookSigner(secret)

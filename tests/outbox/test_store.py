@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Queue
@@ -25,13 +25,13 @@ LATE = 1_000
 
 
 @pytest.fixture
-def published() -> list[Event]:
+def published() -> list[DomainEvent]:
     """The outbox's events."""
     return []
 
 
 @pytest.fixture
-async def database(file: Path, published: list[Event]) -> AsyncIterator[SqliteDatabase]:
+async def database(file: Path, published: list[DomainEvent]) -> AsyncIterator[SqliteDatabase]:
     migrate(file, packaged_migrations())
     events = Events()
     for event_type in (OutboxGrew, OutboxChanged, OutboxCounted):
@@ -54,7 +54,7 @@ async def write(database: SqliteDatabase, url: str, now_ms: int, message_id: str
 
 
 async def test_a_written_message_publishes_the_growth_of_its_queue(
-    database: SqliteDatabase, published: list[Event]
+    database: SqliteDatabase, published: list[DomainEvent]
 ) -> None:
     await write(database, "https://b.test/hook", 5)
 
@@ -94,7 +94,7 @@ async def owe(database: SqliteDatabase, *messages: OutgoingMessage, now_ms: int 
 
 
 async def test_messages_of_different_subjects_wait_in_different_queues_of_their_destination(
-    database: SqliteDatabase, store: OutboxStore, published: list[Event]
+    database: SqliteDatabase, store: OutboxStore, published: list[DomainEvent]
 ) -> None:
     url = f"{A}/hook"
     about = [("one", "192.0.2.1", "x"), ("two", None, "y"), ("three", "192.0.2.1", "x")]
@@ -187,7 +187,7 @@ async def test_a_postponed_message_counts_its_attempt(database: SqliteDatabase, 
 
 
 async def test_a_dead_letter_is_owed_no_longer_and_kept(
-    database: SqliteDatabase, store: OutboxStore, published: list[Event]
+    database: SqliteDatabase, store: OutboxStore, published: list[DomainEvent]
 ) -> None:
     await write(database, A, 5)
     (due,) = await store.next_messages(IN_A, LATE, 1)
@@ -218,7 +218,7 @@ async def test_a_late_record_does_not_touch_a_row_that_took_the_id_over(
 
 
 async def test_old_dead_letters_are_swept_in_slices(
-    database: SqliteDatabase, store: OutboxStore, published: list[Event]
+    database: SqliteDatabase, store: OutboxStore, published: list[DomainEvent]
 ) -> None:
     def write_dead() -> Transaction[None]:
         for number in range(700):

@@ -14,12 +14,13 @@ from bridge_server.pubsub.queues.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.service import PubSub
 from bridge_server.pubsub.store import TopicStore
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.web.socket import Socket
 
 _PING = (b"frame", b"payload")
 
 
-class Outlet:
-    """Remembers what became of it."""
+class Outlet(Socket):
+    """A socket without a client, which remembers what became of it."""
 
     def __init__(self) -> None:
         self.pushed: list[bytes] = []
@@ -29,21 +30,10 @@ class Outlet:
     def push(self, frame: bytes) -> None:
         self.pushed.append(frame)
 
-    def push_joined(self, frame: bytes) -> None:
-        self.push(frame)
-
     async def drain(self) -> None:
         pass
 
-    @property
-    def is_open(self) -> bool:
-        return not self.ended
-
-    @property
-    def is_congested(self) -> bool:
-        return False
-
-    def end(self, code: int, _reason: str) -> None:
+    def end(self, code: int, reason: str) -> None:
         self.ended.append(code)
 
     def abort(self) -> None:

@@ -1,7 +1,7 @@
 """Ending a session answers every poll for it, whatever becomes of the deleting client."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from bridge_server.kernel.signals import Key
 from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
-from bridge_server.storage.database import Database, Result, Row, Transaction, Value
+from bridge_server.storage.database import Database, Result, Transaction
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import turn
+from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.eventually import eventually
 
 SESSION = SessionId("session")
@@ -91,32 +92,18 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     await eventually(all_were_answered, within_seconds=2)
 
 
-class RefusingOnce:
+class RefusingOnce(WrappedDatabase):
     """A database that cannot serve its second transaction."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._asked = 0
-
-    @property
-    def is_busy(self) -> bool:
-        return self._database.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        return self._database.is_full
-
-    def require_room(self) -> None:
-        self._database.require_room()
-
-    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        return await self._database.read(sql, parameters)
 
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         self._asked += 1
         if self._asked == 2:
             raise UnavailableError("Nothing was stored: the disk is full.")
-        return await self._database.transaction(begin, adds=adds)
+        return await super().transaction(begin, adds=adds)
 
 
 async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(

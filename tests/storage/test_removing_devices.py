@@ -8,7 +8,7 @@ import pytest
 from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.errors import DeviceNotFoundError
 from bridge_server.inbox.models import DeviceId
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox import store as outbox_store
 from bridge_server.outbox.events import OutboxChanged
@@ -64,7 +64,7 @@ async def kept(database: SqliteDatabase) -> tuple[list[Row], list[str]]:
 async def test_a_device_that_is_removed_is_owed_nothing_and_its_dead_letters_stay(
     database: SqliteDatabase, events: Events
 ) -> None:
-    published: list[Event] = []
+    published: list[DomainEvent] = []
     events.subscribe(OutboxChanged, published.append)
 
     await DeviceStore(database).remove(7, OLD)

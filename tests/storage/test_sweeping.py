@@ -1,6 +1,6 @@
 """Sweeping deletes what has expired, a slice at a time, passes over what lives, and forgets nothing."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +10,13 @@ from bridge_server.kernel.sweeper import Sweeper
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.relay.models import CallId, Keep, Payload, SessionId, SessionUpdate, StoredCall
 from bridge_server.relay.store import RelayStore
+from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
-from bridge_server.storage.database import Database, Result, Row, Transaction, Value
+from bridge_server.storage.database import Database, Result, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.topics.models import Topic
+from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.clock import ManualClock
 
 TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
@@ -55,7 +57,9 @@ async def fill(store: RelayStore, sessions: int, calls_each: int) -> None:
 
 
 async def sweep(store: RelayStore, now_ms: int) -> None:
-    await Sweeper(relay_sweeps(store), ManualClock(now_ms), interval_seconds=1).sweep()
+    await Sweeper(
+        relay_sweeps(RelaySweepStore(store.database)), ManualClock(now_ms), interval_seconds=1
+    ).sweep()
 
 
 async def counts(database: SqliteDatabase) -> dict[str, Value]:
@@ -90,7 +94,8 @@ async def test_slice_after_slice_everything_goes(
 ) -> None:
     await fill(store, sessions=3, calls_each=4)
 
-    for sweep_slice in (store.sweep_calls, store.sweep_sessions):
+    sweeps = RelaySweepStore(database)
+    for sweep_slice in (sweeps.sweep_calls, sweeps.sweep_sessions):
         after: int | None = 0
         while after is not None:
             swept = await sweep_slice(SESSIONS_END_MS, after, span, limit)
@@ -122,32 +127,18 @@ async def test_a_living_row_is_passed_over_wherever_it_stands(
     assert (await store.status(CallId("session-30-0"), 5_000)).payload == PAYLOAD
 
 
-class Meanwhile:
+class Meanwhile(WrappedDatabase):
     """A database in which something else is committed before the first transaction."""
 
     def __init__(self, database: Database, work: Callable[[], Awaitable[None]]) -> None:
-        self._database = database
+        super().__init__(database)
         self._work: Callable[[], Awaitable[None]] | None = work
-
-    @property
-    def is_busy(self) -> bool:
-        return self._database.is_busy
-
-    @property
-    def is_full(self) -> bool:
-        return self._database.is_full
-
-    def require_room(self) -> None:
-        self._database.require_room()
-
-    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        return await self._database.read(sql, parameters)
 
     async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
         work, self._work = self._work, None
         if work is not None:
             await work()
-        return await self._database.transaction(begin, adds=adds)
+        return await super().transaction(begin, adds=adds)
 
 
 async def test_a_session_renewed_after_it_was_found_expired_is_kept(
@@ -163,8 +154,8 @@ async def test_a_session_renewed_after_it_was_found_expired_is_kept(
     async def answer() -> None:
         await store.set_status(CallId("session-0-0"), PAYLOAD, now_ms=0, expires_at_ms=9_000)
 
-    calls = await RelayStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
-    sessions = await RelayStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
+    calls = await RelaySweepStore(Meanwhile(database, answer)).sweep_calls(5_000, 0, 10, 10)
+    sessions = await RelaySweepStore(Meanwhile(database, prolong)).sweep_sessions(5_000, 0, 10, 10)
 
     assert (calls.deleted, sessions.deleted) == (0, 0)
     assert (await store.status(CallId("session-0-0"), 5_000)).payload == PAYLOAD

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
-from bridge_server.kernel.events import Event, Events
+from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import (
@@ -353,16 +353,16 @@ async def test_transactions_settled_long_ago_are_swept(store: TransactionStore) 
 
 
 @pytest.fixture
-def published(events: Events) -> list[Event]:
+def published(events: Events) -> list[DomainEvent]:
     """The events of the store."""
-    heard: list[Event] = []
+    heard: list[DomainEvent] = []
     events.subscribe(TransactionsOwed, heard.append)
     events.subscribe(TransactionsPostponed, heard.append)
     return heard
 
 
 async def test_a_waiting_transaction_is_announced_with_its_time(
-    store: TransactionStore, published: list[Event]
+    store: TransactionStore, published: list[DomainEvent]
 ) -> None:
     await store.keep(request("one"), None, None, 5)
     await reserve(store, "two", due_at_ms=7)
@@ -375,7 +375,7 @@ async def test_a_waiting_transaction_is_announced_with_its_time(
 
 
 async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
-    store: TransactionStore, published: list[Event]
+    store: TransactionStore, published: list[DomainEvent]
 ) -> None:
     await send(store, "one", "two")
     dropped = await stored_as(store, "one", "two")
@@ -389,7 +389,7 @@ async def test_a_dropped_transaction_with_a_pause_is_announced_as_postponed(
 
 
 async def test_an_event_that_does_not_concern_a_transaction_writes_nothing(
-    store: TransactionStore, published: list[Event]
+    store: TransactionStore, published: list[DomainEvent]
 ) -> None:
     await send(store, "one")
     await store.move(await stored_as(store, "one"), TransactionEvent.MINE, None, 5)

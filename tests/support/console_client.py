@@ -70,7 +70,7 @@ class ConsoleClient:
 
     async def change(self, path: str, do: str, **fields: str) -> str:
         """Submit a form whose change must be made; returns the page that follows."""
-        answer = await self.send(path, do, **fields)
+        answer = await self.send(path, do, None, **fields)
         assert answer.status == 303, answer.body.decode()
         return await self.page(answer.headers["Location"])
 

@@ -10,13 +10,12 @@ from urllib.parse import urlencode
 
 import aiohttp
 import orjson
-from aiohttp import WSMsgType
 from Crypto.PublicKey import ECC
 from Crypto.Signature import eddsa
 
 from bridge_server.kernel.base64url import encode
+from tests.support.heard_socket import HeardSocket
 
-PATIENCE_SECONDS = 10.0
 TOKEN_TIME = 1_800_000_000
 """When the tests' clock starts, in seconds."""
 
@@ -74,11 +73,11 @@ class RelayError(Exception):
         self.message: str = error["message"]
 
 
-class IrnClient:
+class IrnClient(HeardSocket):
     """One socket. It acknowledges nothing by itself."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
+        super().__init__(socket)
         self.requests: list[dict[str, Any]] = []
         """Every request that the server has sent."""
         self._came: deque[dict[str, Any]] = deque()
@@ -158,15 +157,6 @@ class IrnClient:
                 return
             await self._take(message)
 
-    async def closed(self) -> tuple[int, str]:
-        """The code and the reason of the close frame that comes, whatever comes before."""
-        while True:
-            message = await self.socket.receive(PATIENCE_SECONDS)
-            if message.type is WSMsgType.CLOSE:
-                await self.socket.close()
-                return message.data, message.extra or ""
-            assert message.type in (WSMsgType.TEXT, WSMsgType.PING), message
-
     async def _take(self, message: dict[str, Any] | bytes) -> None:
         if isinstance(message, bytes):
             return
@@ -175,18 +165,6 @@ class IrnClient:
             self._came.append(message)
         else:
             self._answers[message["id"]] = message
-
-    async def _next(self) -> dict[str, Any] | bytes:
-        while True:
-            message = await self.socket.receive(PATIENCE_SECONDS)
-            if message.type is WSMsgType.PING:
-                await self.socket.pong(message.data)
-            elif message.type is WSMsgType.PONG:
-                return bytes(message.data)
-            else:
-                assert message.type is WSMsgType.TEXT, message
-                value: dict[str, Any] = orjson.loads(message.data)
-                return value
 
 
 @asynccontextmanager

@@ -7,9 +7,8 @@ from typing import Any
 
 import aiohttp
 import orjson
-from aiohttp import WSMsgType
 
-PATIENCE_SECONDS = 10.0
+from tests.support.heard_socket import HeardSocket
 
 
 def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str:
@@ -17,11 +16,11 @@ def spelled(topic: Any, kind: Any, payload: Any = "", silent: Any = True) -> str
     return orjson.dumps({"topic": topic, "type": kind, "payload": payload, "silent": silent}).decode()
 
 
-class SocketClient:
-    """Answers pings while it waits for something, and only then."""
+class SocketClient(HeardSocket):
+    """One socket of a client of generation 1.x."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self.socket = socket
+        super().__init__(socket)
         self._came: deque[dict[str, Any]] = deque()
         self._pings = 0
 
@@ -75,33 +74,12 @@ class SocketClient:
         """Make sure that no message has come."""
         assert await self.payloads(0) == []
 
-    async def closed(self) -> tuple[int, str]:
-        """The code and the reason of the close frame that comes, whatever comes before."""
-        while True:
-            message = await self.socket.receive(PATIENCE_SECONDS)
-            if message.type is WSMsgType.CLOSE:
-                await self.socket.close()
-                return message.data, message.extra or ""
-            assert message.type in (WSMsgType.TEXT, WSMsgType.PING), message
-
     def vanish(self) -> None:
         """Break off the connection, as a crash does."""
         transport = self.socket._response.connection
         assert transport is not None
         assert transport.transport is not None
         transport.transport.abort()
-
-    async def _next(self) -> dict[str, Any] | bytes:
-        while True:
-            message = await self.socket.receive(PATIENCE_SECONDS)
-            if message.type is WSMsgType.PING:
-                await self.socket.pong(message.data)
-            elif message.type is WSMsgType.PONG:
-                return bytes(message.data)
-            else:
-                assert message.type is WSMsgType.TEXT, message
-                value: dict[str, Any] = orjson.loads(message.data)
-                return value
 
 
 @asynccontextmanager

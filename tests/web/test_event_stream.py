@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from aiohttp import web
 
-from bridge_server.web.event_stream import MOST_BUFFERED_BYTES, EventOutlet, EventStream, piece
+from bridge_server.web.event_stream import MOST_BUFFERED_BYTES, EventStream, piece
 
 
 class Flood:
@@ -18,7 +18,7 @@ class Flood:
         self.pushed_bytes = 0
         self.is_left = asyncio.Event()
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         events = piece(b":" + b"x" * 65_536 + b"\n\n")
         while True:
             outlet.push(events)
@@ -32,7 +32,7 @@ class Flood:
 class Stuck(Flood):
     """A source that waits for its client, until `hurry` is called."""
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         asyncio.get_running_loop().call_later(0.2, outlet.hurry)
         while True:
             await outlet.write(b":" + b"x" * 65_536 + b"\n\n")

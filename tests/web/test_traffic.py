@@ -1,14 +1,14 @@
 """The record of requests by itself: its bounds, and what it leaves out where it is watched in production."""
 
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.traffic import MOST_REQUESTS, Exchange, Traffic, with_short_ids
+from bridge_server.web.traffic import MOST_REQUESTS, Exchange, TrafficLog, with_short_ids
 from tests.support.clock import ManualClock
 
 EXCHANGE = Exchange("dapp", "GET", "/info", "info", 200, 1_500.0)
 
 
-def record(*, keeps_contents: bool = True) -> Traffic:
-    return Traffic(Signals(), ManualClock(), keeps_contents=keeps_contents)
+def record(*, keeps_contents: bool = True) -> TrafficLog:
+    return TrafficLog(Signals(), ManualClock(), keeps_contents=keeps_contents)
 
 
 async def test_the_oldest_go() -> None:

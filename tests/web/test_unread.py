@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from bridge_server.web.answers import json_answer
-from bridge_server.web.event_stream import EventOutlet, EventStream, piece
-from bridge_server.web.socket import FrameOutlet as SocketOutlet
-from bridge_server.web.socket import Socket, text_frame
+from bridge_server.web.event_stream import EventStream, piece
+from bridge_server.web.frames import text_frame
+from bridge_server.web.socket import Socket
 from bridge_server.web.streamed_answer import StreamedAnswer
 from bridge_server.web.unread import Backlog, Unread, UnreadLimits
 from bridge_server.web.whole_answer import WholeAnswer
@@ -51,7 +51,7 @@ async def listing(_: web.Request) -> web.StreamResponse:
 class Events:
     """A source of one event that is longer than a client takes unread, and shorter than ends the stream."""
 
-    async def flow(self, outlet: EventOutlet) -> None:
+    async def flow(self, outlet: EventStream) -> None:
         for _ in range(3):
             outlet.push(piece(b":" + b"x" * 100 * KIB + b"\n\n"))
         await asyncio.Event().wait()
@@ -67,7 +67,7 @@ async def events(_: web.Request) -> web.StreamResponse:
 class Talker:
     """A party that says a lot and hears nothing."""
 
-    def join(self, outlet: SocketOutlet) -> None:
+    def join(self, outlet: Socket) -> None:
         for _ in range(8):
             outlet.push(text_frame(b"x" * 64 * KIB))
 
@@ -212,7 +212,7 @@ async def test_answers_through_a_proxy_count_for_its_client() -> None:
             await server.until(lambda connections: connections.cut == 1)
 
 
-class Taker:
+class Taker(asyncio.WriteTransport):
     """The writing side of a connection whose client takes a little between two looks, or nothing."""
 
     def __init__(self, size_bytes: int, takes_bytes: int = 0) -> None:

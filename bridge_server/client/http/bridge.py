@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from bridge_server.client.http.exchange import Exchange
+from bridge_server.client.http.retrying_client import RetryingClient
 from bridge_server.client.session.contents import Push
 from bridge_server.client.session.errors import (
     BadAnswerError,
@@ -23,15 +23,15 @@ from bridge_server.client.session.errors import (
 _MISSING = 404
 
 
-class Bridge:
+class HttpBridge:
     """The sessions and calls of a bridge. Payloads are passed on encrypted."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, client: RetryingClient) -> None:
+        self._client = client
 
     async def open_session(self) -> str:
         """Open a session; returns its id."""
-        return _text(_document(await self._exchange.send("POST", "/session/new")), "sessionId")
+        return _text(_document(await self._client.send("POST", "/session/new")), "sessionId")
 
     async def session(self, session_id: str, wait_seconds: int = 0) -> Any:
         """The payload that the wallet has put, or None. Raises SessionEndedError."""
@@ -45,7 +45,7 @@ class Bridge:
         """
         fields = {"push": None if push is None else asdict(push), "encryptionPayload": payload}
         async with _of_session(session_id):
-            answer = await self._exchange.send("PUT", f"/session/{session_id}", fields)
+            answer = await self._client.send("PUT", f"/session/{session_id}", fields)
         expires = _document(answer).get("expires") if answer else None
         return expires if isinstance(expires, int) else None
 
@@ -53,7 +53,7 @@ class Bridge:
         """End the session. It may have ended already."""
         with suppress(SessionEndedError):
             async with _of_session(session_id):
-                await self._exchange.send("DELETE", f"/session/{session_id}")
+                await self._client.send("DELETE", f"/session/{session_id}")
 
     async def request_call(self, session_id: str, payload: Any, dapp_name: str) -> str:
         """Make a call; returns its id. It is not retried if the bridge may have accepted it.
@@ -62,7 +62,7 @@ class Bridge:
         """
         fields = {"encryptionPayload": payload, "dappName": dapp_name}
         async with _of_session(session_id):
-            answer = await self._exchange.send(
+            answer = await self._client.send(
                 "POST", f"/session/{session_id}/call/new", fields, repeatable=False
             )
         return _text(_document(answer), "callId")
@@ -86,11 +86,11 @@ class Bridge:
     async def answer_call(self, session_id: str, call_id: str, payload: Any) -> None:
         """Post the call's status. Raises SessionEndedError, CallExpiredError."""
         async with self._of_call(session_id, call_id):
-            await self._exchange.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
+            await self._client.send("POST", f"/call-status/{call_id}/new", {"encryptionPayload": payload})
 
     async def _poll(self, path: str, wait_seconds: int) -> dict[str, Any] | None:
         """The JSON object of an answer without its envelope; None for an empty answer."""
-        answer = await self._exchange.send("GET", path, wait_seconds=wait_seconds)
+        answer = await self._client.send("GET", path, wait_seconds=wait_seconds)
         if not answer:
             return None
         document = _document(answer)

@@ -7,9 +7,9 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.http.bridge import Bridge
-from bridge_server.client.http.exchange import Exchange
+from bridge_server.client.http.bridge import HttpBridge
 from bridge_server.client.http.polling import poll
+from bridge_server.client.http.retrying_client import RetryingClient
 from bridge_server.client.session.cipher import Cipher
 from bridge_server.client.session.contents import (
     Call,
@@ -41,8 +41,8 @@ class PollingWallet:
     def __init__(self, pairing: Pairing, http: aiohttp.ClientSession | None, pace: Pace) -> None:
         self.pairing = pairing
         self._cipher = Cipher(pairing.key)
-        self._exchange = Exchange(pairing.bridge_url, http, pace)
-        self._bridge = Bridge(self._exchange)
+        self._client = RetryingClient(pairing.bridge_url, http, pace)
+        self._bridge = HttpBridge(self._client)
         self._seen: set[str] = set()
         self._turn = asyncio.Lock()
 
@@ -53,11 +53,11 @@ class PollingWallet:
 
     async def open(self) -> None:
         """Get ready for requests."""
-        self._exchange.open()
+        self._client.open()
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._exchange.close()
+        await self._client.close()
 
     async def proposal(self, timeout: float | None) -> Proposal:
         """The dapp's name, if the pairing URI has one."""
@@ -76,7 +76,7 @@ class PollingWallet:
         while True:
             try:
                 async with self._turn:
-                    pending = await poll(self._new_calls, self._exchange.pace.pause_seconds)
+                    pending = await poll(self._new_calls, self._client.pace.pause_seconds)
             except SessionEndedError:
                 return
             for call_id, payload in pending.items():
@@ -89,7 +89,7 @@ class PollingWallet:
 
     async def call(self, call_id: str) -> Call:
         """A call of the session, answered or not."""
-        async with self._exchange.patiently("The bridge did not tell of the call"):
+        async with self._client.patiently("The bridge did not tell of the call"):
             payload = await self._bridge.call(self.pairing.session_id, call_id)
         return read_request(call_id, self._cipher.open(payload))
 
@@ -103,7 +103,7 @@ class PollingWallet:
 
     async def end(self) -> None:
         """End the session, and its calls with it."""
-        async with self._exchange.patiently("The bridge did not end the session"):
+        async with self._client.patiently("The bridge did not end the session"):
             await self._bridge.end_session(self.pairing.session_id)
 
     async def emit(self, name: str, data: Any, chain: str) -> None:
@@ -119,18 +119,18 @@ class PollingWallet:
         raise UnsupportedError("A session over HTTP has no ping between its two sides.")
 
     async def _update(self, content: dict[str, Any], push: Push | None) -> int | None:
-        async with self._exchange.patiently("The bridge did not take the wallet's word"):
+        async with self._client.patiently("The bridge did not take the wallet's word"):
             return await self._bridge.update_session(
                 self.pairing.session_id, self._cipher.seal(content), push
             )
 
     async def _post(self, call_id: str, content: dict[str, Any]) -> None:
-        async with self._exchange.patiently("The bridge did not take the answer"):
+        async with self._client.patiently("The bridge did not take the answer"):
             await self._bridge.answer_call(self.pairing.session_id, call_id, self._cipher.seal(content))
 
     async def _new_calls(self) -> dict[str, Any] | None:
         """The pending calls that were not yielded yet; None if there are none."""
-        pending = await self._bridge.calls(self.pairing.session_id, self._exchange.pace.wait_seconds)
+        pending = await self._bridge.calls(self.pairing.session_id, self._client.pace.wait_seconds)
         self._seen &= pending.keys()
         return {call_id: pending[call_id] for call_id in pending if call_id not in self._seen} or None
 

@@ -6,7 +6,7 @@ import random
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from bridge_server.client.session.errors import (
     RequestRefusedError,
 )
 from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.time_limits import TimeLimits
 from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.version import USER_AGENT
 
@@ -64,7 +65,7 @@ class Speaker(Protocol):
         ...
 
 
-class Line:
+class Line(TimeLimits):
     """One WebSocket between `open` and `close`. Frames posted without a connection are dropped."""
 
     def __init__(self, url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
@@ -112,11 +113,6 @@ class Line:
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """Limit the time of the block; None is no limit.
-
-        Raises AnswerTimeoutError with the text `missing`; BridgeUnreachableError if there is no connection at
-        that moment.
-        """
         if self._task is None:
             raise RuntimeError("Use it inside `async with`.")
         try:
@@ -127,19 +123,6 @@ class Line:
                 trouble = self._trouble or f"no connection within {seconds} s"
                 raise BridgeUnreachableError(f"The bridge {self.url} cannot be used: {trouble}.") from error
             raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
-
-    @asynccontextmanager
-    async def bridge_within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """`within`, for an answer of the bridge itself. Raises BridgeUnreachableError."""
-        try:
-            async with self.within(seconds, missing):
-                yield
-        except AnswerTimeoutError as error:
-            raise BridgeUnreachableError(str(error)) from error
-
-    def patiently(self, missing: str) -> AbstractAsyncContextManager[None]:
-        """`bridge_within` the time limit of requests without their own timeout."""
-        return self.bridge_within(self.pace.patience_seconds, missing)
 
     async def _keep_open(self, speaker: Speaker) -> None:
         failures = 0

@@ -17,7 +17,7 @@ from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.session.payload_ids import PayloadIds
 from bridge_server.client.v1.cipher import SocketCipher
 from bridge_server.client.v1.messages import ENDED, is_silent
-from bridge_server.client.v1.topics import Topics
+from bridge_server.client.v1.topic_client import TopicClient
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class SocketSession:
         self.peer_id: str | None = None
         self.conversation = Conversation()
         self.line = Line(pairing.bridge_url, http, pace)
-        self._topics = Topics(self.line, self._heard, self.conversation.fail)
+        self._topics = TopicClient(self.line, self._heard, self.conversation.fail)
         self._cipher = SocketCipher(pairing.key)
         self._requested = requested
         self._responded = responded

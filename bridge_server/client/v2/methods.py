@@ -18,7 +18,7 @@ SESSION_SECONDS = 7 * _DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Publishing:
+class PublishOptions:
     """Parameters of an `irn_publish`. With `prompt` the relay notifies a sleeping wallet."""
 
     ttl: int
@@ -27,15 +27,15 @@ class Publishing:
 
 
 REQUESTS = {
-    "wc_sessionPropose": Publishing(_FIVE_MINUTES, 1100, prompt=True),
-    "wc_sessionSettle": Publishing(_FIVE_MINUTES, 1102),
-    "wc_sessionUpdate": Publishing(_DAY, 1104),
-    "wc_sessionExtend": Publishing(_DAY, 1106),
-    "wc_sessionRequest": Publishing(REQUEST_SECONDS, 1108, prompt=True),
-    "wc_sessionEvent": Publishing(_FIVE_MINUTES, 1110, prompt=True),
-    "wc_sessionDelete": Publishing(_DAY, 1112),
-    "wc_sessionPing": Publishing(_DAY, 1114),
+    "wc_sessionPropose": PublishOptions(_FIVE_MINUTES, 1100, prompt=True),
+    "wc_sessionSettle": PublishOptions(_FIVE_MINUTES, 1102),
+    "wc_sessionUpdate": PublishOptions(_DAY, 1104),
+    "wc_sessionExtend": PublishOptions(_DAY, 1106),
+    "wc_sessionRequest": PublishOptions(REQUEST_SECONDS, 1108, prompt=True),
+    "wc_sessionEvent": PublishOptions(_FIVE_MINUTES, 1110, prompt=True),
+    "wc_sessionDelete": PublishOptions(_DAY, 1112),
+    "wc_sessionPing": PublishOptions(_DAY, 1114),
 }
-RESPONSES = {method: Publishing(request.ttl, request.tag + 1) for method, request in REQUESTS.items()}
-REJECTION = Publishing(_FIVE_MINUTES, 1120)
+RESPONSES = {method: PublishOptions(request.ttl, request.tag + 1) for method, request in REQUESTS.items()}
+REJECTION = PublishOptions(_FIVE_MINUTES, 1120)
 """The response that rejects a proposal."""

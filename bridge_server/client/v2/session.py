@@ -16,7 +16,7 @@ from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.payload_ids import PayloadIds
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.methods import REQUESTS, RESPONSES, SESSION_SECONDS
-from bridge_server.client.v2.relay import Relay
+from bridge_server.client.v2.relay_client import RelayClient
 
 UNAUTHORIZED_METHOD = 3001
 
@@ -38,7 +38,7 @@ class RelaySession:
     ) -> None:
         self.conversation = Conversation()
         self.line = Line(relay_url, http, pace)
-        self.relay = Relay(self.line, project_id, self.conversation.fail)
+        self.relay = RelayClient(self.line, project_id, self.conversation.fail)
         self.ids = PayloadIds()
         self.key: TopicKey | None = None
         self.expires_s: int | None = None

@@ -36,7 +36,9 @@ class FaultsPage:
             "set-clock": self.set_clock,
             "reset": self.reset,
         }
-        return Page("faults", "Faults and clock", Group.SERVER, (PagePath(_PATH, self.show, changes),), self._count)
+        return Page(
+            "faults", "Faults and clock", Group.SERVER, (PagePath(_PATH, self.show, changes),), self._count
+        )
 
     async def show(self, _: Asked) -> View:
         """The rules and the clock."""
@@ -63,7 +65,10 @@ class FaultsPage:
         return _done("The rule is removed.")
 
     async def advance(self, asked: Asked) -> Done:
-        number, unit = number_of(asked.form.get("number", "").strip()), _UNITS.get(asked.form.get("unit", ""), 1)
+        number, unit = (
+            number_of(asked.form.get("number", "").strip()),
+            _UNITS.get(asked.form.get("unit", ""), 1),
+        )
         seconds = number * unit if isinstance(number, int | float) else number
         moved = await self._controls.move(wire.read_clock({"advance": seconds}))
         passed = f"{duration_of(round(seconds * 1000))} have passed"

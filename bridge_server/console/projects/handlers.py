@@ -26,7 +26,7 @@ _PAGE = 25
 
 
 class ProjectsPage:
-    """The views and changes of projects. `account_limit` is the server's default for projects without their own."""
+    """The views and changes of projects. `account_limit` is the default for projects without their own."""
 
     def __init__(self, projects: Projects, subscriptions: Subscriptions, account_limit: Limit) -> None:
         self._projects = projects
@@ -52,7 +52,11 @@ class ProjectsPage:
 
     async def show(self, asked: Asked) -> View:
         """One project, and a page of its subscribers."""
-        project_id, search, after = _project_id(asked), asked.query.get("search", ""), asked.query.get("after", "")
+        project_id, search, after = (
+            _project_id(asked),
+            asked.query.get("search", ""),
+            asked.query.get("after", ""),
+        )
         details = await self._projects.show(project_id)
         found = await self._subscriptions.search(project_id, search.strip(), after, _PAGE + 1)
         figures = await self._projects.analytics(project_id, None, None)
@@ -71,7 +75,9 @@ class ProjectsPage:
         new = wire.read_project(text_fields(asked.form, "name", optional=("project_id",)))
         project, secret = await self._projects.create(new.name, new.project_id)
         return Done(
-            _path(project.project_id), f"The project {project.name} is created.", {"Its secret": secret.secret}
+            _path(project.project_id),
+            f"The project {project.name} is created.",
+            {"Its secret": secret.secret},
         )
 
     async def delete(self, asked: Asked) -> Done:

@@ -14,7 +14,8 @@ from bridge_server.pubsub.irn.models import ClientKey, Envelope, WaitingMessage
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.queues.models import Share
 from bridge_server.topics.models import Topic
-from bridge_server.web.socket import FrameOutlet, ping_frame, text_frame
+from bridge_server.web.frames import ping_frame, text_frame
+from bridge_server.web.socket import Socket
 
 _PAGE = 32
 _RETRY_SECONDS = 1.0
@@ -60,7 +61,7 @@ class Sending:
         self._clock = clock
         self._share = share
         self._window = window
-        self._outlet: FrameOutlet | None = None
+        self._outlet: Socket | None = None
         self._mine: dict[Topic, Attachment] = {}
         self._sent: dict[int, tuple[Attachment, int, int]] = {}
         self._behind: asyncio.Task[None] | None = None
@@ -70,7 +71,7 @@ class Sending:
         self._ping, self._ping_number = b"", 0
         self._pong: asyncio.Event | None = None
 
-    def open(self, outlet: FrameOutlet) -> None:
+    def open(self, outlet: Socket) -> None:
         """The socket is open."""
         self._outlet = outlet
 

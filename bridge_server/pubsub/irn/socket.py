@@ -10,7 +10,8 @@ from bridge_server.pubsub.irn.models import ClientKey, ClientRequest, Confirmati
 from bridge_server.pubsub.irn.params import read_call
 from bridge_server.pubsub.irn.sending import Sending
 from bridge_server.web.charges import QuotaError
-from bridge_server.web.socket import FrameOutlet, text_frame
+from bridge_server.web.frames import text_frame
+from bridge_server.web.socket import Socket
 
 Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
 """Does what a client asks for; given its socket, the JSON of the request's id, and the call."""
@@ -53,11 +54,11 @@ class IrnSocket:
         self._settle = settle
         self._welcome = welcome
         self._leave = leave
-        self._outlet: FrameOutlet | None = None
+        self._outlet: Socket | None = None
         self._farewell: tuple[int, str] | None = None
         self._is_quiet = False
 
-    def join(self, outlet: FrameOutlet) -> None:
+    def join(self, outlet: Socket) -> None:
         self._outlet = outlet
         if self._farewell is not None:
             outlet.end(*self._farewell)

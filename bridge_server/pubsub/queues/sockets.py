@@ -11,7 +11,7 @@ from aiohttp import WSCloseCode
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.pubsub.queues.errors import TooManySocketsError
 from bridge_server.pubsub.queues.models import SocketLimits
-from bridge_server.web.socket import ping_frame
+from bridge_server.web.frames import ping_frame
 
 _PING_BYTES = 4
 _PINGS_IN_A_ROW = 250

@@ -21,6 +21,7 @@ from bridge_server.push.providers.http2_exchange import (
     Http2Error,
     Http2Exchange,
     NotTakenError,
+    StreamEvent,
 )
 from bridge_server.push.providers.http2_stream_queue import StreamQueue
 
@@ -226,38 +227,19 @@ class Http2Connection(asyncio.Protocol):
                 self._send_bodies()
             case h2.events.WindowUpdated():
                 self._send_bodies()
-            case h2.events.ResponseReceived():
-                self._take_headers(event)
             case h2.events.DataReceived():
-                self._take_data(event)
-            case h2.events.StreamEnded():
-                if (exchange := self._exchanges.get(event.stream_id)) is not None:
-                    exchange.finish()
-            case h2.events.StreamReset():
-                self._take_reset(event)
+                self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                self._pass_on(event)
+            case h2.events.ResponseReceived() | h2.events.StreamEnded() | h2.events.StreamReset():
+                self._pass_on(event)
 
     def _send_bodies(self) -> None:
         for stream_id, exchange in self._exchanges.items():
             if exchange.unsent and not exchange.answer.done():
                 self._send_body(stream_id, exchange)
 
-    def _take_headers(self, event: h2.events.ResponseReceived) -> None:
-        if (exchange := self._exchanges.get(event.stream_id)) is not None:
-            exchange.take_headers(event.headers)
-
-    def _take_data(self, event: h2.events.DataReceived) -> None:
-        self._h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+    def _pass_on(self, event: StreamEvent) -> None:
+        """Hand an event of a stream to its request, unless that was given up."""
         exchange = self._exchanges.get(event.stream_id)
-        if exchange is None:
-            return
-        exchange.take_data(event.data)
-
-    def _take_reset(self, event: h2.events.StreamReset) -> None:
-        exchange = self._exchanges.get(event.stream_id)
-        if exchange is None:
-            return
-        exchange.ended, exchange.unsent = True, memoryview(b"")
-        if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
-            exchange.fail(NotTakenError("the server refused the request before it read it"))
-        else:
-            exchange.fail(Http2Error("the server reset the request"))
+        if exchange is not None:
+            exchange.take(event)

@@ -1,10 +1,17 @@
 """One request over HTTP/2 and its result: an answer or an error."""
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
+
+import h2.errors
+import h2.events
 
 from bridge_server.outgoing.bounded_body import ANSWER_LIMIT_BYTES
+
+StreamEvent: TypeAlias = (
+    h2.events.ResponseReceived | h2.events.DataReceived | h2.events.StreamEnded | h2.events.StreamReset
+)
 
 
 class Http2Error(Exception):
@@ -45,24 +52,38 @@ class Http2Exchange:
         self.began_at = loop.time()
         self.answer: asyncio.Future[Http2Answer] = loop.create_future()
 
-    def take_headers(self, fields: Iterable[tuple[bytes | str, bytes | str]]) -> None:
-        """Store the header fields of the answer."""
-        self.headers = {_text(name): _text(value) for name, value in fields}
-
-    def take_data(self, data: bytes) -> None:
-        """Store a piece of the body. At 64 KiB the answer is complete, although the stream is still open."""
-        self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
-        if len(self.body) >= ANSWER_LIMIT_BYTES:
-            self.finish()
-            self.ended = False
+    def take(self, event: StreamEvent) -> None:
+        """Process an event of the request's stream."""
+        match event:
+            case h2.events.ResponseReceived():
+                self.headers = {_text(name): _text(value) for name, value in event.headers}
+            case h2.events.DataReceived():
+                self._take_data(event.data)
+            case h2.events.StreamEnded():
+                self._finish()
+            case h2.events.StreamReset():
+                self._break_off(event)
 
     def fail(self, error: Http2Error) -> None:
         """Raise the error where the request waits for its answer."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
-    def finish(self) -> None:
-        """Complete the answer."""
+    def _break_off(self, event: h2.events.StreamReset) -> None:
+        self.ended, self.unsent = True, memoryview(b"")
+        if event.error_code == h2.errors.ErrorCodes.REFUSED_STREAM:
+            self.fail(NotTakenError("the server refused the request before it read it"))
+        else:
+            self.fail(Http2Error("the server reset the request"))
+
+    def _take_data(self, data: bytes) -> None:
+        """Store a piece of the body. At 64 KiB the answer is complete, although the stream is still open."""
+        self.body += data[: ANSWER_LIMIT_BYTES - len(self.body)]
+        if len(self.body) >= ANSWER_LIMIT_BYTES:
+            self._finish()
+            self.ended = False
+
+    def _finish(self) -> None:
         self.ended = True
         status = self.headers.pop(":status", "")
         if not status.isdecimal():

@@ -1,4 +1,4 @@
-"""Connections to the node.
+"""Connections to the node that ask for its chain.
 
 Calls that sign or send use a checked connection: a single one at a time, and the first call on it asks for
 the chain. Calls that only read use a pool; before it opens a connection, a checked one asks for the chain.
@@ -7,110 +7,23 @@ Where every connection is closed after one answer, as by a proxy that speaks HTT
 on one connection, and again on the next in the same batch as the calls.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 
 import aiohttp
-from aiohttp import hdrs
 
-from bridge_server.outgoing.bounded_body import read_bounded
-from bridge_server.outgoing.failure_text import failure
 from bridge_server.wallet.errors import NodeError, NoNodeError, WrongChainError
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
-from bridge_server.wallet.node.ordered_failures import FailureOf, ordered_answer
+from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint, NotOpenError
 
-ANSWER_LIMIT_BYTES = 64 * 2**20
-
-# Less than the 5 seconds after which some servers close an idle connection: a POST that meets the closing
-# is lost.
-_IDLE_SECONDS = 4.0
 _ATTEMPTS = 3
-_LIMIT_EXCEEDED = -32005
-_TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} MiB: ask for less."
-
-# Failures of an open connection while the request was written or the answer read.
-_BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError, BrokenPipeError)
-
 CHAIN_ID = RpcCall("eth_chainId", [])
-
-
-class BrokenOffError(NoNodeError):
-    """The connection was closed before an answer: the node may or may not have taken the request."""
 
 
 class _ClosedAtOnceError(BrokenOffError):
     """The connection was closed after its first answer."""
-
-
-class _NotOpenError(Exception):
-    """A request would have opened a connection, and may not."""
-
-
-class Endpoint:
-    """The address of the node, and how it is spoken to."""
-
-    def __init__(
-        self, url: str, timeout_seconds: float, user_agent: str, failure_of: FailureOf | None = None
-    ) -> None:
-        self._url = url
-        self._failure_of = failure_of
-        self._timeout_seconds = timeout_seconds
-        self._headers = {
-            hdrs.CONTENT_TYPE: "application/json",
-            hdrs.ACCEPT_ENCODING: "identity",
-            hdrs.USER_AGENT: user_agent,
-        }
-
-    def session(self, limit: int, on_opening: Callable[[], Awaitable[None]]) -> aiohttp.ClientSession:
-        """A pool of at most so many connections; the caller closes it.
-
-        `on_opening` is called before each of them is opened; its exceptions are raised by `exchange`.
-        """
-
-        async def before(*_: object) -> None:
-            await on_opening()
-
-        tracing = aiohttp.TraceConfig()
-        tracing.on_connection_create_start.append(before)
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, keepalive_timeout=_IDLE_SECONDS),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=self._timeout_seconds),
-            trace_configs=[tracing],
-            trust_env=False,
-        )
-
-    async def exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
-        """The status and the body of the node's answer.
-
-        Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
-        """
-        if self._failure_of is not None:
-            ordered = await ordered_answer(body, self._failure_of)
-            if ordered is not None:
-                return ordered
-        try:
-            async with session.post(
-                self._url, data=body, headers=self._headers, allow_redirects=False
-            ) as response:
-                return response.status, await _read(response)
-        except aiohttp.ClientConnectorError as error:
-            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
-        except _BROKEN_OFF as error:
-            raise BrokenOffError(f"The node cannot be reached: {failure(error)}.") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoNodeError(f"The node cannot be reached: {failure(error)}.") from error
-
-
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    await read_bounded(response, body, ANSWER_LIMIT_BYTES + 1)
-    if len(body) > ANSWER_LIMIT_BYTES:
-        response.close()
-        raise NodeError(_LIMIT_EXCEEDED, _TOO_LARGE)
-    return bytes(body)
 
 
 class CheckedConnection:
@@ -162,14 +75,14 @@ class CheckedConnection:
         """Ask for the chain, on the connection that is open if there is one."""
         try:
             await self._check()
-        except (_NotOpenError, BrokenOffError):
+        except (NotOpenError, BrokenOffError):
             await self._open()
         else:
             self._closes_all = False
 
     async def _on_opening(self) -> None:
         if not self._may_open:
-            raise _NotOpenError
+            raise NotOpenError
 
     async def _open(self) -> None:
         closes_all, self._closes_all = self._closes_all, False
@@ -184,14 +97,14 @@ class CheckedConnection:
 
     async def _ask_once(self, calls: Sequence[RpcCall]) -> list[Answer]:
         body = write_calls(calls)
-        with suppress(_NotOpenError):
+        with suppress(NotOpenError):
             answers = await self._ask(body, len(calls))
             self._closes_all = False
             return answers
         await self._open()
         try:
             return await self._ask(body, len(calls))
-        except _NotOpenError:
+        except NotOpenError:
             return await self._ask_anew(calls)
         except BrokenOffError as error:
             raise _ClosedAtOnceError(error.detail) from error
@@ -233,7 +146,7 @@ class CheckedConnection:
         try:
             (answer,) = await self._ask(write_calls([CHAIN_ID]), 1)
             self._check_chain(answer)
-        except (_NotOpenError, BrokenOffError):
+        except (NotOpenError, BrokenOffError):
             raise  # there is no connection
         except BaseException:
             await self._leave_connection()

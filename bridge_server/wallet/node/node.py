@@ -18,7 +18,8 @@ from bridge_server.wallet.errors import NoChainError, NodeError, NoNodeError, Wr
 from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
 from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_back
-from bridge_server.wallet.node.connections import CHAIN_ID, BrokenOffError, CheckedConnection, Endpoint
+from bridge_server.wallet.node.connections import CHAIN_ID, CheckedConnection
+from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint
 from bridge_server.wallet.node.ordered_failures import FailureOf
 from bridge_server.wallet.node.reading_methods import READING_METHODS
 
@@ -40,8 +41,7 @@ class Node:
     """A node at an http or https URL, or none; used as an async context manager.
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
-    it. The URL may hold credentials and appears in no answer and no log.
-    `failure_of` orders failures for tests.
+    it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
     """
 
     def __init__(

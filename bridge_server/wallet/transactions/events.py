@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from bridge_server.kernel.events import Event
+from bridge_server.kernel.events import DomainEvent
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionsOwed(Event):
+class TransactionsOwed(DomainEvent):
     """Transactions are owed to the node that are due at this time, or others may have become due by it."""
 
     due_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class TransactionsPostponed(Event):
+class TransactionsPostponed(DomainEvent):
     """The next attempt to send some transactions is due at this time, and no earlier."""
 
     due_at_ms: int

@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import Contents, Exchange, Traffic, contents, with_short_ids
+from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents, with_short_ids
 
 _CLIENT_LEFT = 499
 _FIRST_FAILURE = 400
@@ -16,7 +16,7 @@ _FORBIDDEN = 403
 _MOST_CHARACTERS = 200
 
 
-def traffic(row: Route, record: Traffic | None) -> Middleware | None:
+def traffic(row: Route, record: TrafficLog | None) -> Middleware | None:
     """Record every request of the route; None without a record, and for routes that only observe."""
     if record is None or row.only_observes:
         return None
@@ -35,7 +35,7 @@ def traffic(row: Route, record: Traffic | None) -> Middleware | None:
 
 
 async def _exchange(
-    row: Route, record: Traffic, request: web.Request, response: web.StreamResponse | None, seconds: float
+    row: Route, record: TrafficLog, request: web.Request, response: web.StreamResponse | None, seconds: float
 ) -> Exchange:
     status = _CLIENT_LEFT if response is None else response.status
     sent, body = await _sent_body(row, request, response), _body_of(response)

@@ -26,7 +26,7 @@ from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.request_lines import Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route
-from bridge_server.web.traffic import Traffic
+from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
 
@@ -43,7 +43,7 @@ class Gateway:
         figures: RequestFigures,
         refusals: Refusals,
         reporting: Reporting,
-        record: Traffic | None = None,
+        record: TrafficLog | None = None,
         strike: Strike | None = None,
     ) -> None:
         self._request_ids = request_ids

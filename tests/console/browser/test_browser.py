@@ -22,7 +22,7 @@ export default {{
   use: {{ launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }} }},
 }}
 """
-_HOSTILE = "<img src=x onerror=\"hacked=1\">\u202e'\""
+_HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 
 pytestmark = [
     slow,

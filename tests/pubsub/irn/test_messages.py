@@ -8,7 +8,8 @@ import aiohttp
 import pytest
 
 from tests.pubsub.irn.conftest import Join
-from tests.support.irn_client import PATIENCE_SECONDS, Identity, irn_connected, topic_of
+from tests.support.heard_socket import PATIENCE_SECONDS
+from tests.support.irn_client import Identity, irn_connected, topic_of
 from tests.support.server import RunningServer, running_server
 
 TOPIC, OTHER = topic_of("topic"), topic_of("other")

@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -17,6 +17,7 @@ from bridge_server.client.session.errors import (
     RequestRefusedError,
 )
 from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.time_limits import TimeLimits
 from bridge_server.kernel.retry_after import parse_retry_after
 from bridge_server.version import USER_AGENT
 
@@ -41,7 +42,7 @@ class _FailureError(Exception):
         self.asked_seconds = None if refusal is None else refusal.retry_after_seconds
 
 
-class Exchange:
+class RetryingClient(TimeLimits):
     """A bridge over HTTP, usable between `open` and `close`. A client session passed as `http` stays open."""
 
     def __init__(self, bridge_url: str, http: aiohttp.ClientSession | None, pace: Pace) -> None:
@@ -64,11 +65,6 @@ class Exchange:
 
     @asynccontextmanager
     async def within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """Cancel the block after `seconds`; None: never.
-
-        Raises AnswerTimeoutError with the text `missing`, or BridgeUnreachableError if the bridge is failing
-        at that time.
-        """
         self._failure = None
         try:
             async with asyncio.timeout(seconds):
@@ -77,19 +73,6 @@ class Exchange:
             if self._failure is not None:
                 raise self._unreachable(self._failure) from error
             raise AnswerTimeoutError(f"{missing} within {seconds} s.") from error
-
-    @asynccontextmanager
-    async def bridge_within(self, seconds: float | None, missing: str) -> AsyncIterator[None]:
-        """Like `within`, for requests that only the bridge has to answer. Raises BridgeUnreachableError."""
-        try:
-            async with self.within(seconds, missing):
-                yield
-        except AnswerTimeoutError as error:
-            raise BridgeUnreachableError(str(error)) from error
-
-    def patiently(self, missing: str) -> AbstractAsyncContextManager[None]:
-        """Like `bridge_within`, with the time limit for requests without their own timeout."""
-        return self.bridge_within(self.pace.patience_seconds, missing)
 
     async def send(
         self,

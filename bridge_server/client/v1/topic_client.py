@@ -32,7 +32,7 @@ class _Publication:
     )
 
 
-class Topics:
+class TopicClient:
     """The frames of generation 1.x on a line; `heard` is called with the payload of each message."""
 
     def __init__(

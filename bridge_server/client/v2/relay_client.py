@@ -21,7 +21,7 @@ from bridge_server.client.session.errors import BadPayloadError, RequestRefusedE
 from bridge_server.client.session.line import TOO_LARGE, Line
 from bridge_server.client.v2.client_id import ClientId
 from bridge_server.client.v2.envelope import TopicKey
-from bridge_server.client.v2.methods import Publishing
+from bridge_server.client.v2.methods import PublishOptions
 from bridge_server.version import USER_AGENT
 
 _SEEN = 1_000
@@ -38,7 +38,7 @@ class _Call:
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Relay:
+class RelayClient:
     """The calls of one client on a line. Each topic has its key and a handler of its messages."""
 
     def __init__(
@@ -72,7 +72,7 @@ class Relay:
         if self._topics.pop(key.topic, None) is not None:
             await self.call("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
 
-    async def publish(self, key: TopicKey, content: Any, how: Publishing) -> None:
+    async def publish(self, key: TopicKey, content: Any, how: PublishOptions) -> None:
         """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
         parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
         await self.call("irn_publish", {**parameters, "prompt": how.prompt})

@@ -1,0 +1,29 @@
+"""A database that passes everything on, for tests that break or delay a part of it."""
+
+from collections.abc import Callable, Sequence
+
+from bridge_server.storage.database import Database, Result, Row, Transaction, Value
+
+
+class WrappedDatabase:
+    """Everything goes to the database inside."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def is_busy(self) -> bool:
+        return self._database.is_busy
+
+    @property
+    def is_full(self) -> bool:
+        return self._database.is_full
+
+    def require_room(self) -> None:
+        self._database.require_room()
+
+    async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
+        return await self._database.read(sql, parameters)
+
+    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+        return await self._database.transaction(begin, adds=adds)
