@@ -3,10 +3,10 @@
 import os
 
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.console.access import Access
+from bridge_server.console.access import ConsoleAccess
 from bridge_server.console.store import AccessStore
 
 
-def console_access(foundation: Foundation) -> Access:
+def console_access(foundation: Foundation) -> ConsoleAccess:
     """Links and sessions in the foundation's database."""
-    return Access(AccessStore(foundation.database), foundation.machine_clock, os.urandom)
+    return ConsoleAccess(AccessStore(foundation.database), foundation.machine_clock, os.urandom)

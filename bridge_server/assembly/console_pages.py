@@ -11,13 +11,13 @@ from bridge_server.assembly.console_access import console_access
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import check_work, troubles_of
 from bridge_server.assembly.room import Room
-from bridge_server.console.changes import Changes
+from bridge_server.console.changes import PageChanges
 from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.door import Door
 from bridge_server.console.faults.handlers import FaultsPage
 from bridge_server.console.handlers import ConsoleHandlers
-from bridge_server.console.models import ROOT, Page, ServerState
-from bridge_server.console.notices import Notices
+from bridge_server.console.models import ROOT, ConsolePage, ServerState
+from bridge_server.console.notices import OneTimeNotices
 from bridge_server.console.projects.handlers import ProjectsPage
 from bridge_server.console.refused_attempts import RefusedAttempts
 from bridge_server.console.rendering import Rendering
@@ -47,7 +47,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     """The endpoints of every page."""
     settings = foundation.settings
     access, cookies = console_access(foundation), SessionCookies(settings.public_url)
-    changes = Changes(foundation.machine_clock.now_ms(), list(_TOPICS))
+    changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     static_files, pages = StaticFiles(), _pages(parts)
     own_host = urlsplit(settings.public_url or "").hostname or ""
@@ -57,7 +57,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
         cookies,
         Door(access, cookies, Hosts((own_host,)), refused.note),
         Rendering({"root": ROOT, "static": static_files.paths}),
-        Notices(os.urandom),
+        OneTimeNotices(os.urandom),
         changes,
         pages,
         partial(_state, foundation, parts),
@@ -70,17 +70,17 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     )
 
 
-def _pages(parts: ConsoleParts) -> tuple[Page, ...]:
+def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     return (_projects(parts), *_faults(parts))
 
 
-def _projects(parts: ConsoleParts) -> Page:
+def _projects(parts: ConsoleParts) -> ConsolePage:
     services = parts.projects
     return ProjectsPage(services.projects, services.subscriptions, services.account_limit).page()
 
 
-def _faults(parts: ConsoleParts) -> tuple[Page, ...]:
+def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     mode = parts.test_mode
     if mode is None:
         return ()

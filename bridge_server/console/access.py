@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Callable
 
 from bridge_server.console.errors import LinkRefusedError
-from bridge_server.console.models import Session
+from bridge_server.console.models import ConsoleSession
 from bridge_server.console.store import AccessStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.secrets import digest, new_secret
@@ -18,7 +18,7 @@ SESSION_MS = 12 * 3600 * 1000
 _FORM = b"form of the console"
 
 
-class Access:
+class ConsoleAccess:
     """Makes links and sessions, of which only digests are stored."""
 
     def __init__(self, store: AccessStore, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
@@ -40,17 +40,17 @@ class Access:
         await self._store.sign_in(digest(link), digest(token), now_ms + SESSION_MS, now_ms)
         return token
 
-    async def session(self, token: str) -> Session | None:
+    async def session(self, token: str) -> ConsoleSession | None:
         """The session of this token; None if there is none, or none any more."""
         key = digest(token)
         expires_at_ms = await self._store.expiry(key, self._clock.now_ms())
-        return None if expires_at_ms is None else Session(key, expires_at_ms, _form_token(token))
+        return None if expires_at_ms is None else ConsoleSession(key, expires_at_ms, _form_token(token))
 
-    async def lasts(self, session: Session) -> bool:
+    async def lasts(self, session: ConsoleSession) -> bool:
         """Whether nobody has ended the session yet."""
         return await self._store.expiry(session.digest, self._clock.now_ms()) is not None
 
-    async def sign_out(self, session: Session) -> None:
+    async def sign_out(self, session: ConsoleSession) -> None:
         """End the session."""
         await self._store.sign_out(session.digest)
 

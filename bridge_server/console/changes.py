@@ -16,7 +16,7 @@ _GATHERING_SECONDS = 0.5
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-class Changes:
+class PageChanges:
     """The number of each topic's last change. Numbers grow, also from one run of the server to the next."""
 
     def __init__(self, first_number: int, topics: Sequence[str]) -> None:
@@ -76,7 +76,7 @@ class Watch:
     """The stream of one open page."""
 
     def __init__(
-        self, changes: Changes, topics: Sequence[str], since: int, lasts: Callable[[], Awaitable[bool]]
+        self, changes: PageChanges, topics: Sequence[str], since: int, lasts: Callable[[], Awaitable[bool]]
     ) -> None:
         self._changes = changes
         self._topics = topics

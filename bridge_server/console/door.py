@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
-from bridge_server.console.access import Access
+from bridge_server.console.access import ConsoleAccess
 from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.errors import ForgedChangeError, FramedError, SignedOutError, WrongHostError
-from bridge_server.console.models import Session
+from bridge_server.console.models import ConsoleSession
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.web.hosts import Hosts, host_of
 
@@ -21,7 +21,7 @@ class Door:
 
     def __init__(
         self,
-        access: Access,
+        access: ConsoleAccess,
         cookies: SessionCookies,
         hosts: Hosts,
         note_refusal: Callable[[web.Request, BridgeError], None],
@@ -38,7 +38,7 @@ class Door:
         if request.headers.get("Sec-Fetch-Dest") in _INSIDE_OF_A_PAGE:
             raise FramedError
 
-    async def session(self, request: web.Request) -> Session:
+    async def session(self, request: web.Request) -> ConsoleSession:
         """The session of the request. Raises SignedOutError."""
         token = self._cookies.token(request)
         session = await self._access.session(token) if token else None
@@ -46,7 +46,9 @@ class Door:
             raise SignedOutError
         return session
 
-    def require_own_form(self, request: web.Request, session: Session, form: Mapping[str, str]) -> None:
+    def require_own_form(
+        self, request: web.Request, session: ConsoleSession, form: Mapping[str, str]
+    ) -> None:
         """Raise ForgedChangeError unless a page of this console has sent the form for this session."""
         sent = form.get(FORM_TOKEN, "").encode()
         if not _is_same_origin(request) or not hmac.compare_digest(sent, session.form_token.encode()):

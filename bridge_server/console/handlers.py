@@ -6,14 +6,24 @@ from typing import Any, TypeAlias
 
 from aiohttp import hdrs, web
 
-from bridge_server.console.access import Access
-from bridge_server.console.changes import Changes
+from bridge_server.console.access import ConsoleAccess
+from bridge_server.console.changes import PageChanges
 from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.door import Door
 from bridge_server.console.errors import REFUSED_ATTEMPTS, UnknownChangeError
 from bridge_server.console.forms import read_form
-from bridge_server.console.models import ROOT, Asked, Done, Group, Page, PagePath, ServerState, Session, View
-from bridge_server.console.notices import Notices
+from bridge_server.console.models import (
+    ROOT,
+    Asked,
+    ConsolePage,
+    ConsoleSession,
+    Done,
+    NavigationGroup,
+    PagePath,
+    ServerState,
+    View,
+)
+from bridge_server.console.notices import OneTimeNotices
 from bridge_server.console.rendering import HEADERS, Rendering
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError
 from bridge_server.web.event_stream import EventStream
@@ -22,7 +32,7 @@ from bridge_server.web.problems import status_of
 from bridge_server.web.routes import Handler
 from bridge_server.web.whole_answer import WholeAnswer
 
-_Work: TypeAlias = Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
+_Work: TypeAlias = Callable[[web.Request, ConsoleSession], Awaitable[web.StreamResponse]]
 StateOf: TypeAlias = Callable[[], Awaitable[ServerState]]
 
 _NOTICE = "notice"
@@ -33,13 +43,13 @@ class ConsoleHandlers:
 
     def __init__(
         self,
-        access: Access,
+        access: ConsoleAccess,
         cookies: SessionCookies,
         door: Door,
         rendering: Rendering,
-        notices: Notices,
-        changes: Changes,
-        pages: Sequence[Page],
+        notices: OneTimeNotices,
+        changes: PageChanges,
+        pages: Sequence[ConsolePage],
         state: StateOf,
     ) -> None:
         self._access = access
@@ -51,20 +61,20 @@ class ConsoleHandlers:
         self._pages = pages
         self._state = state
 
-    def showing(self, page: Page, path: PagePath) -> Handler:
+    def showing(self, page: ConsolePage, path: PagePath) -> Handler:
         """The handler that shows a path of a page."""
 
-        async def show(request: web.Request, session: Session) -> web.StreamResponse:
+        async def show(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             frame = self._frame(request, session, page)  # before the page reads: no later change is missed
             view = await path.show(Asked(request.match_info, request.query))
             return await self._page(frame, view, self._notice(request, session))
 
         return self._for_signed_in(show)
 
-    def changing(self, page: Page, path: PagePath) -> Handler:
+    def changing(self, page: ConsolePage, path: PagePath) -> Handler:
         """The handler that makes the change which a form of the path names, and then shows the page."""
 
-        async def change(request: web.Request, session: Session) -> web.StreamResponse:
+        async def change(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             form = await read_form(request)
             self._door.require_own_form(request, session, form)
             asked = Asked(request.match_info, request.query, form)
@@ -78,7 +88,7 @@ class ConsoleHandlers:
     async def home(self, request: web.Request) -> web.StreamResponse:
         """The first page."""
 
-        async def go(_: web.Request, __: Session) -> web.StreamResponse:
+        async def go(_: web.Request, __: ConsoleSession) -> web.StreamResponse:
             return _see_other(f"{ROOT}{self._pages[0].paths[0].path}")
 
         return await self._for_signed_in(go)(request)
@@ -97,7 +107,7 @@ class ConsoleHandlers:
     async def sign_out(self, request: web.Request) -> web.StreamResponse:
         """End the session of this browser."""
 
-        async def leave(request: web.Request, session: Session) -> web.StreamResponse:
+        async def leave(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             self._door.require_own_form(request, session, await read_form(request))
             await self._access.sign_out(session)
             response = self._rendering.page("layout/signed_out.html", {})
@@ -109,7 +119,7 @@ class ConsoleHandlers:
     async def events(self, request: web.Request) -> web.StreamResponse:
         """The stream of changes of the topics in `on`."""
 
-        async def stream(request: web.Request, session: Session) -> web.StreamResponse:
+        async def stream(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             topics = request.query.get("on", "").split(",")
             since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
@@ -124,7 +134,7 @@ class ConsoleHandlers:
     async def nothing(self, request: web.Request) -> web.StreamResponse:
         """A path that no page has."""
 
-        async def missing(request: web.Request, _: Session) -> web.StreamResponse:
+        async def missing(request: web.Request, _: ConsoleSession) -> web.StreamResponse:
             raise NotFoundError("The console has no such page: choose one from its navigation.")
 
         return await self._for_signed_in(missing)(request)
@@ -146,11 +156,11 @@ class ConsoleHandlers:
         fields = {"error": error, "faults": _faults(error), "here": request.path}
         return self._rendering.page("layout/refused.html", fields, status_of(error))
 
-    def _notice(self, request: web.Request, session: Session) -> Done | None:
+    def _notice(self, request: web.Request, session: ConsoleSession) -> Done | None:
         name = request.query.get(_NOTICE)
         return self._notices.take(session, name) if name and request.method == hdrs.METH_GET else None
 
-    def _done(self, session: Session, done: Done) -> web.Response:
+    def _done(self, session: ConsoleSession, done: Done) -> web.Response:
         """Go to the page by GET, so that loading it again changes nothing."""
         notice = self._notices.keep(session, done)
         return _see_other(f"{done.to}{'&' if '?' in done.to else '?'}{_NOTICE}={notice}")
@@ -161,7 +171,7 @@ class ConsoleHandlers:
         """The page as it was, with what is wrong, and with the fields as they were sent."""
         return await self._page(frame, await path.show(asked), error=error, sent=asked.form)
 
-    def _frame(self, request: web.Request, session: Session, page: Page) -> dict[str, Any]:
+    def _frame(self, request: web.Request, session: ConsoleSession, page: ConsolePage) -> dict[str, Any]:
         """The fields of every page that are known before it is read."""
         return {
             "page": page,
@@ -192,10 +202,12 @@ class ConsoleHandlers:
         }
         return self._rendering.page(view.template, fields, 200 if error is None else status_of(error))
 
-    async def _navigation(self) -> list[tuple[Group, list[tuple[Page, int | None]]]]:
+    async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
         """The groups that have pages, with the pages' numbers."""
         entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups = [(group, [entry for entry in entries if entry[0].group is group]) for group in Group]
+        groups = [
+            (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
+        ]
         return [(group, entries) for group, entries in groups if entries]
 
 

@@ -10,7 +10,7 @@ ROOT = "/console"
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConsoleSession:
     """A browser that is signed in. `form_token` stands in each of its forms."""
 
     digest: bytes = field(repr=False)
@@ -58,7 +58,7 @@ class PagePath:
     changes: Mapping[str, Change] = field(default_factory=dict)
 
 
-class Group(StrEnum):
+class NavigationGroup(StrEnum):
     """A part of the navigation."""
 
     LIVE = "Live"
@@ -68,12 +68,12 @@ class Group(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ConsolePage:
     """An entry of the navigation: its name in routes, title, paths, and the number beside the title."""
 
     name: str
     title: str
-    group: Group
+    group: NavigationGroup
     paths: Sequence[PagePath]
     count: Callable[[], Awaitable[int]] | None = None
 

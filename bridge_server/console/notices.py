@@ -3,20 +3,20 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
-from bridge_server.console.models import Done, Session
+from bridge_server.console.models import ConsoleSession, Done
 from bridge_server.kernel.secrets import new_secret
 
 _MOST_NOTICES = 100
 
 
-class Notices:
+class OneTimeNotices:
     """The messages that nobody has seen yet; the oldest go when there are too many."""
 
     def __init__(self, random_bytes: Callable[[int], bytes]) -> None:
         self._random_bytes = random_bytes
         self._kept: OrderedDict[tuple[bytes, str], Done] = OrderedDict()
 
-    def keep(self, session: Session, done: Done) -> str:
+    def keep(self, session: ConsoleSession, done: Done) -> str:
         """Keep what a change has to say; returns the name under which its page finds it."""
         name = new_secret(self._random_bytes)
         self._kept[session.digest, name] = done
@@ -24,6 +24,6 @@ class Notices:
             self._kept.popitem(last=False)
         return name
 
-    def take(self, session: Session, name: str) -> Done | None:
+    def take(self, session: ConsoleSession, name: str) -> Done | None:
         """What is to be shown, once; None if there is nothing, or it is another session's."""
         return self._kept.pop((session.digest, name), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bridge_server.console.handlers import ConsoleHandlers
-from bridge_server.console.models import ROOT, Page
+from bridge_server.console.models import ROOT, ConsolePage
 from bridge_server.console.static_files import StaticFiles
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.web.routes import Handler, Route
@@ -12,7 +12,7 @@ BODY_LIMIT_BYTES = 256 * 1024
 
 
 def console_routes(
-    handlers: ConsoleHandlers, static_files: StaticFiles, pages: Sequence[Page], every_request: Limit
+    handlers: ConsoleHandlers, static_files: StaticFiles, pages: Sequence[ConsolePage], every_request: Limit
 ) -> tuple[Route, ...]:
     """Every route of the console."""
 
@@ -23,7 +23,7 @@ def console_routes(
             who="console",
         )  # fmt: skip
 
-    def rows_of(page: Page) -> Iterator[Route]:
+    def rows_of(page: ConsolePage) -> Iterator[Route]:
         for number, path in enumerate(page.paths, 1):
             name = page.name if number == 1 else f"{page.name}-{number}"
             yield row("GET", path.path, name, handlers.showing(page, path))

@@ -14,13 +14,20 @@ from tests.support.command import WatchedServer, watched_server
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("console")
 
 
 @pytest.fixture(scope="module")
-def server(data_dir: Path) -> Iterator[WatchedServer]:
-    with watched_server(data_dir, environment={"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}) as server:
+def data_dir(directory: Path) -> Path:
+    return directory / "data"
+
+
+@pytest.fixture(scope="module")
+def server(directory: Path) -> Iterator[WatchedServer]:
+    with watched_server(
+        directory, environment={"BRIDGE_CONSOLE": "on", "BRIDGE_CONSOLE_PORT": "0"}
+    ) as server:
         yield server
 
 
@@ -63,7 +70,7 @@ def test_without_a_server_no_link_is_printed(tmp_path: Path, invoke: Invoke) -> 
 
 def test_a_server_without_a_console_is_named(tmp_path: Path, invoke: Invoke) -> None:
     with watched_server(tmp_path):
-        result = invoke("console", "--data-dir", tmp_path)
+        result = invoke("console", "--data-dir", tmp_path / "data")
 
     assert result.exit_code == 2
     assert "the running server has no console" in result.stderr

@@ -9,7 +9,7 @@ from functools import partial
 import aiohttp
 import pytest
 
-from bridge_server.console.changes import MOST_WATCHES, Changes
+from bridge_server.console.changes import MOST_WATCHES, PageChanges
 from tests.support.console_client import ConsoleClient, sign_out_all
 from tests.support.loop_time import PassTime
 
@@ -116,7 +116,7 @@ async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -
 
 
 def test_numbers_grow_from_one_run_to_the_next() -> None:
-    changes = Changes(100, ["a", "b"])
+    changes = PageChanges(100, ["a", "b"])
     changes.note("a")
 
     assert changes.changed(["a", "b"], 100) == ["a"]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bridge_server.console.fields import number_of
-from bridge_server.console.models import ROOT, Asked, Done, Group, Page, PagePath, View
+from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
 from bridge_server.console.words import duration_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
@@ -27,7 +27,7 @@ class FaultsPage:
         self._routes = routes
         self._words = words
 
-    def page(self) -> Page:
+    def page(self) -> ConsolePage:
         """The entry of the navigation."""
         changes = {
             "add": self.add,
@@ -36,8 +36,12 @@ class FaultsPage:
             "set-clock": self.set_clock,
             "reset": self.reset,
         }
-        return Page(
-            "faults", "Faults and clock", Group.SERVER, (PagePath(_PATH, self.show, changes),), self._count
+        return ConsolePage(
+            "faults",
+            "Faults and clock",
+            NavigationGroup.SERVER,
+            (PagePath(_PATH, self.show, changes),),
+            self._count,
         )
 
     async def show(self, _: Asked) -> View:

@@ -7,7 +7,16 @@ from urllib.parse import quote
 from bridge_server.admin.projects import wire
 from bridge_server.admin.projects.subscriber_text import read_subscriber
 from bridge_server.console.fields import number_of, text_fields
-from bridge_server.console.models import ROOT, Asked, Change, Done, Group, Page, PagePath, View
+from bridge_server.console.models import (
+    ROOT,
+    Asked,
+    Change,
+    ConsolePage,
+    Done,
+    NavigationGroup,
+    PagePath,
+    View,
+)
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.errors import SubscriptionNotFoundError
@@ -33,12 +42,12 @@ class ProjectsPage:
         self._subscriptions = subscriptions
         self._account_limit = account_limit
 
-    def page(self) -> Page:
+    def page(self) -> ConsolePage:
         """The entry of the navigation."""
-        return Page(
+        return ConsolePage(
             "projects",
             "Projects",
-            Group.NOTIFICATIONS,
+            NavigationGroup.NOTIFICATIONS,
             (
                 PagePath(_PROJECTS, self.show_all, {"create": self.create}),
                 PagePath(_PROJECT, self.show, self._changes()),
