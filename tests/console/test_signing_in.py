@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.asking import ask
 from tests.support.console_client import ConsoleClient, new_link, sign_out_all
 from tests.support.server import RunningServer, running_server
 
@@ -48,6 +49,13 @@ async def test_a_link_works_once(server: RunningServer) -> None:
     assert (first.status, second.status) == (303, 410)
     assert "Run `bridge-server console` again" in second.body.decode()
     assert "Set-Cookie" not in second.headers
+
+
+async def test_a_link_that_is_only_looked_at_stays_good(server: RunningServer) -> None:
+    link = await new_link(server)
+
+    assert (await ask(server, "HEAD", link)).status == 200
+    assert (await ConsoleClient(server).get(link)).status == 303
 
 
 @pytest.mark.parametrize(("seconds", "status"), [(299, 303), (300, 410)])

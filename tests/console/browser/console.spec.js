@@ -83,6 +83,26 @@ test('a rule is added and removed, and time passes', async ({ page }) => {
   await expect(page.getByText('clock +1 h')).toBeVisible()
 })
 
+test('a reset asks first', async ({ page }) => {
+  await signIn(page)
+  page.once('dialog', (dialog) => dialog.dismiss())
+  await page.getByRole('button', { name: 'Reset' }).click()
+  await expect(page.getByRole('link', { name: 'Shop' })).toBeVisible()
+  await expect(page.getByRole('status')).toHaveCount(0)
+})
+
+test('a secret is revoked after a question', async ({ page }) => {
+  await signIn(page)
+  await page.getByRole('link', { name: 'Shop' }).click()
+  await page.getByRole('button', { name: 'Add a second secret' }).click()
+  await expect(page.getByRole('status')).toContainText('bsk_')
+  const questions = []
+  page.once('dialog', (dialog) => { questions.push(dialog.message()); return dialog.accept() })
+  await page.getByRole('button', { name: /^Revoke secret/ }).last().click()
+  await expect(page.getByRole('status')).toContainText('is revoked.')
+  expect(questions).toHaveLength(1)
+})
+
 test('the keyboard alone reaches the content and creates a project', async ({ page }) => {
   await signIn(page)
   await page.keyboard.press('Tab')
