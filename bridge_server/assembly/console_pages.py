@@ -32,10 +32,11 @@ from bridge_server.web.hosts import Hosts
 
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
+    "faults": (),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
 }
-"""What open pages can wait for, by the events that announce it."""
+"""What open pages can wait for, with the events that announce it. Rules for faults announce themselves."""
 
 
 def access_room(foundation: Foundation) -> Room:
@@ -49,6 +50,8 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     access, cookies = console_access(foundation), SessionCookies(settings.public_url)
     changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
+    if parts.test_mode is not None:
+        parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
     static_files, pages = StaticFiles(), _pages(parts)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)

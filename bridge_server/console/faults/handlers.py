@@ -55,7 +55,7 @@ class FaultsPage:
             "now": rfc3339(reading.now_ms),
             "is_frozen": reading.frozen,
         }
-        return View("faults/faults.html", fields)
+        return View("faults/faults.html", fields, ("faults",))
 
     async def add(self, asked: Asked) -> Done:
         self._faults.add(read_faults([_rule(asked)], self._routes, self._words))
