@@ -46,7 +46,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("prometheus_client", "metrics"),
         ("difflib", "a word that is misspelled"),
         ("jinja2", "the console"),
-        ("segno", "the console"),
+        ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
         ("tomllib", "a configuration file"),
     ],

@@ -3,6 +3,7 @@
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts, console_access_room, console_room
+from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room
 from bridge_server.assembly.inbox import inbox_room
@@ -43,7 +44,8 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
-    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
+    demo = demo_room(projects.projects, foundation.demo)
+    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
     sweeper = sweeper_of(foundation, rooms)
     observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
     mode = test_mode(foundation, (*rooms, *observing), sweeper)

@@ -1,7 +1,5 @@
 """The routes of the inbox (docs/protocol.md, A.7)."""
 
-from collections.abc import Sequence
-
 from bridge_server.inbox.handlers import InboxHandlers
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.web.allowed_origins import AllowedOrigins
@@ -16,10 +14,9 @@ _NOTIFICATIONS = "/inbox/notifications"
 
 
 def inbox_routes(
-    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, origins: Sequence[str]
+    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, shared: AllowedOrigins
 ) -> tuple[Route, ...]:
-    """Every endpoint of the inbox. Web pages of the configured origins may call them."""
-    shared = AllowedOrigins(origins)
+    """Every endpoint of the inbox. Web pages of the shared origins may call them."""
 
     def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(

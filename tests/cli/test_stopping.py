@@ -211,15 +211,15 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 _BUSY_PROGRAM = """
 import asyncio, sys, time
 from bridge_server.cli.main import main
-from bridge_server.cli import serve
+from bridge_server.cli import serving
 
-serve_calmly = serve._serve
+serve_calmly = serving._serve
 
 async def serve_busily(*arguments):
     asyncio.get_running_loop().run_in_executor(None, time.sleep, 30)
     await serve_calmly(*arguments)
 
-serve._serve = serve_busily
+serving._serve = serve_busily
 main()
 """
 

@@ -1,11 +1,15 @@
 """The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bridge_server.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.server import server_process
 
@@ -87,6 +91,21 @@ def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -
 
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*traffic of*")
+
+
+def test_what_a_killed_run_left_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    script = "import os; from bridge_server.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", script], env={"TMPDIR": str(tmp_path)}, check=False)
+    (left,) = tmp_path.iterdir()
+
+    run = Run()
+
+    assert not left.exists()
+    run.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
