@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -20,7 +20,7 @@ from bridge_server.assembly.metrics import metrics_alone
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.connections import CONNECTIONS, Connections
 from bridge_server.web.elsewhere import elsewhere
@@ -60,9 +60,13 @@ def build_app(
     clock: Clock | None = None,
     ids: IdMaker | None = None,
     demo: DemoProject | None = None,
+    origins: Mapping[str, str] = NOWHERE,
 ) -> BuiltApp:
-    """Put the server together. A test hands in its own clock and ids; `demo` is always there, if given."""
-    foundation = lay_foundation(settings, clock, ids, demo)
+    """Put the server together. A test hands in its own clock and ids.
+
+    `demo` is always there, if given; `origins` are the settings' sources.
+    """
+    foundation = lay_foundation(settings, clock, ids, demo, origins)
     rooms = house(foundation)
     gateway = _gateway(foundation)
     own = [room for room in rooms if room.has_own_port]

@@ -1,6 +1,5 @@
 """The console, whose modules are loaded only when it is on."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -11,6 +10,7 @@ from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.wallet.node.node import Node
+from bridge_server.web.health import Readiness
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,7 @@ class ConsoleParts:
     projects: ProjectServices
     dispatcher: Dispatcher
     node: Node
-    rooms: Sequence[Room]
-    """The rooms whose troubles stand in the header."""
+    readiness: Readiness
     test_mode: TestMode | None
 
 

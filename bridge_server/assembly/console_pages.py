@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.health import check_work, troubles_of
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
 from bridge_server.console.cookies import SessionCookies
@@ -93,8 +92,8 @@ def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
 async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
     figures = parts.dispatcher.figures()
     return ServerState(
-        is_ready=await _is_ready(foundation),
-        troubles=troubles_of(parts.rooms),
+        is_ready=await _is_ready(parts),
+        troubles=parts.readiness.troubles(),
         mode=_mode(foundation),
         due=figures["due"],
         dead=figures["dead"],
@@ -104,10 +103,10 @@ async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
     )
 
 
-async def _is_ready(foundation: Foundation) -> bool:
+async def _is_ready(parts: ConsoleParts) -> bool:
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            await check_work(foundation)
+            await parts.readiness.check()
     except (TimeoutError, UnavailableError):
         return False
     return True

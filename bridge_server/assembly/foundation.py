@@ -1,6 +1,7 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge_server.assembly.demo import DemoProject
@@ -15,7 +16,7 @@ from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.public_urls import PublicSender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Instruments
@@ -77,9 +78,13 @@ def lay_foundation(
     clock: Clock | None = None,
     ids: IdMaker | None = None,
     demo: DemoProject | None = None,
+    origins: Mapping[str, str] = NOWHERE,
 ) -> Foundation:
-    """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, events, signals = LiveSettings(settings), Events(), Signals()
+    """Make everything that rooms share. A test hands in its own clock and ids.
+
+    `origins` names the source of each setting.
+    """
+    live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     clock = machine_clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
@@ -157,5 +162,9 @@ def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
             user_agent=USER_AGENT,
         )
     )
-    live.follow(lambda now: sender.sign_with(secret_of(now.webhook_secret)))
+
+    def sign(now: Settings) -> None:
+        sender.sign_with(secret_of(now.webhook_secret), secret_of(now.webhook_secret_previous))
+
+    live.follow(sign)
     return sender

@@ -5,7 +5,7 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts, console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.health import health_room
+from bridge_server.assembly.health import health_room, readiness_of
 from bridge_server.assembly.inbox import inbox_room
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
@@ -39,21 +39,23 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         wallet_room(foundation, wallet),
         inbox_room(foundation, projects, push.addresses),
         pubsub_room(foundation),
-        admin_room(foundation, projects),
         console_access_room(foundation),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
+    readiness = readiness_of(foundation, rooms)
+    admin = admin_room(foundation, projects, wallet, dispatcher, readiness)
     sweeper = sweeper_of(foundation, rooms)
-    observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
+    observing = (health_room(readiness), metrics_room(foundation, rooms))
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
     return (
         *rooms,
+        admin,
         commands_room(foundation.database, dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(foundation, ConsoleParts(projects, dispatcher, wallet.node, rooms, mode)),
+        console_room(foundation, ConsoleParts(projects, dispatcher, wallet.node, readiness, mode)),
     )

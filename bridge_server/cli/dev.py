@@ -85,6 +85,7 @@ def dev_command(
         run_server(
             ServerRun(
                 settings=loaded.settings,
+                origins=loaded.origins,
                 reload=partial(reread_settings, config_file, assignments, command, **flags),
                 companion=partial(beside_dev, options),
                 ready_file=ready_file,

@@ -71,6 +71,7 @@ def serve_command(
     run_server(
         ServerRun(
             settings=loaded.settings,
+            origins=loaded.origins,
             reload=partial(reread_settings, config_file, assignments, **flags),
             companion=_banner_on_terminal,
             ready_file=ready_file,

@@ -60,6 +60,8 @@ class ServerRun:
     """A server as a command wants it."""
 
     settings: Settings
+    origins: Mapping[str, str]
+    """The source of each setting."""
     reload: Callable[[], LoadedSettings]
     """Loads the settings again, at SIGHUP."""
     companion: Companion
@@ -128,7 +130,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
     settings, stop = run.settings, asyncio.Event()
     stop_at_signals(stop, run.abandon)
-    built = build_app(settings, demo=run.demo)
+    built = build_app(settings, demo=run.demo, origins=run.origins)
     built.live.follow(lambda live: set_log_level(live.log_level))
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request

@@ -9,6 +9,8 @@ from tests.support.inbox_client import log_in, sign_in
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
+pytestmark = pytest.mark.one_server
+
 ORIGIN = "https://app.example"
 PATHS = {
     "/inbox/nonce": "POST",

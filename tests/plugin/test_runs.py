@@ -187,15 +187,15 @@ def test_a_setting_makes_it_the_bridge_of_all_tests(project_folder: pytest.Pytes
     result.assert_outcomes(passed=5)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_async_tests_of_either_kind_have_dapps(project_folder: pytest.Pytester, backend: str) -> None:
+def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
+    project_folder: pytest.Pytester,
+) -> None:
     project_folder.makepyfile(
-        f"""
-        import pytest
+        """
+        import pytest, trio
         from bridge_server.client import AnswerTimeoutError, SessionEndedError
 
-        @pytest.mark.{backend}
-        async def test_it(bridge):
+        async def use(bridge):
             async with bridge.adapp("Example") as dapp:
                 assert await dapp.request("personal_sign", ["0x68", "0x0"])
                 with pytest.raises(AnswerTimeoutError):
@@ -203,19 +203,17 @@ def test_async_tests_of_either_kind_have_dapps(project_folder: pytest.Pytester, 
                 bridge.clock.advance(hours=25)
                 with pytest.raises(SessionEndedError):
                     await dapp.request("personal_sign", ["0x68", "0x0"])
-        """
-    )
 
-    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
-
-
-def test_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(
-        """
-        import pytest, trio
+        @pytest.mark.asyncio
+        async def test_asyncio(bridge):
+            await use(bridge)
 
         @pytest.mark.trio
-        async def test_it(bridge):
+        async def test_trio(bridge):
+            await use(bridge)
+
+        @pytest.mark.trio
+        async def test_cancelling(bridge):
             async with bridge.adapp("Example") as dapp:
                 with trio.move_on_after(0.05) as scope:
                     await dapp.approval(timeout=60)
@@ -224,7 +222,7 @@ def test_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
         """
     )
 
-    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
+    project_folder.runpytest_subprocess().assert_outcomes(passed=3)
 
 
 def test_it_works_under_xdist(project_folder: pytest.Pytester) -> None:
