@@ -10,6 +10,7 @@ from bridge_server.assembly.inbox import inbox_room
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notify_room
+from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -48,7 +49,11 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     readiness = readiness_of(foundation, rooms)
     admin = admin_room(foundation, projects, wallet, dispatcher, readiness)
     sweeper = sweeper_of(foundation, rooms)
-    observing = (health_room(readiness), metrics_room(foundation, rooms))
+    observing = (
+        health_room(readiness),
+        metrics_room(foundation, rooms),
+        operator_room(foundation, operator_views(foundation, rooms, push)),
+    )
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
     return (
         *rooms,

@@ -28,6 +28,14 @@ ROUTES: dict[str, set[str]] = {
     "/admin/outbox/drop-dead": {"POST"},
     "/admin/webhooks/test": {"POST"},
     "/admin/settings": {"GET"},
+    "/admin/traffic": {"GET"},
+    "/admin/traffic/1": {"GET"},
+    "/admin/traffic/calls/handle": {"GET"},
+    "/admin/clients": {"GET"},
+    "/admin/clients/192.0.2.1": {"GET"},
+    "/admin/sessions": {"GET"},
+    "/admin/sessions/handle": {"GET", "DELETE"},
+    "/admin/stats": {"GET"},
 }
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in sorted(methods)]
 ANSWERS_WITHOUT_ROWS = (
@@ -42,6 +50,10 @@ ANSWERS_WITHOUT_ROWS = (
     "/admin/outbox/drop-dead",
     "/admin/webhooks/test",
     "/admin/settings",
+    "/admin/clients",
+    "/admin/clients/192.0.2.1",
+    "/admin/sessions",
+    "/admin/stats",
 )
 """Paths that are answered on a server on which nothing has happened."""
 VALID_BODIES = {
