@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.console_observed import OBSERVED, ObservedPages, following, observed_pages
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
@@ -32,6 +33,7 @@ from bridge_server.web.hosts import Hosts
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "faults": (),
+    OBSERVED: (),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
 }
@@ -51,7 +53,8 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    static_files, pages = StaticFiles(), _pages(parts)
+    observed = None if parts.views is None else observed_pages(foundation, parts.views)
+    static_files, pages = StaticFiles(), _pages(parts, observed)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     handlers = ConsoleHandlers(
@@ -68,13 +71,22 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
         name="console",
         routes=console_routes(handlers, static_files, pages, foundation.every_request),
         has_own_port=settings.console_port is not None,
-        stop=changes.end,
+        running=() if observed is None else (following(observed, changes),),
+        stop=partial(_stop, changes, observed),
     )
 
 
-def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+def _stop(changes: PageChanges, observed: ObservedPages | None) -> None:
+    changes.end()
+    if observed is not None:
+        observed.stop()
+
+
+def _pages(parts: ConsoleParts, observed: ObservedPages | None) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
-    return (_projects(parts), *_faults(parts))
+    if observed is None:
+        return (_projects(parts), *_faults(parts))
+    return (observed.traffic, observed.sessions, _projects(parts), observed.clients, *_faults(parts))
 
 
 def _projects(parts: ConsoleParts) -> ConsolePage:

@@ -58,6 +58,10 @@ class PageChanges:
         """The topics among these that have changed after that number."""
         return [topic for topic in topics if self._last[topic] > since]
 
+    def is_watched(self, topic: str) -> bool:
+        """Whether an open page waits for changes of the topic."""
+        return any(topic in watch.topics for watch in self._watches)
+
     def leave(self, watch: "Watch") -> None:
         """Forget a stream."""
         self._watches.pop(watch, None)
@@ -79,7 +83,7 @@ class Watch:
         self, changes: PageChanges, topics: Sequence[str], since: int, lasts: Callable[[], Awaitable[bool]]
     ) -> None:
         self._changes = changes
-        self._topics = topics
+        self.topics = topics
         self._since = since
         self._lasts = lasts
         self._changed = asyncio.Event()
@@ -89,7 +93,7 @@ class Watch:
         """Write an event for each topic that has changed, until the page or the session is gone."""
         while not self._ended.is_set():
             self._changed.clear()
-            topics, number = self._changes.changed(self._topics, self._since), self._changes.number
+            topics, number = self._changes.changed(self.topics, self._since), self._changes.number
             if topics:
                 self._since = number
                 await outlet.write(b"".join(_event(topic, number) for topic in topics))

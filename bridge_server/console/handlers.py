@@ -1,6 +1,7 @@
 """The handlers around every page: the door, the page's view or change, and the answer."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
@@ -20,11 +21,13 @@ from bridge_server.console.models import (
     Done,
     NavigationGroup,
     PagePath,
+    PageStream,
     ServerState,
     View,
 )
 from bridge_server.console.notices import OneTimeNotices
 from bridge_server.console.rendering import HEADERS, Rendering
+from bridge_server.console.signed_in_source import SignedInSource
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.hosts import host_of
@@ -66,7 +69,7 @@ class ConsoleHandlers:
 
         async def show(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             frame = self._frame(request, session, page)  # before the page reads: no later change is missed
-            view = await path.show(Asked(request.match_info, request.query))
+            view = await path.show(_asked(request))
             return await self._page(frame, view, self._notice(request, session))
 
         return self._for_signed_in(show)
@@ -77,13 +80,22 @@ class ConsoleHandlers:
         async def change(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             form = await read_form(request)
             self._door.require_own_form(request, session, form)
-            asked = Asked(request.match_info, request.query, form)
+            asked = _asked(request, form)
             try:
                 return self._done(session, await _change(path, asked))
             except BridgeError as error:
                 return await self._unchanged(self._frame(request, session, page), path, asked, error)
 
         return self._for_signed_in(change)
+
+    def streaming(self, stream: PageStream) -> Handler:
+        """The handler of a page's stream of events."""
+
+        async def begin(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
+            source = stream.opened(_asked(request))
+            return EventStream(SignedInSource(source, partial(self._access.lasts, session)))
+
+        return self._for_signed_in(begin)
 
     async def home(self, request: web.Request) -> web.StreamResponse:
         """The first page."""
@@ -125,11 +137,7 @@ class ConsoleHandlers:
             topics = request.query.get("on", "").split(",")
             since = request.headers.get("Last-Event-ID") or request.query.get("since", "")
             number = int(since) if since.isascii() and since.isdigit() and len(since) < 19 else 0
-
-            async def lasts() -> bool:
-                return await self._access.lasts(session)
-
-            return EventStream(self._changes.watch(topics, number, lasts))
+            return EventStream(self._changes.watch(topics, number, partial(self._access.lasts, session)))
 
         return await self._for_signed_in(stream)(request)
 
@@ -191,6 +199,7 @@ class ConsoleHandlers:
         error: BridgeError | None = None,
         sent: Mapping[str, str] | None = None,
     ) -> web.Response:
+        error = error or view.error
         fields = {
             **frame,
             **view.fields,
@@ -211,6 +220,10 @@ class ConsoleHandlers:
             (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
         ]
         return [(group, entries) for group, entries in groups if entries]
+
+
+def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked:
+    return Asked(request.match_info, request.query, form or {}, host_of(request))
 
 
 async def _change(path: PagePath, asked: Asked) -> Done:

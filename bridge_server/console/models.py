@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.web.event_stream import Source
+
 ROOT = "/console"
 """The path of every page begins with this."""
 
@@ -20,29 +23,42 @@ class ConsoleSession:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request for a page: the names in its path, its query, and the fields of the form that was sent."""
+    """A request for a page: the names in its path, its query, the host that was called, and the fields of the
+    form that was sent.
+    """
 
     names: Mapping[str, str]
     query: Mapping[str, str]
     form: Mapping[str, str] = field(default_factory=dict)
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template with its fields. Open pages load again when one of the topics in `live` has changed."""
+    """A template with its fields. Open pages load again when one of the topics in `live` has changed.
+
+    `error` is what was wrong with the request for the page, which is shown all the same.
+    """
 
     template: str
     fields: Mapping[str, Any]
     live: Sequence[str] = ()
+    error: BridgeError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A change is made: the page to go to, a message on it, and secrets that are shown this once, by name."""
+    """A change is made: the page to go to, a message on it, and secrets that are shown this once, by name.
+
+    `picture` is the URL of an image that is shown with the message.
+    """
 
     to: str
     message: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    picture: str = field(default="", repr=False)
+    picture_of: str = ""
+    """What the image shows, for those who do not see it."""
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]
@@ -56,6 +72,14 @@ class PagePath:
     path: str
     show: Show
     changes: Mapping[str, Change] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PageStream:
+    """A path below `/console` with server-sent events, which end with the session of the browser."""
+
+    path: str
+    opened: Callable[[Asked], Source]
 
 
 class NavigationGroup(StrEnum):
@@ -76,6 +100,7 @@ class ConsolePage:
     group: NavigationGroup
     paths: Sequence[PagePath]
     count: Callable[[], Awaitable[int]] | None = None
+    streams: Sequence[PageStream] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from bridge_server.console.words import count_of, duration_of, seen
+from bridge_server.console.words import count_of, duration_of, moment_of, seen, seen_lines
 from bridge_server.web.answers import ready_made
 from bridge_server.web.whole_answer import WholeAnswer
 
@@ -53,13 +53,25 @@ class Rendering:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._templates.filters.update(count=count_of, duration=duration_of, exact=escape)
+        self._templates.filters.update(
+            count=_count, duration=duration_of, exact=escape, lines=_lines, moment=moment_of
+        )
         self._templates.globals.update(constants)
 
     def page(self, template: str, fields: Mapping[str, Any], status: int = 200) -> web.Response:
         """The template with these fields."""
         text = self._templates.get_template(template).render(fields)
         return WholeAnswer(body=text.encode(), status=status, headers=HEADERS)
+
+
+def _count(number: int) -> Markup:
+    """A number whose thousands are kept apart by spaces, which are no text of a stranger."""
+    return escape(count_of(number))
+
+
+def _lines(text: str) -> Markup:
+    """What `_shown` makes of a text that has several lines."""
+    return escape(seen_lines(text))
 
 
 def _shown(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The console's routes: two for each path of a page, and those around them."""
+"""The console's routes: two for each path of a page, one for each stream, and those around them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -29,6 +29,9 @@ def console_routes(
             yield row("GET", path.path, name, handlers.showing(page, path))
             if path.changes:
                 yield row("POST", path.path, f"change-{name}", handlers.changing(page, path))
+        for number, stream in enumerate(page.streams, 1):
+            name = f"{page.name}-stream-{number}"
+            yield row("GET", stream.path, name, handlers.streaming(stream), waits=True)
 
     return (
         row("GET", "", "home", handlers.home),

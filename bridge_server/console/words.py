@@ -24,6 +24,16 @@ def duration_of(milliseconds: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def moment_of(text: str | None) -> str:
+    """A moment of the admin API in the words of a table, such as `2026-01-31 12:00:00`, in UTC."""
+    return "" if text is None else text[:19].replace("T", " ")
+
+
+def seen_lines(text: str) -> str:
+    """The text with its unseen characters as `<U+202E>`, and its lines as they are."""
+    return "\n".join(map(seen, text.split("\n")))
+
+
 def seen(text: str) -> str:
     """The text with its unseen characters as `<U+202E>`."""
     parts = _OF_EMOJI.split(text)

@@ -26,7 +26,7 @@ async def test_a_link_signs_in_and_sets_a_cookie_that_no_script_reads(server: Ru
         rf"bridge-console-{port}=[\w-]{{43}}; Path=/console; HttpOnly; SameSite=Strict; Max-Age=43200",
         answer.headers["Set-Cookie"],
     )
-    assert (await browser.get("/console")).headers["Location"] == "/console/projects"
+    assert (await browser.get("/console")).headers["Location"] == "/console/traffic"
     assert "Projects" in await browser.page("/console/projects")
 
 

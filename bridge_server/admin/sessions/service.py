@@ -73,6 +73,10 @@ class SessionViews:
         """The living sessions with lower numbers, newest first."""
         return [self._view(each) for each in await self._sessions.page(before, limit)]
 
+    async def count(self) -> int:
+        """How many sessions live; the number may be a minute old."""
+        return await self._sessions.count()
+
     async def story(self, handle: str) -> SessionStory:
         """One session. Raises SessionNotFoundError."""
         session = await self._sessions.session(self._id_of(handle))

@@ -73,9 +73,17 @@ def news_fields(
 
 def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
     """One request; with its contents where they are kept."""
+    exchange = recorded.exchange
+    messages = {"request": exchange.request, "answer": exchange.answer}
+    contents = {name: _contents_fields(each) for name, each in messages.items() if each is not None}
+    return line_fields(recorded, traffic, handles) | contents
+
+
+def line_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
+    """One request without its contents."""
     exchange, subject = recorded.exchange, subject_of(recorded.exchange)
     is_waiting = recorded.is_waiting
-    fields = {
+    return {
         "number": recorded.number,
         "change": recorded.change,
         "at": rfc3339(recorded.at_ms),
@@ -91,8 +99,6 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
         "session": named(subject.session_id, handles),
         "call": named(subject.call_id, handles),
     }
-    messages = {"request": exchange.request, "answer": exchange.answer}
-    return fields | {name: _contents_fields(each) for name, each in messages.items() if each is not None}
 
 
 def named(any_id: str | None, handles: Handles) -> dict[str, Any] | None:

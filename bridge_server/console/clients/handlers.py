@@ -1,0 +1,66 @@
+"""The page of clients: the heaviest addresses, and one of them with its token buckets."""
+
+from typing import Any, get_args
+from urllib.parse import quote, urlencode
+
+from bridge_server.admin.clients import wire
+from bridge_server.admin.clients.service import ClientViews
+from bridge_server.console.models import ROOT, Asked, ConsolePage, NavigationGroup, PagePath, View
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.clients import By
+
+_CLIENTS = "/clients"
+_CLIENT = f"{_CLIENTS}/{{address:[^/]{{1,128}}}}"
+_LIVE = ("observed",)
+_SHOWN = 50
+_PERIODS = {"5m": "5 minutes", "1h": "an hour", "start": "since the start"}
+
+
+class ClientsPage:
+    """Views of clients."""
+
+    def __init__(self, views: ClientViews) -> None:
+        self._views = views
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage(
+            "clients",
+            "Clients and limits",
+            NavigationGroup.SERVER,
+            (PagePath(_CLIENTS, self.show_all), PagePath(_CLIENT, self.show)),
+        )
+
+    async def show_all(self, asked: Asked) -> View:
+        """The addresses with the most of one figure."""
+        return self._view(asked, {})
+
+    async def show(self, asked: Asked) -> View:
+        """One address: what it asks for, and what is left to it."""
+        details = self._views.details(asked.names["address"])
+        return self._view(asked, {"client": wire.details_fields(details)})
+
+    def _view(self, asked: Asked, more: dict[str, Any]) -> View:
+        error = None
+        try:
+            by, last_seconds = wire.read_by(asked.query), wire.read_last_seconds(asked.query)
+        except InvalidInputError as refused:
+            by, last_seconds, error = wire.read_by({}), wire.read_last_seconds({}), refused
+        listed = wire.list_fields(self._views.heaviest(by, _SHOWN, last_seconds))
+        last = "1h" if error else asked.query.get("last", "1h")
+        fields = {
+            **listed,
+            **more,
+            "by": by,
+            "last": last,
+            "figures": get_args(By),
+            "periods": _PERIODS,
+            "query": f"?{urlencode({'by': by, 'last': last})}",
+            "path_of": _path_of,
+        }
+        return View("clients/clients.html", fields, _LIVE, error)
+
+
+def _path_of(address: str) -> str:
+    """The page of an address; that of an IPv6 network is named by its first address."""
+    return f"{ROOT}{_CLIENTS}/{quote(address.removesuffix('/64'), safe=':')}"

@@ -1,0 +1,76 @@
+"""The page of sessions: each of them is called by its handle, for an id would let its reader take part."""
+
+from typing import Any
+from urllib.parse import quote
+
+from bridge_server.admin.sessions import wire
+from bridge_server.admin.sessions.service import SessionViews
+from bridge_server.console.models import (
+    ROOT,
+    Asked,
+    ConsolePage,
+    Done,
+    NavigationGroup,
+    PagePath,
+    View,
+)
+from bridge_server.console.sessions.qr_code import qr_image
+from bridge_server.console.traffic.rows import row_fields
+from bridge_server.kernel.errors import InvalidInputError
+
+_SESSIONS = "/sessions"
+_SESSION = f"{_SESSIONS}/{{handle:[^/]{{1,128}}}}"
+_LIVE = ("observed",)
+_PAGE = 25
+_PAIRINGS = ("wc:", "ethereum:wc-")
+
+
+class SessionsPage:
+    """Views and changes of sessions."""
+
+    def __init__(self, views: SessionViews) -> None:
+        self._views = views
+
+    def page(self) -> ConsolePage:
+        """The entry of the navigation."""
+        return ConsolePage(
+            "sessions",
+            "Sessions",
+            NavigationGroup.LIVE,
+            (
+                PagePath(_SESSIONS, self.show_all),
+                PagePath(_SESSION, self.show, {"end": self.end, "qr": self.draw}),
+            ),
+            self._views.count,
+        )
+
+    async def show_all(self, asked: Asked) -> View:
+        """Living sessions, newest first."""
+        return View("sessions/sessions.html", await self._list(asked), _LIVE)
+
+    async def show(self, asked: Asked) -> View:
+        """One session with what happened in it."""
+        story = await self._views.story(asked.names["handle"])
+        fields = wire.story_fields(story, self._views.traffic, self._views.handles)
+        rows = [row_fields(each) for each in fields["requests"]]
+        listed = await self._list(asked)
+        return View("sessions/sessions.html", {**listed, "session": fields, "rows": rows}, _LIVE)
+
+    async def end(self, asked: Asked) -> Done:
+        await self._views.end(asked.names["handle"])
+        return Done(f"{ROOT}{_SESSIONS}", "The session is ended, with its calls.")
+
+    async def draw(self, asked: Asked) -> Done:
+        """The QR code of a pairing URI, which is kept until the page has shown it, and no longer."""
+        uri = asked.form.get("uri", "").strip()
+        if not uri.startswith(_PAIRINGS):
+            raise InvalidInputError("A pairing URI begins with wc: or with ethereum:wc- (ERC-1328).")
+        to = f"{ROOT}{_SESSIONS}/{quote(asked.names['handle'], safe='')}"
+        return Done(
+            to, "Scan it with a wallet.", picture=qr_image(uri), picture_of="QR code of the pairing URI"
+        )
+
+    async def _list(self, asked: Asked) -> dict[str, Any]:
+        after = asked.query.get("after", "")
+        found = await self._views.page(wire.read_after(after), _PAGE + 1)
+        return {**wire.page_fields(found, _PAGE, self._views.handles), "after": after}

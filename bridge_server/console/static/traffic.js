@@ -1,0 +1,197 @@
+// The live list of requests: rows come as server-sent events, at most 500 stay, and each frame draws them once.
+(() => {
+  const MOST_ROWS = 500
+  const SAY_EVERY_MS = 5000
+
+  function cell(row, tag, words, className) {
+    const made = row.appendChild(document.createElement(tag))
+    if (className) made.className = className
+    made.textContent = words
+    return made
+  }
+
+  customElements.define('live-traffic', class extends HTMLElement {
+    connectedCallback() {
+      this.body = this.querySelector('tbody')
+      this.rows = new Map([...this.body.rows].map((row) => [Number(row.id.slice(8)), row]))
+      this.last = Number(this.dataset.last)
+      this.arrived = new Map()
+      this.unsaid = this.skipped = 0
+      this.body.addEventListener('click', (event) => this.clicked(event))
+      if (!this.dataset.stream) return
+      this.pause = document.querySelector('.pause')
+      this.pause.hidden = false
+      this.toggled = () => this.toggle()
+      this.pause.addEventListener('click', this.toggled)
+      for (const row of this.body.rows) if (row.dataset.waits) this.wait(row, Number(row.dataset.waits))
+      this.ticking = setInterval(() => this.tick(), 1000)
+      this.saying = setInterval(() => this.say(), SAY_EVERY_MS)
+      this.start()
+    }
+
+    disconnectedCallback() {
+      this.source?.close()
+      clearInterval(this.ticking)
+      clearInterval(this.saying)
+      this.pause?.removeEventListener('click', this.toggled)
+    }
+
+    start() {
+      const address = new URL(this.dataset.stream, location.href)
+      address.searchParams.set('since', this.last)
+      this.source = new EventSource(address)
+      this.source.addEventListener('request', (event) => this.arrive(JSON.parse(event.data)))
+      this.source.addEventListener('skipped', (event) => { this.skipped += JSON.parse(event.data).changes })
+      this.source.addEventListener('error', () => {
+        if (this.source.readyState === EventSource.CLOSED) this.state('The list is not live any more: load the page again.')
+      })
+    }
+
+    toggle() {
+      const isPaused = this.pause.getAttribute('aria-pressed') !== 'true'
+      this.pause.setAttribute('aria-pressed', isPaused)
+      this.source.close()
+      if (!isPaused) this.start()
+      this.state(isPaused ? 'The list stands still.' : '')
+    }
+
+    /** Keep a row for the next frame; the oldest go when no frame is drawn, as in a tab that is not seen. */
+    arrive(line) {
+      if (line.change < this.last) this.empty()
+      this.last = line.change
+      this.arrived.delete(line.number)
+      this.arrived.set(line.number, line)
+      if (this.arrived.size > MOST_ROWS) this.arrived.delete(this.arrived.keys().next().value)
+      this.drawing ??= requestAnimationFrame(() => this.draw())
+    }
+
+    draw() {
+      this.drawing = undefined
+      const lines = [...this.arrived.values()].sort((one, other) => one.number - other.number)
+      this.arrived.clear()
+      for (const line of lines) this.show(line)
+      for (let row = this.body.lastElementChild; this.body.rows.length > MOST_ROWS && row;) {
+        const above = row.previousElementSibling
+        if (!row.matches('.open, :focus-within')) {
+          this.rows.delete(Number(row.id.slice(8)))
+          row.remove()
+        }
+        row = above
+      }
+      this.querySelector('.empty').hidden = this.body.rows.length > 0
+    }
+
+    /** Put a row at its place, or complete it where it is. */
+    show(line) {
+      let row = this.rows.get(line.number)
+      if (!row) {
+        const oldest = this.body.lastElementChild
+        const isFull = this.body.rows.length >= MOST_ROWS
+        if (isFull && line.number < Number(oldest.id.slice(8))) return
+        row = document.createElement('tr')
+        row.id = `request-${line.number}`
+        let below = this.body.firstElementChild
+        while (below && Number(below.id.slice(8)) > line.number) below = below.nextElementSibling
+        this.body.insertBefore(row, below)
+        this.rows.set(line.number, row)
+        this.unsaid += 1
+      }
+      this.fill(row, line)
+    }
+
+    fill(row, line) {
+      const known = row.querySelector('a')
+      const link = known ?? document.createElement('a')
+      link.textContent = line.request
+      link.href = `${this.dataset.path}/${line.number}${this.dataset.query}`
+      delete row.waitsSince
+      if (known) {  // the link keeps the focus
+        const [time, who, , status, took, gist] = row.cells
+        time.firstElementChild.textContent = line.time
+        who.textContent = line.who
+        status.textContent = line.status
+        status.className = `tone-${line.tone}`
+        took.textContent = line.took
+        gist.textContent = line.gist
+      } else {
+        const time = document.createElement('time')
+        time.dateTime = line.at
+        time.textContent = line.time
+        cell(row, 'td', '').append(time)
+        cell(row, 'td', line.who)
+        const head = cell(row, 'th', '')
+        head.scope = 'row'
+        head.append(link)
+        cell(row, 'td', line.status, `tone-${line.tone}`)
+        cell(row, 'td', line.took, 'number')
+        cell(row, 'td', line.gist)
+      }
+      if (line.waits !== null) this.wait(row, line.waits)
+    }
+
+    wait(row, seconds) {
+      row.waitsSince = performance.now() - 1000 * seconds
+    }
+
+    tick() {
+      for (const row of this.rows.values()) {
+        if (row.waitsSince === undefined) continue
+        row.cells[3].textContent = `waits ${((performance.now() - row.waitsSince) / 1000).toFixed(1)} s`
+      }
+    }
+
+    /** The record was emptied: its numbers begin anew. */
+    empty() {
+      this.arrived.clear()
+      this.rows.clear()
+      this.body.replaceChildren()
+    }
+
+    say() {
+      if (this.pause.getAttribute('aria-pressed') === 'true' || !this.unsaid) return
+      const skipped = this.skipped ? `, and ${this.skipped} more that are not shown` : ''
+      this.state(`${this.unsaid} new requests${skipped}`)
+      this.unsaid = this.skipped = 0
+    }
+
+    state(words) {
+      this.querySelector('.live-state').textContent = words
+    }
+
+    clicked(event) {
+      const link = event.target.closest('a')
+      if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+      event.preventDefault()
+      this.open(link)
+    }
+
+    /** Show the request beside the list, which goes on. */
+    async open(link) {
+      const page = await fetch(link.href)
+        .then(async (response) => new DOMParser().parseFromString(await response.text(), 'text/html'))
+        .catch(() => null)
+      const found = page?.querySelector('main > .detail')
+      if (!found || !this.isConnected) {
+        location.href = link.href
+        return
+      }
+      const main = this.closest('main')
+      const detail = document.adoptNode(found)
+      main.querySelector(':scope > .detail')?.remove()
+      main.append(detail)
+      main.className = 'split'
+      htmx.process(detail)
+      history.pushState({ htmx: true }, '', link.href)
+      document.title = page.title
+      for (const row of this.body.querySelectorAll('.open')) row.classList.remove('open')
+      for (const other of this.body.querySelectorAll('[aria-current]')) other.removeAttribute('aria-current')
+      link.closest('tr').classList.add('open')
+      link.setAttribute('aria-current', 'true')
+      if (!link.checkVisibility()) {  // on a narrow screen the detail stands in the place of the list
+        detail.tabIndex = -1
+        detail.focus()
+        scrollTo(0, 0)
+      }
+    }
+  })
+})()

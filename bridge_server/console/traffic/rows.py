@@ -1,0 +1,54 @@
+"""Rows of the list of requests, for the page and for its stream of events."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bridge_server.console.words import seen
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, with_short_ids
+
+_BRIDGE = "bridge"
+_TIME = slice(11, 23)
+
+
+def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
+    """The texts of a row, of what the admin API answers of a request."""
+    return {
+        "number": line["number"],
+        "change": line["change"],
+        "at": line["at"],
+        "time": line["at"][_TIME],
+        "who": line["who"],
+        "request": seen(request_text(line)),
+        "status": status_text(line),
+        "tone": _tone(line),
+        "took": _took(line),
+        "waits": line["waits"],
+        "gist": seen(line["gist"]),
+    }
+
+
+def request_text(line: Mapping[str, Any]) -> str:
+    """Method and path with shortened ids; an arrow before the address of what the server sent."""
+    path = with_short_ids(line["path"])
+    return f"→ {path}" if line["who"] == _BRIDGE else f"{line['method']} {path}"
+
+
+def status_text(line: Mapping[str, Any]) -> str:
+    """The status, or what there is instead of one."""
+    status = line["status"]
+    if status is None:
+        return f"waits {line['waits']:.1f} s"
+    return {0: "no answer", CLIENT_LEFT: "client left"}.get(status, str(status))
+
+
+def _tone(line: Mapping[str, Any]) -> str:
+    status = line["status"]
+    if status is None:
+        return "waits"
+    return "bad" if status == 0 or status >= FIRST_FAILURE else "good"
+
+
+def _took(line: Mapping[str, Any]) -> str:
+    if line["status"] is None:
+        return ""
+    return f"waited {line['waited']:.1f} s" if line["waited"] else f"{line['milliseconds']:.0f} ms"

@@ -1,0 +1,311 @@
+"""The page of traffic: the list, its filter, one request with the lifetime of its call, and its repetition."""
+
+import asyncio
+import html
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from bridge_server.client import Cipher
+from tests.support.asking import ask
+from tests.support.bridge_client import BridgeClient
+from tests.support.console_client import ConsoleClient, elements, sign_out_all
+from tests.support.loop_time import PassTime
+from tests.support.server import RunningServer, running_server
+
+PATH = "/console/traffic"
+HOSTILE = '<script>alert(1)</script>\u202e"'
+
+
+@pytest.fixture
+def bridge(server: RunningServer) -> BridgeClient:
+    return BridgeClient(server)
+
+
+def rows(page: str) -> list[str]:
+    """The texts of the list's rows, newest first."""
+    found = re.findall(r'<tr id="request-\d+".*?</tr>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in found]
+
+
+def number_of(page: str, text: str) -> str:
+    """The number of the newest request whose row has the text."""
+    found = [row for row in re.findall(r'<tr id="request-.*?</tr>', page, re.DOTALL) if text in row]
+    number = re.search(r'id="request-(\d+)"', found[0])
+    assert number is not None
+    return number[1]
+
+
+def repeated(page: str, language: str) -> str:
+    found = re.search(rf'<pre id="as-{language}"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+async def test_requests_are_listed_newest_first(console: ConsoleClient, bridge: BridgeClient) -> None:
+    session_id = await bridge.open_session()
+    await bridge.update(session_id)
+    await bridge.post_call(session_id, dapp_name="")
+
+    listed = rows(await console.page(PATH))
+
+    assert [line.split(" ", 2)[1] for line in listed] == ["dapp", "wallet", "dapp"]
+    assert f"POST /session/{session_id[:8]}…/call/new 400" in listed[0]
+    assert "#/dappName" in listed[0]
+    assert session_id not in "".join(listed)
+
+
+async def test_a_filter_and_a_kind_choose_requests(console: ConsoleClient, bridge: BridgeClient) -> None:
+    session_id = await bridge.open_session()
+    await bridge.get("/nothing-here")
+    await bridge.get("/info")
+
+    assert len(rows(await console.page(f"{PATH}?filter=session:{session_id[:8]}"))) == 1
+    assert len(rows(await console.page(f"{PATH}?filter=-route:info"))) == 2
+    (missing,) = rows(await console.page(f"{PATH}?only=errors"))
+    assert "404" in missing
+    page = await console.page(f"{PATH}?filter=status:404&only=rpc")
+    assert rows(page) == []
+    assert "No request passes the filter." in page
+    assert f'data-stream="{PATH}/stream?filter=status%3A404&amp;only=rpc"' in page
+
+
+async def test_a_filter_that_means_nothing_says_so_and_is_kept(console: ConsoleClient) -> None:
+    answer = await console.get(f"{PATH}?filter=colour:red%22")
+
+    page = answer.body.decode()
+    assert answer.status == 400
+    assert "does not know colour:" in page
+    assert 'value="colour:red&#34;"' in page
+    assert 'data-stream=""' in page
+
+
+async def test_older_requests_are_on_other_pages(console: ConsoleClient, bridge: BridgeClient) -> None:
+    for _ in range(101):
+        await bridge.get("/hello")
+    first = await console.page(PATH)
+    after = re.search(r"\?after=(\d+)", first)
+    assert after is not None
+
+    second = await console.page(f"{PATH}?after={after[1]}")
+
+    assert (len(rows(first)), len(rows(second))) == (100, 1)
+    assert 'data-stream=""' in second
+    assert len(rows(await console.page(f"{PATH}?after=x"))) == 100
+
+
+async def test_a_request_is_shown_with_its_headers_bodies_and_problem(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    session_id = await bridge.open_session()
+    await bridge.post_call(session_id, payload="sealed", dapp_name="")
+
+    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'call/new')}")
+
+    assert "<h3>Problem</h3>" in page
+    assert "<code>#/dappName</code>" in page
+    assert "<dt>Content-Type</dt><dd>application/json</dd>" in page
+    assert "sealed</textarea>" in page
+    assert '"dappName": ""' in html.unescape(page)
+
+
+async def test_the_lifetime_of_a_call_goes_across_requests(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    session_id = await bridge.open_session()
+    call_id = await bridge.request_call(session_id)
+    place = f"{PATH}/{number_of(await console.page(PATH), 'call/new')}"
+    waiting = await console.page(place)
+    await bridge.calls(session_id)
+    await bridge.answer(call_id)
+    await bridge.status(call_id)
+
+    answered = await console.page(place)
+
+    assert f'data-call="{call_id}"' in waiting
+    assert "Answer as the wallet" in waiting
+    assert "Answer as the wallet" not in answered
+    life = answered.partition("Lifetime of the call")[2].partition("</table>")[0]
+    steps = re.findall(r'<th scope="row">(?:<a [^>]*>)?([^<]*)', life)
+    assert steps == ["asked", "fetched", "answered", "status read", "expires"]
+
+
+async def test_every_payload_of_an_answer_is_there_to_be_opened(
+    console: ConsoleClient, server: RunningServer
+) -> None:
+    bridge = BridgeClient(server, "/compat/v0.7")
+    session_id = (await bridge.send("POST", "/session/new", {})).json["sessionId"]
+    sealed = Cipher(bytes(32)).seal({"method": "eth_sign"})
+    for _ in range(2):
+        await bridge.post_call(session_id, sealed)
+    await bridge.calls(session_id)
+
+    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), '/calls')}")
+
+    texts = re.findall(r"<textarea[^>]*readonly>\n(.*?)</textarea>", page, re.DOTALL)
+    assert [orjson.loads(html.unescape(text)) for text in texts] == [sealed, sealed]
+
+
+async def test_a_request_that_is_not_kept_leaves_the_list(console: ConsoleClient) -> None:
+    answer = await console.get(f"{PATH}/999999")
+
+    assert answer.status == 404
+    assert "No request of this number is among the last 2000." in answer.body.decode()
+    assert "<live-traffic" in answer.body.decode()
+
+
+@pytest.mark.parametrize("language", ["curl", "python", "javascript"])
+async def test_a_request_is_repeated_as_it_was(
+    console: ConsoleClient, bridge: BridgeClient, tmp_path: Path, language: str
+) -> None:
+    session_id = await bridge.open_session()
+    await bridge.post_call(session_id, payload="it's \\ $HOME `x` {1,2}", dapp_name=HOSTILE)
+    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'call/new')}")
+    text = repeated(page, language)
+    script = tmp_path / "repeated.mjs"
+    script.write_text(text, "utf-8")
+    commands = {
+        "curl": ["bash", "-c", text],
+        "python": [sys.executable, str(script)],
+        "javascript": ["node", str(script)],
+    }
+
+    finished = await asyncio.to_thread(
+        subprocess.run, commands[language], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert text.isascii()
+    assert finished.returncode == 0, finished.stderr
+    assert "200" in finished.stdout
+    first, second = (await bridge.calls(session_id)).json.values()
+    assert first == second == {"encryptionPayload": "it's \\ $HOME `x` {1,2}"}
+
+
+async def test_a_token_is_not_repeated(console: ConsoleClient, server: RunningServer) -> None:
+    await ask(server, "POST", "/v1/shop/mark-all-as-read", b"{}", {"Authorization": "Bearer very-secret"})
+    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'mark-all-as-read')}")
+
+    assert "very-secret" not in page
+    assert "Authorization: Bearer TOKEN" in repeated(page, "curl")
+    assert "Put the token in the place of TOKEN." in page
+
+
+async def test_a_body_that_is_not_kept_whole_is_not_repeated(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    await bridge.update(await bridge.open_session(), payload="x" * 20_000)
+
+    page = await console.page(f"{PATH}/{number_of(await console.page(PATH), 'PUT')}")
+
+    assert "of which the first 16 KiB are kept" in page
+    assert "<h3>Repeat</h3>" not in page
+
+
+async def test_texts_of_clients_are_only_text(console: ConsoleClient, bridge: BridgeClient) -> None:
+    session_id = await bridge.open_session()
+    await bridge.post_call(session_id, payload=HOSTILE, dapp_name=HOSTILE)
+    await bridge.get("/%3Cscript%3E/<img src=x>".replace(" ", "%20"))
+    listed = await console.page(PATH)
+
+    for page in (listed, await console.page(f"{PATH}/{number_of(listed, 'call/new')}")):
+        assert "<script>alert" not in page
+        assert not [tag for tag, _ in elements(page) if tag == "img"]
+        assert "U+202E" in page
+
+
+@asynccontextmanager
+async def opened(console: ConsoleClient, query: str = "") -> AsyncIterator[aiohttp.StreamReader]:
+    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
+    url = f"{console.server.url}{PATH}/stream{query}"
+    async with console.server.client.get(url, headers={"Cookie": cookie}) as response:
+        assert response.headers["Content-Type"] == "text/event-stream"
+        yield response.content
+
+
+async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
+    async with asyncio.timeout(20):
+        while not (line := await stream.readline()).startswith(b"data: "):
+            assert line, "the stream has ended"
+    row: dict[str, object] = orjson.loads(line.removeprefix(b"data: "))
+    return row
+
+
+async def test_rows_come_as_they_change_and_a_poll_is_completed(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    session_id = await bridge.open_session()
+    async with opened(console, f"?filter=session:{session_id[:8]}%20is:waits") as stream:
+        poll = asyncio.ensure_future(bridge.get(f"/session/{session_id}?wait=20"))
+        waiting = await next_row(stream)
+        await bridge.update(session_id)
+        answered = await next_row(stream)
+        await poll
+
+    assert (waiting["tone"], waiting["took"], answered["status"]) == ("waits", "", "200")
+    assert str(waiting["status"]).startswith("waits ")
+    assert waiting["number"] == answered["number"]
+    assert str(answered["took"]).startswith("waited ")
+    assert answered["request"] == f"GET /session/{session_id[:8]}…?wait=20"
+
+
+async def test_the_stream_goes_on_after_a_change_and_refuses_what_means_nothing(
+    console: ConsoleClient, bridge: BridgeClient
+) -> None:
+    await bridge.get("/hello")
+    await bridge.get("/info")
+    async with opened(console, "?since=1") as stream:
+        row = await next_row(stream)
+
+    assert row["request"] == "GET /info"
+    assert (await console.get(f"{PATH}/stream?filter=colour:red")).status == 400
+    assert (await console.get(f"{PATH}/stream?since=x")).status == 400
+    assert (await ConsoleClient(console.server).get(f"{PATH}/stream")).status == 401
+
+
+async def test_the_stream_ends_with_the_session(console: ConsoleClient, pass_time: PassTime) -> None:
+    async with opened(console) as stream:
+        await sign_out_all(console.server)
+        ended = asyncio.ensure_future(stream.read())
+        while not ended.done():
+            await pass_time(1)
+            await asyncio.sleep(0.01)
+        await ended
+
+
+async def test_in_production_ids_are_shortened_and_nothing_is_kept_of_bodies(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", console=True) as server:
+        console, bridge = await ConsoleClient(server).sign_in(), BridgeClient(server)
+        session_id = await bridge.open_session()
+        call_id = await bridge.request_call(session_id, payload="sealed")
+        await bridge.session(session_id)
+        listed = await console.page(PATH)
+        call = await console.page(f"{PATH}/{number_of(listed, 'call/new')}")
+        read = await console.page(f"{PATH}/{number_of(listed, 'GET')}")
+
+    for page in (listed, call, read):
+        assert session_id not in page
+        assert call_id not in page
+        assert "sealed<" not in page
+    assert "Lifetime of the call" in call
+    assert "Answer as the wallet" not in call
+    assert "Headers and bodies are kept in test mode alone." in call
+    assert "<h3>Repeat</h3>" not in call
+    assert "Ids are shortened" in read
+
+
+async def test_without_a_record_the_page_says_how_to_keep_one(tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data", console=True, traffic=False) as server:
+        console = await ConsoleClient(server).sign_in()
+        page = await console.page(PATH)
+        stream = await console.get(f"{PATH}/stream")
+        one = await console.get(f"{PATH}/1")
+
+    assert "<code>traffic = on</code>" in page
+    assert (stream.status, one.status) == (404, 404)
