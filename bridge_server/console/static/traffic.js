@@ -181,6 +181,7 @@
       main.append(detail)
       main.className = 'split'
       htmx.process(detail)
+      history.replaceState({ htmx: true }, '')  // htmx loads pages with this state again when they are gone back to
       history.pushState({ htmx: true }, '', link.href)
       document.title = page.title
       for (const row of this.body.querySelectorAll('.open')) row.classList.remove('open')
