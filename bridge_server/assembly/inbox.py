@@ -13,8 +13,9 @@ from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.handlers import InboxHandlers, InboxServices
 from bridge_server.inbox.origins import origin_of_url
+from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import InboxReads
-from bridge_server.inbox.routes import inbox_routes
+from bridge_server.inbox.routes import inbox_routes, page_routes
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.inbox.store import InboxStore
@@ -48,8 +49,11 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
     live.follow(take)
     return Room(
         name="inbox",
-        routes=inbox_routes(
-            handlers, settings.inbox_body_limit, foundation.every_request, settings.inbox_origins
+        routes=(
+            *inbox_routes(
+                handlers, settings.inbox_body_limit, foundation.every_request, settings.inbox_origins
+            ),
+            *page_routes(InboxPage(), foundation.every_request, settings.inbox_origins),
         ),
         running=(streaming,),
         stop=services.streams.close,
