@@ -11,13 +11,21 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
 from tests.support.server import RunningServer, running_server
+from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
+
+_MANY_OBJECTS = 200_000
 
 # No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
 settings.register_profile(
-    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    max_examples=100 if SLOW else 40,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("repeatable")
 
@@ -26,14 +34,21 @@ settings.load_profile("repeatable")
 def pytest_collection() -> Generator[None, object, object]:
     """Keep thousands of test items, which live to the end, out of the garbage collector's sight.
 
-    It would walk through them hundreds of times, a quarter of the run.
+    It would walk through them hundreds of times, a quarter of the run. It stays off, because the start of a
+    server makes many objects and no garbage: what is collected is several servers at once, between tests.
     """
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
         gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Collect garbage once there is much."""
+    made_since_the_last_time, _, _ = gc.get_count()
+    if made_since_the_last_time > _MANY_OBJECTS:
+        gc.collect()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -42,6 +57,13 @@ def bytecode_is_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def fork_server_is_closed() -> Iterator[None]:
+    """The process that forks those of the tests ends with them, if one has needed it."""
+    yield
+    close_fork_server()
 
 
 @pytest.fixture(autouse=True)
@@ -92,9 +114,10 @@ def server(request: pytest.FixtureRequest) -> RunningServer:
     """A server with the folder's `server_settings`, and a clock that stands still.
 
     Each test has its own; tests of a module that is marked `one_server` share one: none of them depends
-    on what others store.
+    on what others store, but those that are marked `own_server`.
     """
-    is_shared = request.node.get_closest_marker("one_server") is not None
+    marks = {mark.name for mark in request.node.iter_markers()}
+    is_shared = "one_server" in marks and "own_server" not in marks
     found: RunningServer = request.getfixturevalue("_server_of_module" if is_shared else "_server_of_test")
     return found
 

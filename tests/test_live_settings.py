@@ -68,6 +68,17 @@ def test_setting_that_needs_a_restart_is_named_until_there_is_one() -> None:
     assert (again.changed, again.needs_restart) == ((), ("port",))
 
 
+@pytest.mark.parametrize("before", [None, "a"])
+def test_the_previous_token_follows_only_where_there_is_a_token(before: str | None) -> None:
+    live = LiveSettings(settings(admin_token=before))
+    live.token("admin_token")
+
+    taken = live.take(settings(admin_token="b", admin_token_previous="a"))
+
+    names = ("admin_token", "admin_token_previous")
+    assert (taken.changed, taken.needs_restart) == (((), names) if before is None else (names, ()))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "changes"),
     [("a", "b", True), ("a", "a", False), (None, "b", False), ("a", None, False)],

@@ -4,13 +4,14 @@
 """
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 from aiohttp import web
 
+from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.foundation import Foundation, lay_foundation
 from bridge_server.assembly.house import house
 from bridge_server.assembly.instruments import request_fault
@@ -19,14 +20,16 @@ from bridge_server.assembly.metrics import metrics_alone
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.connections import CONNECTIONS, Connections
+from bridge_server.web.elsewhere import elsewhere
 from bridge_server.web.request_id import RequestIds
 from bridge_server.web.request_lines import Reporting
-from bridge_server.web.routes import Route
-from bridge_server.web.serving.application import build_application
+from bridge_server.web.routes import Handler, Route
+from bridge_server.web.serving.application import build_application, not_found
 from bridge_server.web.serving.gateway import Gateway
+from bridge_server.web.traffic import TrafficLog
 
 _Opening: TypeAlias = Callable[[web.Application], AsyncIterator[None]]
 _Stopping: TypeAlias = Callable[[web.Application], Awaitable[None]]
@@ -39,21 +42,58 @@ class BuiltApp:
     application: web.Application
     metrics: web.Application
     live: LiveSettings
+    lan_application: Callable[[str], web.Application]
+    """Makes the application of a listener for phones, which has the bridge only, while `application` runs.
+
+    It is given the URL at which everything else answers. When it stops, so does all work of the server.
+    """
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
+    traffic: TrafficLog | None = None
+    """The record of requests; None outside of test mode."""
 
 
-def build_app(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> BuiltApp:
-    """Put the server together. A test hands in its own clock and ids."""
-    foundation = lay_foundation(settings, clock, ids)
+def build_app(
+    settings: Settings,
+    clock: Clock | None = None,
+    ids: IdMaker | None = None,
+    demo: DemoProject | None = None,
+    origins: Mapping[str, str] = NOWHERE,
+) -> BuiltApp:
+    """Put the server together. A test hands in its own clock and ids.
+
+    `demo` is always there, if given; `origins` are the settings' sources.
+    """
+    foundation = lay_foundation(settings, clock, ids, demo, origins)
     rooms = house(foundation)
     gateway = _gateway(foundation)
-    application = _application(foundation, gateway, tuple(row for room in rooms for row in room.routes))
+    rows, stops = tuple(row for room in rooms for row in room.routes), _stops(foundation, rooms)
+    application = _application(foundation, gateway, rows)
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
-    application.on_shutdown.extend(_stops(foundation, rooms))
+    application.on_shutdown.extend(stops)
     metrics = _application(foundation, gateway, (metrics_alone(foundation, rooms),))
     instruments = foundation.instruments
-    return BuiltApp(application, metrics, foundation.live, None if instruments is None else instruments.token)
+    return BuiltApp(
+        application,
+        metrics,
+        foundation.live,
+        partial(_lan_application, foundation, gateway, rows, stops),
+        None if instruments is None else instruments.token,
+        None if instruments is None else instruments.traffic,
+    )
+
+
+def _lan_application(
+    foundation: Foundation,
+    gateway: Gateway,
+    rows: tuple[Route, ...],
+    stops: Sequence[_Stopping],
+    url: str,
+) -> web.Application:
+    on_lan = tuple(replace(row, handler=row.lan_handler) for row in rows if row.lan_handler is not None)
+    application = _application(foundation, gateway, on_lan, elsewhere(url))
+    application.on_shutdown.extend(stops)
+    return application
 
 
 def _gateway(foundation: Foundation) -> Gateway:
@@ -77,8 +117,10 @@ def _gateway(foundation: Foundation) -> Gateway:
     )
 
 
-def _application(foundation: Foundation, gateway: Gateway, rows: tuple[Route, ...]) -> web.Application:
-    application = build_application(rows, gateway)
+def _application(
+    foundation: Foundation, gateway: Gateway, rows: tuple[Route, ...], otherwise: Handler = not_found
+) -> web.Application:
+    application = build_application(rows, gateway, otherwise)
     application[CONNECTIONS] = foundation.connections
     return application
 

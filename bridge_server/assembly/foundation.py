@@ -1,8 +1,10 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
 import resource
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
@@ -11,9 +13,10 @@ from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Sender
+from bridge_server.outbox.public_urls import PublicSender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
-from bridge_server.settings.live import LiveSettings
+from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Instruments
@@ -58,17 +61,33 @@ class Foundation:
     """The client of the webhooks' receivers."""
     webhook_sender: Sender
     """Sends through that client."""
+    public_webhooks: WebhookSender
+    """The client that reaches public receivers only, whatever the settings allow."""
+    public_sender: Sender
+    """Sends to marked URLs through that client."""
     instruments: Instruments | None
     """The instruments of test mode; None outside of it."""
+    demo: DemoProject | None
+    """The project that is always there; None without one."""
 
 
-def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker | None = None) -> Foundation:
-    """Make everything that rooms share. A test hands in its own clock and ids."""
-    live, events, signals = LiveSettings(settings), Events(), Signals()
+def lay_foundation(
+    settings: Settings,
+    clock: Clock | None = None,
+    ids: IdMaker | None = None,
+    demo: DemoProject | None = None,
+    origins: Mapping[str, str] = NOWHERE,
+) -> Foundation:
+    """Make everything that rooms share. A test hands in its own clock and ids.
+
+    `origins` names the source of each setting.
+    """
+    live, events, signals = LiveSettings(settings, origins), Events(), Signals()
     clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
-    webhooks = _webhooks(live)
+    webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
+    public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
     quotas, database = Quotas(clock), SqliteDatabase(settings.database_file, events, settings.database_limit)
@@ -92,8 +111,11 @@ def lay_foundation(settings: Settings, clock: Clock | None = None, ids: IdMaker 
         figures=RequestFigures(),
         refusals=Refusals(),
         webhooks=webhooks,
-        webhook_sender=webhooks if instruments is None else observed_webhooks(webhooks, instruments),
+        webhook_sender=_observed(webhooks, instruments),
+        public_webhooks=public_webhooks,
+        public_sender=PublicSender(_observed(public_webhooks, instruments)),
         instruments=instruments,
+        demo=demo,
     )
 
 
@@ -123,15 +145,23 @@ def _stored_bytes(
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
 
 
-def _webhooks(live: LiveSettings) -> WebhookSender:
+def _observed(webhooks: WebhookSender, instruments: Instruments | None) -> Sender:
+    return webhooks if instruments is None else observed_webhooks(webhooks, instruments)
+
+
+def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:
     settings = live.current
     sender = WebhookSender(
         SenderSettings(
             timeout_seconds=settings.webhook_timeout,
             signing_secret=secret_of(settings.webhook_secret),
-            allow_private=settings.allow_private_webhooks,
+            allow_private=allow_private,
             user_agent=USER_AGENT,
         )
     )
-    live.follow(lambda now: sender.sign_with(secret_of(now.webhook_secret)))
+
+    def sign(now: Settings) -> None:
+        sender.sign_with(secret_of(now.webhook_secret), secret_of(now.webhook_secret_previous))
+
+    live.follow(sign)
     return sender

@@ -7,10 +7,10 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.web.bucket_store import save
 from bridge_server.web.charges import SavedBucket
-from bridge_server.web.health import health_routes
+from bridge_server.web.health import Readiness, health_routes
 
 
-def health_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
+def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     """Whether the server can do its work, and what troubles these rooms."""
     database, clock = foundation.database, foundation.clock
 
@@ -26,4 +26,9 @@ def health_room(foundation: Foundation, rooms: Sequence[Room]) -> Room:
     def troubles() -> list[str]:
         return [trouble for room in rooms for trouble in room.troubles()]
 
-    return Room(name="health", routes=health_routes(check_work, troubles))
+    return Readiness(check_work, troubles)
+
+
+def health_room(readiness: Readiness) -> Room:
+    """The two endpoints."""
+    return Room(name="health", routes=health_routes(readiness))

@@ -2,8 +2,9 @@
 
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
+from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
-from bridge_server.assembly.health import health_room
+from bridge_server.assembly.health import health_room, readiness_of
 from bridge_server.assembly.inbox import inbox_room
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
@@ -37,15 +38,18 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         wallet_room(foundation, wallet),
         inbox_room(foundation, projects, push.addresses),
         pubsub_room(foundation),
-        admin_room(foundation, projects),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
-    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving)
+    demo = demo_room(projects.projects, foundation.demo)
+    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
+    readiness = readiness_of(foundation, rooms)
+    admin = admin_room(foundation, projects, wallet, dispatcher, readiness)
     sweeper = sweeper_of(foundation, rooms)
-    observing = (health_room(foundation, rooms), metrics_room(foundation, rooms))
+    observing = (health_room(readiness), metrics_room(foundation, rooms))
     return (
         *rooms,
+        admin,
         commands_room(foundation.database, dispatcher, wallet.approvals),
         sweeping_room(sweeper),
         *observing,

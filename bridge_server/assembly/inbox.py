@@ -26,11 +26,13 @@ from bridge_server.notify.device_notices import DEVICE
 from bridge_server.notify.events import Delivered
 from bridge_server.push.addresses import Addresses
 from bridge_server.settings.settings import Settings
+from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 
 
 def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> Room:
     """Inboxes. Devices are reached at `push_addresses`."""
     settings, live = foundation.settings, foundation.live
+    origins = _page_origins(settings)
     services = _services(foundation, projects, push_addresses)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
 
@@ -50,10 +52,8 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
     return Room(
         name="inbox",
         routes=(
-            *inbox_routes(
-                handlers, settings.inbox_body_limit, foundation.every_request, settings.inbox_origins
-            ),
-            *page_routes(InboxPage(), foundation.every_request, settings.inbox_origins),
+            *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
+            *page_routes(InboxPage(), foundation.every_request, origins),
         ),
         running=(streaming,),
         stop=services.streams.close,
@@ -78,6 +78,11 @@ def _services(foundation: Foundation, projects: ProjectServices, push_addresses:
     )
 
 
+def _page_origins(settings: Settings) -> AllowedOrigins:
+    """The origins of the settings; in test mode every page of this machine is a developer's own."""
+    return AllowedOrigins(settings.inbox_origins, admits=is_loopback_origin if settings.test else None)
+
+
 def _sign_in(foundation: Foundation) -> SignIn:
     settings = foundation.settings
     own = origin_of_url(settings.public_url) if settings.public_url is not None else None
@@ -86,6 +91,7 @@ def _sign_in(foundation: Foundation) -> SignIn:
         foundation.clock,
         os.urandom,
         origins=frozenset(settings.inbox_origins) | ({own} if own is not None else set()),
+        admits_loopback=settings.test,
         nonce_ttl_ms=settings.sign_in_ttl * 1000,
         token_ttl_ms=settings.inbox_token_ttl * 1000,
     )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
-from bridge_server.kernel.secrets import OneToken
+from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.web.metrics import metrics_handler
 from bridge_server.web.routes import Route
 
@@ -23,7 +23,7 @@ def metrics_alone(foundation: Foundation, rooms: Sequence[Room]) -> Route:
     return _route(foundation, rooms, foundation.live.token("metrics_token") if is_guarded else None)
 
 
-def _route(foundation: Foundation, rooms: Sequence[Room], bearer: OneToken | None) -> Route:
+def _route(foundation: Foundation, rooms: Sequence[Room], bearer: ChangingToken | None) -> Route:
     def gauges() -> dict[str, float]:
         return {
             f"{name}_total" if name in room.totals else name: value

@@ -9,13 +9,14 @@ from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
+from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
 from bridge_server.outbox.store import OutboxStore
 
 
 def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatcher:
     """The dispatcher of the rooms' messages."""
     senders = {scheme: sender for room in rooms for scheme, sender in room.senders.items()}
-
+    senders |= dict.fromkeys(PUBLIC_SCHEMES, foundation.public_sender)
     gone_handlers = {purpose: forget for room in rooms for purpose, forget in room.gone_handlers.items()}
     return Dispatcher(
         OutboxStore(foundation.database),
@@ -56,6 +57,8 @@ async def _delivery(
     """The clients of all senders are open while the outbox delivers."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(foundation.webhooks)
+        if foundation.public_webhooks is not foundation.webhooks:
+            await stack.enter_async_context(foundation.public_webhooks)
         for client in (client for room in rooms for client in room.clients):
             await stack.enter_async_context(client())
         await dispatcher.start()

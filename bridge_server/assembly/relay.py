@@ -10,12 +10,13 @@ from bridge_server.relay.dialect import PLAIN, Dialect
 from bridge_server.relay.handlers import RelayHandlers
 from bridge_server.relay.models import CALL_WEBHOOK, Caps, Lifetimes
 from bridge_server.relay.polling import OWNER_KINDS, RelayReads
-from bridge_server.relay.routes import relay_routes
+from bridge_server.relay.routes import relay_routes, with_lan_handlers
 from bridge_server.relay.service import Relay
 from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.relay.v07 import V07
+from bridge_server.relay.webhook_rules import WebhookRule, public_webhook
 from bridge_server.settings.settings import Settings
 from bridge_server.topics.models import TOPIC_WEBHOOK
 from bridge_server.web.routes import Route
@@ -47,27 +48,32 @@ def _routes(
     foundation: Foundation, relay: Relay, reads: RelayReads, dialect: Dialect, new_sessions: Limit
 ) -> tuple[Route, ...]:
     settings = foundation.settings
-    handlers = RelayHandlers(
-        relay,
-        reads,
-        dialect,
-        settings.max_wait,
-        foundation.addresses.bucket_key,
-        payloads=foundation.payload_bytes,
-        subscriptions=foundation.subscription_bytes,
-    )
 
-    def take(now: Settings) -> None:
-        handlers.longest_wait_seconds = now.max_wait
+    def rows(webhook_rule: WebhookRule | None = None) -> tuple[Route, ...]:
+        handlers = RelayHandlers(
+            relay,
+            reads,
+            dialect,
+            settings.max_wait,
+            foundation.addresses.bucket_key,
+            payloads=foundation.payload_bytes,
+            subscriptions=foundation.subscription_bytes,
+            webhook_rule=webhook_rule,
+        )
 
-    foundation.live.follow(take)
-    return relay_routes(
-        handlers,
-        dialect,
-        body_limit_bytes=settings.relay_body_limit,
-        every_request=foundation.every_request,
-        new_sessions=new_sessions,
-    )
+        def take(now: Settings) -> None:
+            handlers.longest_wait_seconds = now.max_wait
+
+        foundation.live.follow(take)
+        return relay_routes(
+            handlers,
+            dialect,
+            body_limit_bytes=settings.relay_body_limit,
+            every_request=foundation.every_request,
+            new_sessions=new_sessions,
+        )
+
+    return with_lan_handlers(rows(), on_lan=rows(public_webhook))
 
 
 def _new_sessions(settings: Settings) -> Limit:

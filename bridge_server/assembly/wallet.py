@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from urllib.parse import urlsplit
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.instruments import node_failure
@@ -30,12 +29,12 @@ from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
 from bridge_server.wallet.rpc.routes import wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
 from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
-from bridge_server.wallet.rpc.turned_away import TurnedAway
 from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.routes import Route
+from bridge_server.web.turned_away import TurnedAway
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,17 +141,16 @@ def _approvals(foundation: Foundation) -> Approvals:
 def _routes(foundation: Foundation, wallet: AssembledWallet) -> tuple[Route, ...]:
     settings, addresses = foundation.settings, foundation.addresses
     token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
-    own_host = () if settings.public_url is None else (urlsplit(settings.public_url).hostname or "",)
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
-    access = Access(addresses, (*settings.rpc_hosts, *own_host), origins, has_token=token is not None)
+    access = Access(addresses, settings.operators_hosts, origins, has_token=token is not None)
     return wallet_routes(
         WalletHandlers(wallet.method_tables, wallet.node, turns, addresses),
         settings.rpc_body_limit,
         access.check,
         token,
         origins,
-        TurnedAway(addresses, foundation.clock).note,
+        TurnedAway(addresses, foundation.clock, "rpc_refused", "rpc_token").note,
     )
 
 

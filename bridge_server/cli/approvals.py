@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import click
-import orjson
 
+from bridge_server.admin.approvals import wire
 from bridge_server.assembly.operator import OperatorServices
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
@@ -13,7 +13,6 @@ from bridge_server.cli.options import CommandError
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.storage.data_directory import is_held
-from bridge_server.wallet.explaining.explaining import explain
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 
 _HEADER = ("approval", "method", "account", "client", "until")
@@ -42,7 +41,7 @@ def list_command(operator: Operator) -> None:
 
     waiting = _run(operator, pending)
     operator.show(
-        {"approvals": [_fields(approval) for approval in waiting]},
+        {"approvals": [wire.approval_fields(approval) for approval in waiting]},
         table(_HEADER, [_row(approval) for approval in waiting], "no request is waiting for approval"),
     )
 
@@ -53,7 +52,7 @@ def list_command(operator: Operator) -> None:
 def show_command(operator: Operator, approval: str) -> None:
     """Print in words what a request would sign."""
     found = _run(operator, lambda opened: _named(opened, approval))
-    operator.show(_fields(found), _lines(found))
+    operator.show(wire.approval_fields(found), columns(wire.lines(found)))
 
 
 @approvals_group.command("approve")
@@ -83,7 +82,8 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
     decided = _run(operator, decide)
     operator.show(
-        _fields(decided), [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"]
+        wire.approval_fields(decided),
+        [f"{decided.state}: {decided.method} with {checksummed(decided.address)}"],
     )
 
 
@@ -124,33 +124,3 @@ def _row(approval: ApprovalRequest) -> tuple[str, ...]:
         approval.caller.origin or approval.caller.address,
         rfc3339(approval.expires_at_ms),
     )
-
-
-def _lines(approval: ApprovalRequest) -> list[str]:
-    about = [
-        ("approval", approval.approval_id),
-        ("state", approval.state),
-        ("method", approval.method),
-        ("account", checksummed(approval.address)),
-        ("client", approval.caller.address),
-        ("page", approval.caller.origin or "-"),
-        ("request", approval.caller.request_id),
-        ("asked", rfc3339(approval.asked_at_ms)),
-        ("until", rfc3339(approval.expires_at_ms)),
-    ]
-    return columns([*about, *explain(approval.method, approval.subject, approval.address)])
-
-
-def _fields(approval: ApprovalRequest) -> dict[str, object]:
-    return {
-        "id": approval.approval_id,
-        "state": approval.state,
-        "method": approval.method,
-        "account": checksummed(approval.address),
-        "client": approval.caller.address,
-        "origin": approval.caller.origin,
-        "request_id": approval.caller.request_id,
-        "asked_at": rfc3339(approval.asked_at_ms),
-        "expires_at": rfc3339(approval.expires_at_ms),
-        "subject": orjson.Fragment(approval.subject),
-    }

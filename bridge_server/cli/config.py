@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 import orjson
-from pydantic import SecretStr
 
 from bridge_server.cli.groups import Group
 from bridge_server.cli.json_option import json_option
@@ -16,6 +15,7 @@ from bridge_server.cli.options import (
     set_option,
 )
 from bridge_server.settings.settings import NOT_SET
+from bridge_server.settings.shown import shown_settings
 
 
 @click.group("config", cls=Group)
@@ -36,10 +36,7 @@ def check_command(
     The source is a flag, an environment variable, the TOML file or the default. Secrets are not shown.
     """
     loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
-    rows = {
-        name: {"value": _shown(value, loaded.origins[name]), "origin": loaded.origins[name]}
-        for name, value in loaded.settings
-    }
+    rows = shown_settings(loaded.settings, loaded.origins)
     if as_json:
         click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
     else:
@@ -58,13 +55,3 @@ def _print_table(rows: dict[str, dict[str, Any]]) -> None:
 
 def _cell(value: Any) -> str:
     return NOT_SET if value in (None, "") else str(value)
-
-
-def _shown(value: Any, origin: str) -> Any:
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    if isinstance(value, SecretStr):
-        return value.get_secret_value() if origin == "default" else "(set)"  # a default is public
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or NOT_SET
-    return str(value)

@@ -47,7 +47,7 @@ class SettingsReloader:
         """Apply what can change without a restart, and log names without values. A fault changes nothing."""
         try:
             loaded = await asyncio.to_thread(self._read)
-            taken = self._live.take(loaded.settings)
+            taken = self._live.take(loaded.settings, loaded.origins)
         except SettingsError as error:
             log.error("settings_not_taken", reason="; ".join(str(error).splitlines()))
             return

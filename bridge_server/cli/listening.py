@@ -15,16 +15,15 @@ from bridge_server.web.serving.application import runner_of
 
 _BACKLOG = 4096
 _METRICS_SHUTDOWN_SECONDS = 0.2
-_SERVER_OPTIONS = "--host and --port"
+_LAN_SHUTDOWN_SECONDS = 2.0
+_LAN_OPTIONS = "--port, or leave out --lan"
 _METRICS_SETTINGS = "metrics_host and metrics_port"
 
 log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def listening(
-    runner: web.AppRunner, host: str, port: int, set_by: str = _SERVER_OPTIONS
-) -> AsyncIterator[str]:
+async def listening(runner: web.AppRunner, host: str, port: int, set_by: str) -> AsyncIterator[str]:
     """Serve the application and yield its local URL; at the end finish open requests and close.
 
     Raises CommandError if the address cannot be used; `set_by` names the options that change it.
@@ -41,6 +40,14 @@ async def listening(
         yield local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def lan_listening(application: web.Application, address: str, port: int) -> AsyncIterator[str]:
+    """Serve the application at an address of the local network, and yield its URL."""
+    runner = runner_of(application, _LAN_SHUTDOWN_SECONDS)
+    async with listening(runner, address, port, _LAN_OPTIONS) as url:
+        yield url
 
 
 @asynccontextmanager

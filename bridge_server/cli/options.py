@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from bridge_server.settings.sources import CONFIG_VARIABLE, LoadedSettings, SettingsError, load_settings
+from bridge_server.settings.sources import (
+    CONFIG_VARIABLE,
+    NO_COMMAND,
+    CommandSettings,
+    LoadedSettings,
+    SettingsError,
+    load_settings,
+)
 
 config_option = click.option(
     "--config", "config_file", type=click.Path(dir_okay=False, path_type=Path), envvar=CONFIG_VARIABLE,
@@ -21,6 +28,13 @@ set_option = click.option(
     "--set", "assignments", multiple=True, metavar="NAME=VALUE",
     help="Set any setting, such as max_wait=10. Repeatable. Not for secrets: other users can see arguments.",
 )  # fmt: skip
+ready_file_option = click.option(
+    "--ready-file", type=click.Path(dir_okay=False, path_type=Path),
+    help="Once the server is ready, write a JSON object with its url and pid to this file.",
+)  # fmt: skip
+stop_with_parent_option = click.option(
+    "--stop-with-parent", is_flag=True, help="Stop when the process that started the server has ended."
+)
 
 
 class CommandError(click.ClickException):
@@ -33,19 +47,27 @@ class CommandError(click.ClickException):
 
 
 def loaded_settings(
-    config_file: Path | None, assignments: Sequence[str] = (), **flags: Any
+    config_file: Path | None,
+    assignments: Sequence[str] = (),
+    command: CommandSettings = NO_COMMAND,
+    **flags: Any,
 ) -> LoadedSettings:
     """Load the settings with the given flags and `--set` assignments. Raises CommandError."""
     try:
-        return reread_settings(config_file, assignments, **flags)
+        return reread_settings(config_file, assignments, command, **flags)
     except SettingsError as error:
         raise CommandError(str(error)) from error
 
 
-def reread_settings(config_file: Path | None, assignments: Sequence[str], **flags: Any) -> LoadedSettings:
+def reread_settings(
+    config_file: Path | None,
+    assignments: Sequence[str],
+    command: CommandSettings = NO_COMMAND,
+    **flags: Any,
+) -> LoadedSettings:
     """Load the settings like `loaded_settings`. Raises SettingsError, and CommandError for a bad `--set`."""
     given = {name: value for name, value in flags.items() if value is not None}
-    return load_settings(given, config_file, dict(map(_assignment, assignments)))
+    return load_settings(given, config_file, dict(map(_assignment, assignments)), command)
 
 
 def _assignment(text: str) -> tuple[str, str]:

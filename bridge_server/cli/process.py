@@ -72,12 +72,21 @@ def read_server_file(path: Path) -> dict[str, Any] | None:
     return facts if isinstance(facts, dict) else None
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone, which appears complete or not at all. Raises OSError."""
+    _write_bytes(path, content, 0o600)
+
+
 def _write(path: Path, facts: dict[str, Any], mode: int = 0o666) -> None:
+    _write_bytes(path, orjson.dumps(facts), mode)
+
+
+def _write_bytes(path: Path, content: bytes, mode: int) -> None:
     partial = path.with_name(f"{path.name}.partial")
     partial.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, mode), "wb") as stream:
-            stream.write(orjson.dumps(facts))
+            stream.write(content)
         partial.replace(path)
     except OSError:
         with suppress(OSError):

@@ -4,6 +4,8 @@ import socket
 from contextlib import suppress
 from urllib.parse import urlsplit
 
+from bridge_server.kernel.ip_addresses import is_loopback_address
+
 _LOOPBACK_OF_WILDCARD = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - nothing is bound to it here
 _DOCUMENTATION_ADDRESS = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 """Addresses that belong to no machine: the route to them starts at the address that other machines see."""
@@ -23,6 +25,12 @@ def url_for_others(url: str, host: str) -> str:
     families = (socket.AF_INET6, socket.AF_INET) if ":" in host else (socket.AF_INET,)
     addresses = filter(None, map(_outgoing_address, families))
     return local_url(next(addresses, socket.gethostname()), urlsplit(url).port or 0)
+
+
+def lan_address() -> str | None:
+    """The address at which other machines in the network reach this one; None without a network."""
+    addresses = filter(None, map(_outgoing_address, (socket.AF_INET, socket.AF_INET6)))
+    return next((address for address in addresses if not is_loopback_address(address)), None)
 
 
 def _outgoing_address(family: socket.AddressFamily) -> str | None:

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.kernel.errors import Fault
 from bridge_server.kernel.fields import web_origin
+from bridge_server.web.allowed_origins import is_loopback_origin
 
 POINTER = "#/message"
 
@@ -19,6 +20,13 @@ def origin_of_url(url: str) -> str | None:
         return web_origin(f"{parts.scheme}://{parts.netloc}".lower())
     except ValueError:
         return None
+
+
+def loopback_origins(message: SignInMessage) -> frozenset[str]:
+    """The origins of a message's domain and URI, as far as they are of pages on the server's own machine."""
+    urls = (*(f"{scheme}://{message.domain}" for scheme in _SCHEMES), message.uri)
+    origins = filter(None, map(origin_of_url, urls))
+    return frozenset(filter(is_loopback_origin, origins))
 
 
 def origin_faults(message: SignInMessage, origins: frozenset[str]) -> list[Fault]:

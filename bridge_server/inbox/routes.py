@@ -1,7 +1,5 @@
 """The routes of the inbox (docs/protocol.md, A.7)."""
 
-from collections.abc import Sequence
-
 from bridge_server.inbox.handlers import InboxHandlers
 from bridge_server.inbox.page import InboxPage
 from bridge_server.kernel.token_bucket import Limit, per_second
@@ -17,10 +15,9 @@ _NOTIFICATIONS = "/inbox/notifications"
 
 
 def inbox_routes(
-    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, origins: Sequence[str]
+    handlers: InboxHandlers, body_limit_bytes: int, every_request: Limit, shared: AllowedOrigins
 ) -> tuple[Route, ...]:
-    """Every endpoint of the inbox. Web pages of the configured origins may call them."""
-    shared = AllowedOrigins(origins)
+    """Every endpoint of the inbox. Web pages of the shared origins may call them."""
 
     def route(method: str, path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
@@ -51,14 +48,14 @@ def inbox_routes(
     )
 
 
-def page_routes(page: InboxPage, every_request: Limit, origins: Sequence[str]) -> tuple[Route, ...]:
-    """The page of the inbox, and the script that web pages of the configured origins may load."""
+def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -> tuple[Route, ...]:
+    """The page of the inbox, and the script that web pages of the shared origins may load."""
     return (
         Route(
             method="GET", path="/inbox/", name="inbox-page", handler=page.page, limits=(every_request,), who="app"
         ),
         Route(
             method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,
-            limits=(every_request,), origins=AllowedOrigins(origins), who="app",
+            limits=(every_request,), origins=shared, who="app",
         ),
     )  # fmt: skip

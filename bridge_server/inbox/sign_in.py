@@ -7,7 +7,7 @@ from bridge_server.ethereum.recovery import SignatureError, recover_address
 from bridge_server.ethereum.sign_in_message import SignInMessage
 from bridge_server.inbox.errors import WrongSignerError
 from bridge_server.inbox.models import NewToken, Nonce, Reader, SignInAttempt
-from bridge_server.inbox.origins import POINTER, origin_faults
+from bridge_server.inbox.origins import POINTER, loopback_origins, origin_faults
 from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError, NotAuthenticatedError
@@ -24,8 +24,8 @@ _NONCE_BYTES = 16
 class SignIn:
     """Signs accounts in. A method that changes something returns when the change is on disk.
 
-    `origins` are the configured origins of the server; a nonce is valid for `nonce_ttl_ms` and a token for
-    `token_ttl_ms`.
+    `origins` are the configured origins of the server; with `admits_loopback` every loopback origin is one.
+    A nonce is valid for `nonce_ttl_ms` and a token for `token_ttl_ms`.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class SignIn:
         clock: Clock,
         random_bytes: Callable[[int], bytes],
         origins: frozenset[str],
+        admits_loopback: bool,
         nonce_ttl_ms: int,
         token_ttl_ms: int,
     ) -> None:
@@ -41,6 +42,7 @@ class SignIn:
         self._clock = clock
         self._random_bytes = random_bytes
         self._origins = origins
+        self._admits_loopback = admits_loopback
         self._nonce_ttl_ms = nonce_ttl_ms
         self._token_ttl_ms = token_ttl_ms
 
@@ -57,7 +59,8 @@ class SignIn:
         wrong signature or nonce. Only a successful sign-in uses up the nonce.
         """
         message, now_ms = attempt.message, self._clock.now_ms()
-        faults = origin_faults(message, self._origins | own_origins)
+        local = loopback_origins(message) if self._admits_loopback else frozenset()
+        faults = origin_faults(message, self._origins | own_origins | local)
         faults += _time_faults(message, now_ms, self._nonce_ttl_ms + CLOCK_SLACK_MS)
         if faults:
             raise InvalidInputError("The message is not valid for a sign-in here: see #/message.", faults)

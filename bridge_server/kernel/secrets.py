@@ -19,7 +19,7 @@ def digest(secret: str) -> bytes:
 
 
 class OneToken:
-    """Passes exactly one token, compared in constant time; another may take its place at any time."""
+    """Passes exactly one token, compared in constant time."""
 
     def __init__(self, token: str) -> None:
         self._digests = [digest(token)]
@@ -27,9 +27,20 @@ class OneToken:
     def __call__(self, token: str) -> bool:
         return is_one_of(token, self._digests)
 
-    def replace(self, token: str) -> None:
-        """Pass this token from now on, and no other."""
-        self._digests = [digest(token)]
+
+class ChangingToken:
+    """Passes a token, compared in constant time, and the previous one while its bearers change to the new."""
+
+    def __init__(self, token: str, previous: str | None) -> None:
+        self._digests: list[bytes] = []
+        self.replace(token, previous)
+
+    def __call__(self, token: str) -> bool:
+        return is_one_of(token, self._digests)
+
+    def replace(self, token: str, previous: str | None) -> None:
+        """Pass these from now on, and no other."""
+        self._digests = [digest(each) for each in (token, previous) if each is not None]
 
 
 def is_one_of(secret: str, digests: Sequence[bytes]) -> bool:

@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -139,6 +139,21 @@ class Dispatcher:
             await self.wake()
         await self._delivery.idle()
 
+    @contextmanager
+    def withheld(self, row_id: int, claimant: Claimant) -> Iterator[None]:
+        """Inside the block the message of the claimant's queue is not sent: its row may be changed.
+
+        Raises MessageBeingSentError if it is being sent.
+        """
+        lane = self._lanes.get(claimant.queue)
+        if lane is not None:
+            lane.let_go(row_id)
+        try:
+            with self._surroundings.withheld.row(row_id):
+                yield
+        finally:
+            self._attend(claimant)
+
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
         """Give up everything under way, and begin anew after the block, in which the store is emptied."""
@@ -173,7 +188,7 @@ class Dispatcher:
     def _on_growth(self, event: OutboxGrew) -> None:
         if self._running:
             queue = Queue(event.destination, event.queue)
-            self._attend(Claimant(queue, event.client, has_failed=False))
+            self._attend(Claimant(queue, event.client, event.were_tried))
 
     def _plan_page(self, page: Iterable[PendingQueue]) -> bool:
         """Send or schedule these queues. Returns whether there was room for all of them."""

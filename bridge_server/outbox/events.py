@@ -8,12 +8,16 @@ from bridge_server.outbox.models import OutgoingMessage
 
 @dataclass(frozen=True, slots=True)
 class OutboxGrew(DomainEvent):
-    """A queue has `count` more messages that are due; the last of them counts to `client`."""
+    """A queue has so many more messages, and at least one that is due; the last of them counts to `client`.
+
+    `were_tried` says that an operator has made messages due again that were tried before.
+    """
 
     destination: str
     queue: str
     client: str | None
     messages: int
+    were_tried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
@@ -11,11 +11,13 @@ import structlog
 from bridge_server.kernel.clock import Clock
 from bridge_server.outbox.admission import Admission
 from bridge_server.outbox.delivery import Delivery
+from bridge_server.outbox.errors import MessageBeingSentError
 from bridge_server.outbox.models import Claimant, DueMessage
 from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.store import OutboxStore
 from bridge_server.outbox.troubled import Troubled
+from bridge_server.outbox.withheld import Withheld
 from bridge_server.outgoing.outcome import Outcome, Verdict
 
 # A host that a stranger named gets few requests at once; a service that this server pushes through is made
@@ -49,6 +51,7 @@ class Surroundings:
     troubled: Troubled
     clock: Clock
     on_idle: Callable[["Lane"], None]
+    withheld: Withheld = field(default_factory=Withheld)
 
 
 class Lane:
@@ -87,6 +90,15 @@ class Lane:
         task = asyncio.create_task(self._work(place))
         self.workers.add(task)
         task.add_done_callback(self._worker_left)
+
+    def let_go(self, row_id: int) -> None:
+        """Do not send the message unless it is read from the store again.
+
+        Raises MessageBeingSentError while an attempt is under way, or its outcome on its way to the disk.
+        """
+        if row_id in self._in_flight:
+            raise MessageBeingSentError
+        self._claimed = deque(due for due in self._claimed if due.row_id != row_id)
 
     def close(self) -> None:
         """Begin no more attempts; those under way go on."""
@@ -161,6 +173,8 @@ class Lane:
             busy = set(self._in_flight)
             limit = self._claim_size + len(busy)
             self._maybe_more = False
+            withheld = self._shared.withheld
+            given_back = withheld.given_back
             now_ms = self._shared.clock.now_ms()
             try:
                 messages = await self._shared.store.next_messages(self.queue, now_ms, limit)
@@ -168,10 +182,15 @@ class Lane:
                 log.warning("webhooks_not_read", destination=self.queue.destination, error=str(error))
                 self._shared.schedule.put(self.claimant(), now_ms + _UNREADABLE_STORE_PAUSE_MS)
                 return
+            if withheld.given_back != given_back:  # these rows may be deleted by now, or changed
+                self._maybe_more = True
+                return
             if len(messages) == limit:
                 self._more_has_failed = not self._maybe_more and messages[-1].attempts > 0
                 self._maybe_more = True
-            self._claimed.extend(message for message in messages if message.row_id not in busy)
+            self._claimed.extend(
+                due for due in messages if due.row_id not in busy and due.row_id not in withheld
+            )
             self._claim_size = min(2 * self._claim_size, self._most_unsettled)
 
     async def _deliver(self, message: DueMessage, place: Place) -> None:

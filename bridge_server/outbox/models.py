@@ -17,6 +17,9 @@ Purpose = NewType("Purpose", str)
 UNKNOWN_PURPOSE = Purpose("unknown")
 """The purpose of a message that an older version stored, and whose row does not show what it serves."""
 
+PUBLIC_MARK = "public+"
+"""Before the scheme of a URL whose receiver must be public, whatever the settings allow."""
+
 _WEB_SCHEMES = ("", "http", "https")
 _HOST = re.compile(r"(.*?)(?::[0-9]*)?", re.ASCII)
 
@@ -98,7 +101,7 @@ class OutgoingMessage:
         if self.lane is not None:
             return self.lane
         try:
-            url = URL(self.url)
+            url = URL(unmarked(self.url))
         except ValueError:
             return UNREADABLE_DESTINATION
         if not url.raw_host and url.scheme not in _WEB_SCHEMES:
@@ -115,8 +118,13 @@ class OutgoingMessage:
         At a host that a client named, every device and every subject has a separate queue; a channel sends
         everything in its order.
         """
-        is_webhook = self.channel in ("http", "https")
+        is_webhook = self.channel.removeprefix(PUBLIC_MARK) in ("http", "https")
         return Queue(self.destination, (self.device_id or self.subject or "") if is_webhook else "")
+
+
+def unmarked(url: str) -> str:
+    """The URL without the mark of those whose receiver must be public."""
+    return url.removeprefix(PUBLIC_MARK)
 
 
 GoneHandlers: TypeAlias = Mapping[Purpose, Callable[[OutgoingMessage], Awaitable[None]]]

@@ -33,7 +33,8 @@ class SenderSettings:
 
     `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer,
     `connect_seconds` the lookup and the connection.
-    `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes.
+    `signing_secret` is a Standard Webhooks secret, `whsec_` and base64 of 24 to 64 bytes. Messages are signed
+    with `previous_secret`, the one of before, too.
     `allow_private` opens every address and port: for development only.
     """
 
@@ -42,6 +43,7 @@ class SenderSettings:
     allow_private: bool
     user_agent: str
     connect_seconds: float = CONNECT_SECONDS
+    previous_secret: str | None = None
 
 
 class WebhookSender:
@@ -54,14 +56,14 @@ class WebhookSender:
         self, settings: SenderSettings, *, rule: Rule | None = None, look_up: LookUp = look_up
     ) -> None:
         self._settings = settings
-        self._signer = WebhookSigner(settings.signing_secret)
+        self._signer = WebhookSigner(settings.signing_secret, settings.previous_secret)
         self._rule = rule or (anywhere if settings.allow_private else public_only)
         self._look_up = look_up
         self._session: aiohttp.ClientSession | None = None
 
-    def sign_with(self, secret: str | None) -> None:
-        """Sign with this secret from now on, or with none. Raises ValueError when it is malformed."""
-        self._signer = WebhookSigner(secret)
+    def sign_with(self, secret: str | None, previous: str | None = None) -> None:
+        """Sign with these secrets from now on, or with none. Raises ValueError when one is malformed."""
+        self._signer = WebhookSigner(secret, previous)
 
     async def __aenter__(self) -> Self:
         settings = self._settings

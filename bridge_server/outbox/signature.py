@@ -7,27 +7,31 @@ from datetime import UTC, datetime
 
 from standardwebhooks import Webhook
 
+SIGNATURE = "webhook-signature"
+
 _KEY_SIZE = 32
 _PREFIX = "whsec_"
 _KEY_BYTES = range(24, 65)
 
 
 class WebhookSigner:
-    """Makes the webhook headers; signs when there is a secret.
+    """Makes the webhook headers; signs when there is a secret, with the `previous` one too if there is one.
 
-    The secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
+    A secret is `whsec_` and base64 of 24 to 64 bytes. Raises ValueError for any other text: the library
     would skip over characters that are not base64 and sign with the rest.
     """
 
-    def __init__(self, secret: str | None) -> None:
-        self._webhook = None if secret is None else Webhook(_key(secret))
+    def __init__(self, secret: str | None, previous: str | None = None) -> None:
+        self._webhooks = [Webhook(_key(each)) for each in (secret, previous) if each is not None]
 
     def headers(self, message_id: str, body: bytes, now_ms: int) -> dict[str, str]:
         """The headers of an attempt that is made at `now_ms`."""
         moment = datetime.fromtimestamp(now_ms // 1_000, UTC)
         headers = {"webhook-id": message_id, "webhook-timestamp": str(now_ms // 1_000)}
-        if self._webhook is not None:
-            headers["webhook-signature"] = self._webhook.sign(message_id, moment, body.decode())
+        if self._webhooks:
+            text = body.decode()
+            signatures = [webhook.sign(message_id, moment, text) for webhook in self._webhooks]
+            headers[SIGNATURE] = " ".join(signatures)
         return headers
 
 

@@ -1,7 +1,10 @@
 """The outcome of an outgoing request."""
 
+import re
 from dataclasses import dataclass
 from enum import Enum, auto
+
+_ANSWERED = re.compile(r"\banswered ([1-5][0-9]{2})\b", re.ASCII)
 
 
 class Verdict(Enum):
@@ -32,3 +35,9 @@ class Outcome:
     status: int | None = None
     retry_after_seconds: float | None = None
     about_lane: bool = False
+
+
+def answered_status(reason: str) -> int | None:
+    """The status in the reason of an outcome, which is stored; None when there was no answer."""
+    found = _ANSWERED.search(reason)
+    return int(found[1]) if found else None

@@ -1,7 +1,8 @@
 """Management of projects by the operator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import Fault, InvalidInputError
@@ -10,6 +11,7 @@ from bridge_server.kernel.secrets import digest, is_one_of, new_secret
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.outbox.signature import new_signing_secret
 from bridge_server.projects.analytics import Analytics, group_by_type, read_period
+from bridge_server.projects.errors import ProjectExistsError, TypeExistsError
 from bridge_server.projects.models import (
     ACCOUNT_LIMIT,
     DailyFigures,
@@ -66,6 +68,22 @@ class Projects:
             chosen, checked_name(name), digest(secret), self._clock.now_ms()
         )
         return project, NewSecret(number, secret)
+
+    async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> None:
+        """Have a project with this very secret and these types, whether or not there is one of this id.
+
+        An existing project keeps its name, and loses its oldest secret when it has no place for another.
+        """
+        chosen, now_ms = checked_project_id(project_id), self._clock.now_ms()
+        try:
+            await self._store.create(chosen, checked_name(name), digest(secret), now_ms)
+        except ProjectExistsError:
+            if await self.authenticate(chosen, secret) is None:
+                await self._make_place_for_secret(chosen)
+                await self._store.add_secret(chosen, digest(secret), now_ms, LIVE_SECRETS)
+        for type_id, type_name in types.items():
+            with suppress(TypeExistsError):
+                await self.add_type(chosen, type_name, type_id)
 
     async def every_project(self) -> list[Project]:
         """Every project, oldest first."""
@@ -157,6 +175,11 @@ class Projects:
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
         return await self._store.sweep(now_ms)
+
+    async def _make_place_for_secret(self, project_id: ProjectId) -> None:
+        secrets = (await self._store.details(project_id)).secrets
+        if len(secrets) >= LIVE_SECRETS:
+            await self._store.remove_secret(project_id, min(secret.number for secret in secrets))
 
     def _new_project_id(self) -> ProjectId:
         return ProjectId(self._random_bytes(16).hex())

@@ -10,7 +10,7 @@ def pubsub_routes(handlers: PubSubHandlers, every_request: Limit) -> tuple[Route
     return tuple(
         Route(
             method="GET", path=path, name=name, handler=handler,
-            limits=(every_request,), any_origin=True, forgives_slashes=path != "/",
+            limits=(every_request,), any_origin=True, forgives_slashes=path != "/", lan_handler=handler,
         )
         for path, name, handler in (
             ("/", "root", handlers.root),

@@ -10,6 +10,7 @@ from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.models import CallId, Found, SessionId
 from bridge_server.relay.polling import RelayReads
 from bridge_server.relay.service import Relay
+from bridge_server.relay.webhook_rules import WebhookRule
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.opaque_body import OpaqueBodies
 from bridge_server.web.prefer import Wait, polled, wanted_wait
@@ -19,7 +20,8 @@ from bridge_server.web.stored_bytes import StoredBytes
 class RelayHandlers:
     """One method per endpoint of the protocol's section B, answered in one dialect.
 
-    `address_of` gives the address to which a client's requests count.
+    `address_of` gives the address to which a client's requests count; `webhook_rule` judges the webhooks that
+    clients register; without one the settings alone decide where messages may go.
     """
 
     def __init__(
@@ -32,11 +34,13 @@ class RelayHandlers:
         *,
         payloads: StoredBytes,
         subscriptions: StoredBytes,
+        webhook_rule: WebhookRule | None = None,
     ) -> None:
         self._address_of = address_of
         self._relay = relay
         self._payloads = payloads
         self._subscriptions = subscriptions
+        self._webhook_rule = webhook_rule
         self._polling = polling
         self._dialect = dialect
         self.longest_wait_seconds = longest_wait_seconds
@@ -54,6 +58,9 @@ class RelayHandlers:
     async def update_session(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         update = wire.read_session_update(await self._bodies.json_object(request))
+        rule = self._webhook_rule
+        if rule is not None:
+            update = update.with_webhook(lambda webhook: rule(webhook, "#/push/webhook"))
         with self._payloads.bill(request, update.size_bytes) as bill:
             expires_at_ms = await self._relay.update_session(session_id, update)
         return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
@@ -109,6 +116,8 @@ class RelayHandlers:
 
     async def subscribe(self, request: web.Request) -> web.Response:
         topic, webhook = wire.read_subscription(await self._bodies.json_object(request))
+        if self._webhook_rule is not None:
+            webhook = self._webhook_rule(webhook, "#/webhook")
         with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:
             await self._relay.subscribe(topic, webhook)
         return bill.declared_on(json_answer(wire.SUCCESS))

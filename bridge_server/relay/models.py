@@ -1,8 +1,9 @@
 """Sessions, calls and statuses as the rules see them. Times are milliseconds since the Unix epoch."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, NamedTuple, NewType, TypeAlias
+from typing import Literal, NamedTuple, NewType, Self, TypeAlias
 
 from bridge_server.outbox.models import Purpose
 
@@ -57,6 +58,12 @@ class SessionUpdate:
     def size_bytes(self) -> int:
         """The number of bytes that storing it takes."""
         return len(self.payload) + (self.push.size_bytes if isinstance(self.push, PushDetails) else 0)
+
+    def with_webhook(self, judged: Callable[[str], str]) -> Self:
+        """The update with another spelling of its webhook, if it has one."""
+        if not isinstance(self.push, PushDetails):
+            return self
+        return replace(self, push=replace(self.push, webhook=judged(self.push.webhook)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The protocol's table (docs/protocol.md, B) as rows."""
 
+from dataclasses import replace
+
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay import wire
 from bridge_server.relay.dialect import Dialect
@@ -13,6 +15,11 @@ _CALL_STATUS = f"/call-status/{{call_id:{_ID}}}"
 
 _OF_WALLETS = frozenset({"update-session", "end-session", "calls", "call", "answer-call"})
 _OF_EVERYBODY = frozenset({"hello", "info", "subscribe"})
+
+
+def with_lan_handlers(rows: tuple[Route, ...], on_lan: tuple[Route, ...]) -> tuple[Route, ...]:
+    """The rows, each with the handler that answers it for clients of the LAN listener."""
+    return tuple(replace(row, lan_handler=other.handler) for row, other in zip(rows, on_lan, strict=True))
 
 
 def relay_routes(

@@ -5,6 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from bridge_server.kernel.ip_addresses import is_loopback
+from bridge_server.settings.checks import require_current
 from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.types import Duration, Port, Token
 
@@ -27,6 +28,14 @@ class ReportingSettings(ServerSettings, defer_build=True):
     metrics_token: Token | None = Field(
         None, description="The bearer token of /metrics; without one, the main port has no /metrics."
     )
+    metrics_token_previous: Token | None = Field(
+        None, description="The metrics_token of before, which is accepted too while its bearers change."
+    )
+
+    @model_validator(mode="after")
+    def _the_previous_metrics_token_has_a_successor(self) -> Self:
+        require_current("metrics_token", self.metrics_token, self.metrics_token_previous)
+        return self
 
     @model_validator(mode="after")
     def _metrics_for_others_want_a_token(self) -> Self:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -30,20 +30,40 @@ class LoadedSettings:
     unknown_variables: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CommandSettings:
+    """Settings that a command brings along: nothing changes the `fixed` ones, every source the `defaults`."""
+
+    command: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_COMMAND = CommandSettings()
+
+
 def load_settings(
-    flags: Mapping[str, Any], config_file: Path | None, assigned: Mapping[str, str] = MappingProxyType({})
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    assigned: Mapping[str, str] = MappingProxyType({}),
+    command: CommandSettings = NO_COMMAND,
 ) -> LoadedSettings:
     """Merge flags, environment, file and defaults; `assigned` are the flags `--set`. Raises SettingsError."""
-    _check_assigned(assigned, flags)
+    _check_assigned(assigned, flags, command)
     file_values = _read_file(config_file) if config_file else {}
     environment_values = EnvSettingsSource(Settings)()
     origins = dict.fromkeys(Settings.model_fields, "default")
+    origins |= dict.fromkeys(command.defaults, command.command)
     origins |= dict.fromkeys(file_values, f"file {config_file}")
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
     origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
     origins |= {name: f"flag --set {name}" for name in assigned}
+    origins |= dict.fromkeys(command.fixed, command.command)
+    merged: dict[str, Any] = {
+        **command.defaults, **file_values, **environment_values, **flags, **assigned, **command.fixed
+    }  # fmt: skip
     try:
-        settings = Settings(**{**file_values, **environment_values, **flags, **assigned})
+        settings = Settings(**merged)
     except ValidationError as error:
         raise SettingsError("\n".join(_complaints(error, origins))) from error
     return LoadedSettings(settings, origins, _unknown_variables())
@@ -60,9 +80,12 @@ def settings_of(values: Mapping[str, Any]) -> Settings:
         raise SettingsError("\n".join(_complaints(error, {}))) from error
 
 
-def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any]) -> None:
+def _check_assigned(assigned: Mapping[str, str], flags: Mapping[str, Any], command: CommandSettings) -> None:
     faults = [f"--set: {_unknown(name)}" for name in assigned if name not in Settings.model_fields]
     faults += [f"--set: {name} is also given by its own flag" for name in assigned if name in flags]
+    faults += [
+        f"--set: {command.command} decides {name} itself" for name in assigned if name in command.fixed
+    ]
     if faults:
         raise SettingsError("\n".join(faults))
 

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PositiveInt, SecretStr, model_validator
 
 from bridge_server.ethereum.mnemonic import DEVELOPMENT_MNEMONIC, checked_mnemonic
 from bridge_server.kernel.ip_addresses import is_loopback
-from bridge_server.settings.checks import fault_of, secret_of, text_of
+from bridge_server.settings.checks import fault_of, require_current, secret_of, text_of
 from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.storage import StorageSettings
 from bridge_server.settings.types import (
@@ -35,8 +36,11 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     rpc_token: Token | None = Field(
         None, description="The bearer token of the wallet; without one, it answers on loopback only."
     )
+    rpc_token_previous: Token | None = Field(
+        None, description="The rpc_token of before, which is accepted too while its bearers change."
+    )
     rpc_hosts: HostNames = Field(
-        (), description="Further host names of the wallet, in the Host header field."
+        (), description="Further host names of the wallet and of the admin API, in the Host header field."
     )
     rpc_origins: Origins = Field(
         (), description="Web pages that may call the wallet, such as https://app.example.org."
@@ -80,6 +84,11 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     dev_accounts_public: bool = Field(
         False, description="Allow accounts for development on a server that other machines can reach."
     )
+
+    @model_validator(mode="after")
+    def _the_previous_rpc_token_has_a_successor(self) -> Self:
+        require_current("rpc_token", self.rpc_token, self.rpc_token_previous)
+        return self
 
     @model_validator(mode="after")
     def _wallet_keys_are_well_formed(self) -> Self:
@@ -128,6 +137,12 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
         """The wallet's chain; None when only the node knows it."""
         has_no_other = self.chain_id is None and self.node_url is None
         return _DEVELOPMENT_CHAIN_ID if has_no_other and self.dev_accounts else self.chain_id
+
+    @property
+    def operators_hosts(self) -> tuple[str, ...]:
+        """The host names, besides this machine's, by which the wallet and the admin API are reached."""
+        own = "" if self.public_url is None else urlsplit(self.public_url).hostname
+        return (*self.rpc_hosts, own) if own else self.rpc_hosts
 
     @property
     def keystore(self) -> Path:

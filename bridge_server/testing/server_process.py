@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import IO, Any
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
@@ -31,7 +31,7 @@ class ServerProcess:
         self.data_dir = data_dir
         self.facts: dict[str, Any] = {}
         self._arguments: Sequence[str] = arguments
-        self._environment = {**environment_without_settings(), **(environment or {})}
+        self.environment = {**environment_without_settings(), **(environment or {})}
         self._ready_file = data_dir.parent / f"{data_dir.name}.ready"
         self._log_file = data_dir.parent / f"{data_dir.name}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,22 +61,25 @@ class ServerProcess:
     def start(self) -> None:
         """Start it, and return once it answers. Raises ServerStartError."""
         self._ready_file.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "bridge_server", "serve", "--port", str(self._port)]
         places = ["--data-dir", str(self.data_dir), "--ready-file", str(self._ready_file)]
         with self._log_file.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the command is this program's own
-                [*command, *places, *self._arguments],
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+            self._process = self.launch(["serve", "--port", str(self._port), *places, *self._arguments], log)
         try:
             self.facts = facts_once_ready(self._process, self._ready_file, self._log_file)
         except BaseException:
             self.kill()
             raise
         self._port = int(self.url.rpartition(":")[2])
+
+    def launch(self, arguments: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+        """A process that runs `bridge-server` with the arguments and writes its log to `log`."""
+        return subprocess.Popen(  # noqa: S603 - the command is this program's own
+            [sys.executable, "-m", "bridge_server", *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
 
     def kill(self) -> None:
         """End it with SIGKILL, as a crash does."""

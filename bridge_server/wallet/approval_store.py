@@ -17,13 +17,24 @@ _COLUMNS = """
 approval_id, method, address, subject, caller, origin, request_id, asked_at_ms, expires_at_ms, state
 """
 _INSERT = f"INSERT INTO wallet_approvals ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
-_GET = f"SELECT {_COLUMNS} FROM wallet_approvals WHERE approval_id = ?"  # noqa: S608
+_STORED = f"{_COLUMNS}, decided_at_ms"
+_GET = f"SELECT {_STORED} FROM wallet_approvals WHERE approval_id = ?"  # noqa: S608
 _NAMED = f"""
-SELECT {_COLUMNS} FROM wallet_approvals
+SELECT {_STORED} FROM wallet_approvals
 WHERE approval_id >= ? AND approval_id < ? ORDER BY approval_id LIMIT 2
 """  # noqa: S608
 _PENDING = f"""
-SELECT {_COLUMNS} FROM wallet_approvals WHERE state = 'pending' AND expires_at_ms > ? ORDER BY id
+SELECT {_STORED} FROM wallet_approvals WHERE state = 'pending' AND expires_at_ms > ? ORDER BY id
+"""  # noqa: S608
+# The data to sign may be large, and a list is long.
+_LISTED = _STORED.replace("subject", "'' AS subject")
+_WAITING_PAGE = f"""
+SELECT id, {_LISTED} FROM wallet_approvals
+WHERE state = 'pending' AND expires_at_ms > ? AND id < ? ORDER BY id DESC LIMIT ?
+"""  # noqa: S608
+_SETTLED_PAGE = f"""
+SELECT id, {_LISTED} FROM wallet_approvals
+WHERE id < ? AND NOT (state = 'pending' AND expires_at_ms > ?) ORDER BY id DESC LIMIT ?
 """  # noqa: S608
 _DECIDE = """
 UPDATE wallet_approvals SET state = ?, decided_at_ms = ?
@@ -67,6 +78,22 @@ class ApprovalStore:
         """Pending requests whose time is not over, oldest first."""
         return [_approval(row) for row in await self.database.read(_PENDING, (now_ms,))]
 
+    async def waiting_page(
+        self, now_ms: int, before: int, limit: int
+    ) -> Sequence[tuple[int, ApprovalRequest]]:
+        """Pending requests with smaller numbers, newest first, with their numbers but without subjects."""
+        rows = await self.database.read(_WAITING_PAGE, (now_ms, before, limit))
+        return [(row[0], _approval(row[1:])) for row in rows]
+
+    async def settled_page(
+        self, now_ms: int, before: int, limit: int
+    ) -> Sequence[tuple[int, ApprovalRequest]]:
+        """Requests that wait no more, with smaller numbers, newest first, with their numbers but without
+        subjects.
+        """
+        rows = await self.database.read(_SETTLED_PAGE, (before, now_ms, limit))
+        return [(row[0], _approval(row[1:])) for row in rows]
+
     @transaction
     def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
         """Settle a pending request; False when it is not pending any more, or its time is over."""
@@ -104,14 +131,16 @@ def _row(approval: ApprovalRequest) -> tuple[str | bytes | int | None, ...]:
 
 
 def _approval(row: Row) -> ApprovalRequest:
-    approval_id, method, address, subject, client, origin, request_id, asked_at_ms, expires_at_ms, state = row
+    approval_id, method, address, subject, client, origin, request_id, *rest = row
+    asked_at_ms, expires_at_ms, state, decided_at_ms = rest
     return ApprovalRequest(
         ApprovalId(approval_id),
         method,
         Address(address),
-        subject,
+        subject or b"",
         Caller(client, origin, request_id),
         asked_at_ms,
         expires_at_ms,
         ApprovalState(state),
+        decided_at_ms,
     )

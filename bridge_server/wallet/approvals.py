@@ -97,6 +97,14 @@ class Approvals:
         for approval_id in self._waiting:
             self._signals.touch(_key(approval_id))
 
+    async def decide(self, approval_id: ApprovalId, decision: ApprovalState) -> bool:
+        """Approve or reject a request, whose client is answered at once; False when it waits no more."""
+        is_decided = await self._store.decide(approval_id, decision, self._clock.now_ms())
+        if is_decided:
+            log.info("approval_decided", approval=approval_id, decision=decision)
+        self._signals.touch(_key(approval_id))
+        return is_decided
+
     async def forget_waiting(self) -> None:
         """Expire the requests of a former run of the server: their clients are gone."""
         await self._store.expire_all(self._clock.now_ms())

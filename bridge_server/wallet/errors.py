@@ -80,6 +80,26 @@ class UndecidedError(SignatureRejectedError):
     """The request was neither approved nor rejected in time."""
 
 
+class ApprovalNotFoundError(NotFoundError):
+    """There is no such request for approval."""
+
+    code = "approval-not-found"
+    title = "No such approval"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such request for approval: GET /admin/approvals lists them.")
+
+
+class ApprovalSettledError(ConflictError):
+    """The request for approval waits for no decision any more."""
+
+    code = "approval-settled"
+    title = "The request is not waiting"
+
+    def __init__(self, state: str) -> None:
+        super().__init__(f"The request is not waiting any more: it is {state}.")
+
+
 class WrongChainError(ConflictError):
     """The request, or the node, is for another chain than the wallet."""
 

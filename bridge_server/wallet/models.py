@@ -28,6 +28,11 @@ class WalletAccount:
     is_unlocked: bool
     unlocked_until_ms: int | None = None
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the key comes from the settings, so that it is open as long as the server runs."""
+        return self.source is not AccountSource.KEYSTORE
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -129,6 +134,13 @@ class ApprovalRequest:
     asked_at_ms: int
     expires_at_ms: int
     state: ApprovalState = ApprovalState.PENDING
+    decided_at_ms: int | None = None
+
+    def state_at(self, now_ms: int) -> ApprovalState:
+        """The state at this time: a request whose time is over cannot be decided any more."""
+        if self.state is ApprovalState.PENDING and self.expires_at_ms <= now_ms:
+            return ApprovalState.EXPIRED
+        return self.state
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ class Route:
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
+    lan_handler: Handler | None = None
+    """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
 
 
 def forgiving(path: str) -> str:

@@ -5,8 +5,10 @@ The layer of middleware that records them is composed only where the record is o
 
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
@@ -59,6 +61,10 @@ class Recorded:
     exchange: Exchange
 
 
+Watch: TypeAlias = Callable[[Recorded], None]
+"""Sees each exchange when it is over. It must be quick, for the answer waits for it, and must not raise."""
+
+
 class TrafficLog:
     """The newest exchanges; the oldest go when there are too many.
 
@@ -72,12 +78,25 @@ class TrafficLog:
         self.keeps_contents = keeps_contents
         self._kept: deque[Recorded] = deque(maxlen=MOST_REQUESTS)
         self.last_number = 0
+        self._watches: tuple[Watch, ...] = ()
+
+    @contextmanager
+    def watched_by(self, watch: Watch) -> Iterator[None]:
+        """Call the function with every exchange until the end of the block."""
+        self._watches += (watch,)
+        try:
+            yield
+        finally:
+            self._watches = tuple(each for each in self._watches if each is not watch)
 
     def note(self, exchange: Exchange) -> None:
         """Keep an exchange that began so many milliseconds ago as it took."""
         self.last_number += 1
         began_at_ms = self._clock.now_ms() - round(exchange.milliseconds)
-        self._kept.append(Recorded(self.last_number, began_at_ms, exchange))
+        recorded = Recorded(self.last_number, began_at_ms, exchange)
+        self._kept.append(recorded)
+        for watch in self._watches:
+            watch(recorded)
         self._signals.touch(_KEY)
 
     async def after(self, number: int, wait_seconds: float) -> Sequence[Recorded]:

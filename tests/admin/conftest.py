@@ -1,18 +1,20 @@
 """Fixtures of the admin API's tests."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
-from tests.support.server import running_server
+from tests.support.server import RunningServer
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The server calls webhooks on this machine, and sweeps often."""
+    return {"admin_token": ADMIN_TOKEN, "allow_private_webhooks": True, "sweep_interval": 0.02}
 
 
 @pytest.fixture
-async def admin(tmp_path: Path) -> AsyncIterator[AdminClient]:
-    """The operator of a server that calls webhooks on this machine; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", admin_token=ADMIN_TOKEN, allow_private_webhooks=True, sweep_interval=0.02
-    ) as server:
-        yield AdminClient(server)
+def admin(server: RunningServer) -> AdminClient:
+    """The operator of the server; the clock stands still."""
+    return AdminClient(server)

@@ -1,17 +1,25 @@
 """Access to the admin API: only for the bearer of the admin token, never for a web page."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.admin.table import ENDPOINTS, NEEDS_NO_PROJECT, PROJECT, ROUTES, VALID_BODIES
+from tests.admin.table import ANSWERS_WITHOUT_ROWS, ENDPOINTS, PROJECT, ROUTES, VALID_BODIES
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.asking import Answer, ask
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer, running_server
 
 BEARER = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+
+
+@pytest.fixture(scope="module")
+async def server_without_token(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningServer]:
+    """A server that has no admin token, for tests that change nothing in it."""
+    async with running_server(tmp_path_factory.mktemp("closed") / "data") as server:
+        yield server
 
 
 async def attempt(
@@ -42,19 +50,20 @@ async def test_every_request_without_the_token_gets_an_identical_401(
 async def test_the_bearer_of_the_token_is_let_in(admin: AdminClient, method: str, path: str) -> None:
     answer = await attempt(admin.server, method, path, BEARER)
 
-    is_there = path in NEEDS_NO_PROJECT
+    is_there = path in ANSWERS_WITHOUT_ROWS
     assert answer.status == (200 if is_there else 404)
 
 
 @pytest.mark.parametrize(("method", "path"), ENDPOINTS)
 async def test_a_server_without_the_token_has_no_admin_api(
-    server: RunningServer, method: str, path: str
+    server_without_token: RunningServer, method: str, path: str
 ) -> None:
-    answer = await attempt(server, method, path, BEARER)
+    answer = await attempt(server_without_token, method, path, BEARER)
 
     assert answer.problem(404)["type"].endswith(":not-found")
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(("path", "methods"), ROUTES.items())
 async def test_a_method_that_a_path_does_not_take_is_405_with_those_it_does(
     admin: AdminClient, path: str, methods: set[str]

@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.support.command import WatchedServer, watched_server
+from tests.support.command import WatchedServer, server_from_shell, watched_server
 
 START = """
 admin_token = "the first"
@@ -83,6 +83,20 @@ def test_tokens_are_read_again(rereading: Rereading) -> None:
     assert "second" not in rereading.server.err_file.read_text()
 
 
+def test_the_token_of_before_is_accepted_until_it_is_left_out(rereading: Rereading) -> None:
+    both = START.replace("the first", "the second") + "".join(
+        f'{name}_token_previous = "the first"\n' for name in ("admin", "rpc", "metrics")
+    )
+
+    assert rereading.after(both)["needs_restart"] == []
+    for path in TOKENS.values():
+        assert [rereading.status(path, token) for token in ("the first", "the second")] == [200, 200]
+
+    assert rereading.after(START.replace("the first", "the second"))["needs_restart"] == []
+    for path in TOKENS.values():
+        assert [rereading.status(path, token) for token in ("the first", "the second")] == [401, 200]
+
+
 def test_limits_are_read_again(rereading: Rereading) -> None:
     statuses = [rereading.status("/session/new", method="POST") for _ in range(2)]
 
@@ -134,6 +148,14 @@ def test_a_file_that_is_gone_leaves_everything_as_it_was(rereading: Rereading) -
     assert rereading.server.stop(signal.SIGTERM) == 0
 
 
+@pytest.fixture
+def hangup_is_heard() -> Iterator[None]:
+    """Processes that are started here do not ignore SIGHUP, though this one may, under nohup."""
+    handler = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
 @contextmanager
 def a_terminal() -> Iterator[int]:
     ours, theirs = os.openpty()
@@ -142,8 +164,9 @@ def a_terminal() -> Iterator[int]:
         os.close(theirs)
 
 
+@pytest.mark.usefixtures("hangup_is_heard")
 def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path) -> None:
-    with a_terminal() as terminal, watched_server(tmp_path, terminal=terminal) as server:
+    with a_terminal() as terminal, server_from_shell(tmp_path, terminal=terminal) as server:
         assert server.stop(signal.SIGHUP) == 0
 
         assert server.log()[-1]["event"] == "server_stopped"
@@ -155,7 +178,7 @@ def test_a_server_whose_terminal_is_gone_stops_and_leaves_nothing(tmp_path: Path
 def test_a_server_that_was_to_outlive_its_terminal_goes_on(tmp_path: Path) -> None:
     with (
         a_terminal() as terminal,
-        watched_server(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
+        server_from_shell(tmp_path, terminal=terminal, limits="trap '' HUP") as server,
     ):
         server.process.send_signal(signal.SIGHUP)
         eventually(lambda: server.log()[-1]["event"] == "settings_taken")

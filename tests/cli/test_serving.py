@@ -12,7 +12,7 @@ import pytest
 
 from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.version import VERSION
-from tests.support.command import WatchedServer, watched_server
+from tests.support.command import WatchedServer, server_from_shell, watched_server
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(directory: Path) -> Iterator[WatchedServer]:
-    with watched_server(directory, "--public-url", "https://bridge.example.org/", command=()) as server:
+    with server_from_shell(directory, "--public-url", "https://bridge.example.org/", command=()) as server:
         yield server
 
 

@@ -19,7 +19,7 @@ from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
 from bridge_server.testing.fake_node import hang, open_fake_node
 from tests.support.clock import ManualClock
-from tests.support.command import WatchedServer, watched_server
+from tests.support.command import WatchedServer, server_from_shell, watched_server
 from tests.support.eventually import eventually
 from tests.support.idle_clients import UPGRADE, get
 from tests.support.idle_clients import client as client_that_reads_nothing
@@ -199,7 +199,7 @@ async def test_server_stops_in_time_whatever_clients_do(
 def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
     program = tmp_path / "busy.py"
     program.write_text(_BUSY_PROGRAM, "utf-8")
-    with watched_server(tmp_path, program=(sys.executable, program)) as server:
+    with server_from_shell(tmp_path, program=(sys.executable, program)) as server:
         started = monotonic()
 
         assert server.stop(signal.SIGTERM) == 0
@@ -211,15 +211,15 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 _BUSY_PROGRAM = """
 import asyncio, sys, time
 from bridge_server.cli.main import main
-from bridge_server.cli import serve
+from bridge_server.cli import serving
 
-serve_calmly = serve._serve
+serve_calmly = serving._serve
 
 async def serve_busily(*arguments):
     asyncio.get_running_loop().run_in_executor(None, time.sleep, 30)
     await serve_calmly(*arguments)
 
-serve._serve = serve_busily
+serving._serve = serve_busily
 main()
 """
 
@@ -307,6 +307,7 @@ async def test_sends_that_wait_for_a_silent_node_are_answered_and_stored(tmp_pat
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_idle_server_stops(server: WatchedServer, number: int) -> None:
-    assert server.stop(number) == 0
-    assert server.said() == []
+def test_an_idle_server_stops(tmp_path: Path, number: int) -> None:
+    with server_from_shell(tmp_path) as server:
+        assert server.stop(number) == 0
+        assert server.said() == []

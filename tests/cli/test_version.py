@@ -7,7 +7,7 @@ import pytest
 
 from bridge_server.version import VERSION
 from tests.cli.conftest import Invoke
-from tests.support.command import run_command
+from tests.support.command import run_new_interpreter
 
 COMMANDS = (
     "serve", "project", "subscriber", "config", "backup", "version", "account", "approvals", "device",
@@ -86,7 +86,7 @@ def test_help_tells_whole_sentences(invoke: Invoke, group: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("arguments", [("--version",), ("version",), ("version", "--json")], ids=" ".join)
 def test_asking_for_the_version_loads_neither_the_server_nor_its_settings(arguments: tuple[str, ...]) -> None:
-    finished = run_command(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
+    finished = run_new_interpreter(*arguments, environment={"PYTHONPROFILEIMPORTTIME": "1"})
 
     loaded = {line.rpartition("|")[2].strip() for line in finished.err.splitlines()}
     assert "bridge_server.cli.main" in loaded
@@ -102,7 +102,7 @@ def test_an_unknown_command_is_refused(invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("arguments", [("version",), ("--version",)])
 def test_the_module_is_the_command(arguments: tuple[str, ...]) -> None:
-    finished = run_command(*arguments)
+    finished = run_new_interpreter(*arguments)
 
     assert finished.exit_code == 0
     assert VERSION in finished.out
@@ -110,7 +110,7 @@ def test_the_module_is_the_command(arguments: tuple[str, ...]) -> None:
 
 
 def test_without_a_command_flags_are_those_of_serve() -> None:
-    finished = run_command("--port", "65536")
+    finished = run_new_interpreter("--port", "65536")
 
     assert finished.exit_code == 2
     assert finished.err == "bridge-server: port (flag --port): Input should be less than or equal to 65535\n"

@@ -17,6 +17,8 @@ from bridge_server.client import (
 from tests.client.pairs import BRISK, echo_one, echoing, next_call, paired
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.one_server
+
 
 async def test_several_calls_at_once_each_have_their_own_result(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet), echoing(wallet):

@@ -26,6 +26,8 @@ from tests.support.loop_time import PassTime
 from tests.support.server import RunningServer
 from tests.support.webhook_receiver import Answer, WebhookReceiver, hang, long_body, reset, status
 
+pytestmark = pytest.mark.one_server
+
 IMPATIENT = replace(BRISK, patience_seconds=0.1)
 NOT_NOW = {
     "503": status(503),

@@ -28,9 +28,12 @@ from tests.support.figures import METRICS_TOKEN, until_waiting
 from tests.support.server import RunningServer, running_server
 from tests.support.webhook_receiver import open_receiver
 
+pytestmark = pytest.mark.one_server
+
 HOUR_SECONDS = 3_600
 
 
+@pytest.mark.own_server
 async def test_a_dapp_hears_of_the_accounts_and_the_chain(bridge_url: str) -> None:
     async with Dapp(bridge_url, name="Example Dapp") as dapp, Wallet.from_uri(dapp.uri) as wallet:
         expires_at_ms = await wallet.approve([ACCOUNT, "0xab"], chain_id=5)

@@ -11,6 +11,9 @@ from typing import Any
 
 import orjson
 
+from bridge_server.testing.server_process import environment_without_settings
+from tests.support.forked_process import fork_server
+
 COMMAND = (sys.executable, "-m", "bridge_server", "wallet")
 _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
@@ -20,7 +23,7 @@ _STOP_SECONDS = 15.0
 class WalletProcess:
     """A wallet in a process of its own, with its control API."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     facts: dict[str, Any]
     out_file: Path
 
@@ -50,10 +53,9 @@ def wallet_process(folder: Path, *arguments: str | Path) -> Iterator[WalletProce
     """Run the command with a control API until the end of the block."""
     ready_file, out_file = folder / "wallet.json", folder / "wallet.out"
     listening = ("--listen", "127.0.0.1:0", "--ready-file", str(ready_file))
-    with out_file.open("w") as out:
-        process = subprocess.Popen(
-            [*COMMAND, *listening, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, text=True
-        )
+    with out_file.open("wb") as out, (folder / "wallet.err").open("wb") as err:
+        words = ["wallet", *listening, *map(str, arguments)]
+        process = fork_server().start(words, environment_without_settings(), err, out)
     try:
         deadline = monotonic() + _START_SECONDS
         while not ready_file.exists():

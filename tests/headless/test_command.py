@@ -2,9 +2,8 @@
 
 import asyncio
 import re
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from asyncio.subprocess import PIPE
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import orjson
@@ -15,44 +14,32 @@ from bridge_server.cli.main import commands
 from bridge_server.client import CallFailedError, Dapp, Generation
 from tests.headless.commands import COMMAND, wallet_process
 from tests.headless.dapps import FIRST, HELLO, SECOND, dapp_at
-from tests.support.command import run_command
+from tests.support.command import RunningCommand, run_command, running_command
 from tests.support.server import RunningServer
 
 PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 NO_BRIDGE = "ethereum:wc-abc@1?name=Dapp&bridge=http%3A%2F%2F127.0.0.1%3A1&symKey=" + "A" * 43 + "="
 
 
-@asynccontextmanager
-async def wallet_for(dapp: Dapp, relay_url: str, *arguments: str) -> AsyncIterator[Process]:
+def wallet_for(dapp: Dapp, relay_url: str, *arguments: str) -> AbstractContextManager[RunningCommand]:
     """The command, which has scanned the dapp's URI."""
-    process = await asyncio.create_subprocess_exec(
-        *COMMAND, dapp.uri, "--relay-url", relay_url, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    return running_command("wallet", dapp.uri, "--relay-url", relay_url, *arguments)
 
 
-async def ended(process: Process) -> tuple[int | None, str, str]:
+async def ended(process: RunningCommand) -> tuple[int, str, str]:
     """The exit code, and all that was printed."""
-    async with asyncio.timeout(20):
-        out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+    finished = await asyncio.to_thread(process.finished)
+    return finished.exit_code, finished.out, finished.err
 
 
 async def test_it_prints_a_line_for_each_event(relay: RunningServer, generation: Generation) -> None:
-    async with (
-        dapp_at(relay.url, generation) as dapp,
-        wallet_for(dapp, relay.url, "--once", "--on", "eth_sendTransaction=reject") as process,
-    ):
-        signature = await dapp.call("personal_sign", [HELLO, FIRST])
-        with pytest.raises(CallFailedError):
-            await dapp.call("eth_sendTransaction", [PAYMENT])
-        await dapp.end()
-        code, out, err = await ended(process)
+    async with dapp_at(relay.url, generation) as dapp:
+        with wallet_for(dapp, relay.url, "--once", "--on", "eth_sendTransaction=reject") as process:
+            signature = await dapp.call("personal_sign", [HELLO, FIRST])
+            with pytest.raises(CallFailedError):
+                await dapp.call("eth_sendTransaction", [PAYMENT])
+            await dapp.end()
+            code, out, err = await ended(process)
 
     page = "" if generation in ("plain", "0.7") else "  https://dapp.example"
     lines = [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in out.splitlines()]
@@ -69,13 +56,11 @@ async def test_it_prints_a_line_for_each_event(relay: RunningServer, generation:
 
 
 async def test_json_lines_tell_the_same(relay: RunningServer) -> None:
-    async with (
-        dapp_at(relay.url, "1.x") as dapp,
-        wallet_for(dapp, relay.url, "--once", "--json") as process,
-    ):
-        await dapp.call("personal_sign", [HELLO, FIRST])
-        await dapp.end()
-        _, out, _ = await ended(process)
+    async with dapp_at(relay.url, "1.x") as dapp:
+        with wallet_for(dapp, relay.url, "--once", "--json") as process:
+            await dapp.call("personal_sign", [HELLO, FIRST])
+            await dapp.end()
+            _, out, _ = await ended(process)
 
     events = [orjson.loads(line) for line in out.splitlines()]
     assert [event["event"] for event in events] == ["paired", "session", "answer", "ended"]
@@ -85,24 +70,20 @@ async def test_json_lines_tell_the_same(relay: RunningServer) -> None:
 
 @pytest.mark.parametrize(("expected", "code"), [("personal_sign=1", 0), ("personal_sign=2", 3)])
 async def test_an_expectation_decides_the_exit_code(relay: RunningServer, expected: str, code: int) -> None:
-    async with (
-        dapp_at(relay.url, "1.x") as dapp,
-        wallet_for(dapp, relay.url, "--quiet", "--expect", expected) as process,
-    ):
-        await dapp.call("personal_sign", [HELLO, FIRST])
-        await dapp.end()
-        returned, out, err = await ended(process)
+    async with dapp_at(relay.url, "1.x") as dapp:
+        with wallet_for(dapp, relay.url, "--quiet", "--expect", expected) as process:
+            await dapp.call("personal_sign", [HELLO, FIRST])
+            await dapp.end()
+            returned, out, err = await ended(process)
 
     assert (returned, out) == (code, "")
     assert err == ("" if code == 0 else "bridge-server: --expect personal_sign=2 was not met: 1 came\n")
 
 
 async def test_a_rejected_session_is_over(relay: RunningServer) -> None:
-    async with (
-        dapp_at(relay.url, "1.x") as dapp,
-        wallet_for(dapp, relay.url, "--once", "--session", "reject") as process,
-    ):
-        code, out, _ = await ended(process)
+    async with dapp_at(relay.url, "1.x") as dapp:
+        with wallet_for(dapp, relay.url, "--once", "--session", "reject") as process:
+            code, out, _ = await ended(process)
 
     assert code == 0
     assert [line[10:] for line in out.splitlines()][1:] == ["session  rejected"]
@@ -119,9 +100,10 @@ async def test_it_reads_uris_from_standard_input(relay: RunningServer) -> None:
         for dapp in (first, second):
             await dapp.call("personal_sign", [HELLO, FIRST])
             await dapp.end()
-        code, _, err = await ended(process)
+        async with asyncio.timeout(20):
+            _, err = await process.communicate()
 
-    assert (code, err) == (0, "")
+    assert (process.returncode, err) == (0, b"")
 
 
 def test_a_bridge_that_is_away_is_exit_code_1() -> None:
@@ -187,13 +169,11 @@ def test_the_ready_file_is_for_the_owner_alone(tmp_path: Path) -> None:
 async def test_rules_come_from_a_file(relay: RunningServer, tmp_path: Path) -> None:
     file = tmp_path / "rules.toml"
     file.write_text('[on]\npersonal_sign = ["approve*1", \'answer:"0x01"\']\n', "utf-8")
-    async with (
-        dapp_at(relay.url, "plain") as dapp,
-        wallet_for(dapp, relay.url, "--rules", str(file), "--quiet") as process,
-    ):
-        first, second = [await dapp.call("personal_sign", [HELLO, FIRST]) for _number in range(2)]
-        await dapp.end()
-        code, _, _ = await ended(process)
+    async with dapp_at(relay.url, "plain") as dapp:
+        with wallet_for(dapp, relay.url, "--rules", str(file), "--quiet") as process:
+            first, second = [await dapp.call("personal_sign", [HELLO, FIRST]) for _number in range(2)]
+            await dapp.end()
+            code, _, _ = await ended(process)
 
     assert (len(first), second, code) == (132, "0x01", 0)
 

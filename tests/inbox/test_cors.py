@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.asking import Answer, ask
-from tests.support.inbox_client import sign_in
+from tests.support.inbox_client import log_in, sign_in
 from tests.support.server import RunningServer, running_server
+from tests.support.wallet import Wallet
+
+pytestmark = pytest.mark.one_server
 
 ORIGIN = "https://app.example"
 PATHS = {
@@ -74,3 +77,29 @@ async def test_answers_refusals_and_streams_may_be_read_by_a_configured_page(tmp
 
     assert [answer.status for answer in answers] == [200, 400, 401]
     assert {answer.headers["Access-Control-Allow-Origin"] for answer in answers} == {ORIGIN} == {allowed}
+
+
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "http://127.0.0.1:5173", "https://localhost"])
+async def test_in_test_mode_pages_of_this_machine_may_ask_and_sign_in(tmp_path: Path, origin: str) -> None:
+    async with running_server(tmp_path, test=True) as server:
+        answer = await preflight(server, "/inbox/login", origin)
+        domain = origin.partition("://")[2]
+        inbox = await sign_in(server, domain=domain, uri=f"{origin}/login")
+
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+        assert (await inbox.ask("GET", "/subscriptions")).status == 200
+
+
+async def test_in_test_mode_no_other_page_may(tmp_path: Path) -> None:
+    async with running_server(tmp_path, test=True) as server:
+        answer = await preflight(server, "/inbox/login", ORIGIN)
+        refused = await log_in(server, Wallet(1), domain="app.example", uri=f"{ORIGIN}/")
+
+    assert "Access-Control-Allow-Origin" not in answer.headers
+    assert refused.status == 400
+
+
+async def test_outside_of_test_mode_a_page_of_this_machine_needs_to_be_named(server: RunningServer) -> None:
+    refused = await log_in(server, Wallet(1), domain="localhost:3000", uri="http://localhost:3000/")
+
+    assert refused.status == 400

@@ -7,6 +7,8 @@ import pytest
 from bridge_server.inbox.origins import origin_of_url
 from bridge_server.web.own_origins import origins_of_socket
 
+pytestmark = pytest.mark.one_server
+
 
 @pytest.mark.parametrize(
     ("socket_name", "origins"),

@@ -18,6 +18,8 @@ from tests.support.problems import pointers
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
+pytestmark = pytest.mark.one_server
+
 MINUTE_MS = 60_000
 NONCE_MS = 600_000
 SLACK_MS = 300_000
@@ -30,6 +32,7 @@ async def is_signed_in(server: RunningServer, token: str) -> bool:
     return answer.status == 200
 
 
+@pytest.mark.own_server
 async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningServer) -> None:
     answers = [await ask(server, "POST", "/inbox/nonce", body) for body in (None, b"{}", b"anything")]
 
@@ -39,6 +42,7 @@ async def test_a_nonce_is_letters_and_digits_and_never_the_same(server: RunningS
     assert {answer.json["expires_at"] for answer in answers} == {"2027-01-15T08:10:00.000Z"}
 
 
+@pytest.mark.own_server
 async def test_an_account_signs_in(server: RunningServer) -> None:
     answer = await log_in(server, WALLET)
 

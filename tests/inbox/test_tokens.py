@@ -15,6 +15,8 @@ from tests.support.inbox_client import (
 from tests.support.server import RunningServer, running_server
 from tests.support.wallet import Wallet
 
+pytestmark = pytest.mark.one_server
+
 MINUTE_MS = 60_000
 TOKEN_SECONDS = 30 * 86_400
 WALLET = Wallet(1)
@@ -35,6 +37,7 @@ async def test_a_token_expires(server: RunningServer, inbox: InboxClient) -> Non
     assert not await is_signed_in(server, inbox.token)
 
 
+@pytest.mark.own_server
 async def test_a_token_lasts_no_longer_than_its_message(server: RunningServer) -> None:
     answer = await log_in(server, WALLET, expires_at_ms=server.clock.now_ms() + MINUTE_MS)
 

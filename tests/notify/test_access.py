@@ -11,6 +11,8 @@ from tests.support.asking import Answer, ask
 from tests.support.project import METHODS, App, a_notification, account, create_app, look, paths_of
 from tests.support.raw_http import ask_raw, raw_connection, spell
 
+pytestmark = pytest.mark.one_server
+
 A = account(1)
 every_endpoint = pytest.mark.parametrize("endpoint", METHODS)
 RESERVED = ["v1", "rpc", "inbox", "admin", "console"]
@@ -160,6 +162,7 @@ async def test_a_project_may_have_an_id_of_its_own(app: App, project_id: str) ->
 
 
 @pytest.mark.parametrize("ending", ["the secret is revoked", "the project is deleted"])
+@pytest.mark.own_server
 async def test_secret_that_ends_during_the_body_ends_the_request(app: App, ending: str) -> None:
     await app.subscribe(A)
     body = orjson.dumps({"notification": a_notification(), "accounts": [A]})

@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from bridge_server.kernel.instants import day_of
 from bridge_server.projects.models import NO_FIGURES, ReadFigures
 from tests.support.project import NEWS, OFFERS, App, accounts, execute, look
+
+pytestmark = pytest.mark.one_server
 
 A, B, C = accounts(3)
 DAY = 86_400
@@ -143,6 +147,7 @@ async def test_calls_that_meet_mark_everything_once(app: App) -> None:
     assert sorted(answers) == [0, 0, 0, 0, 100]
 
 
+@pytest.mark.own_server
 async def test_to_mark_while_sending_loses_and_repeats_nothing(app: App) -> None:
     everybody = accounts(50)
     await app.subscribe(*everybody)

@@ -9,6 +9,8 @@ from bridge_server.web.shapes import misspelled
 from tests.support.problems import pointers
 from tests.support.project import App, a_notification, account
 
+pytestmark = pytest.mark.one_server
+
 A = account(1)
 
 

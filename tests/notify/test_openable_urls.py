@@ -4,6 +4,8 @@ import pytest
 
 from bridge_server.notify.openable_url import openable_url
 
+pytestmark = pytest.mark.one_server
+
 OPENABLE = [
     "https://a.example/é",
     "myapp://open",

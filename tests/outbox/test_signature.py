@@ -35,6 +35,16 @@ def test_a_receiver_with_the_library_accepts_it_and_nothing_altered() -> None:
         Webhook(SECRET).verify(b'{"name":"bucher"}', headers)
 
 
+def test_a_receiver_with_either_of_two_secrets_accepts_it() -> None:
+    previous = secret_of(32)
+    headers = WebhookSigner(SECRET, previous).headers("msg_1", b"{}", time.time_ns() // 1_000_000)
+
+    for secret in (SECRET, previous):
+        Webhook(secret).verify(b"{}", headers)
+    alone = WebhookSigner(SECRET).headers("msg_1", b"{}", int(headers["webhook-timestamp"]) * 1000)
+    assert headers["webhook-signature"].split()[0] == alone["webhook-signature"]
+
+
 def test_a_message_has_no_signature_without_a_secret() -> None:
     assert WebhookSigner(None).headers("msg_1", b"{}", 1_999) == {
         "webhook-id": "msg_1",

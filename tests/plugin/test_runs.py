@@ -1,11 +1,15 @@
 """The plugin in a run of pytest: what it imports, reports, skips and leaves behind."""
 
 import asyncio
+import subprocess
+import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from bridge_server.fixtures.run import Run
 from tests.support.eventually import eventually
 from tests.support.server import server_process
 
@@ -89,6 +93,21 @@ def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -
     result.stdout.no_fnmatch_line("*traffic of*")
 
 
+def test_what_a_killed_run_left_goes_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    script = "import os; from bridge_server.fixtures.run import Run; run = Run(); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", script], env={"TMPDIR": str(tmp_path)}, check=False)
+    (left,) = tmp_path.iterdir()
+
+    run = Run()
+
+    assert not left.exists()
+    run.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_left_behind(project_folder: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(project_folder.path))
     project_folder.makepyfile(
@@ -168,15 +187,15 @@ def test_a_setting_makes_it_the_bridge_of_all_tests(project_folder: pytest.Pytes
     result.assert_outcomes(passed=5)
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_async_tests_of_either_kind_have_dapps(project_folder: pytest.Pytester, backend: str) -> None:
+def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
+    project_folder: pytest.Pytester,
+) -> None:
     project_folder.makepyfile(
-        f"""
-        import pytest
+        """
+        import pytest, trio
         from bridge_server.client import AnswerTimeoutError, SessionEndedError
 
-        @pytest.mark.{backend}
-        async def test_it(bridge):
+        async def use(bridge):
             async with bridge.adapp("Example") as dapp:
                 assert await dapp.request("personal_sign", ["0x68", "0x0"])
                 with pytest.raises(AnswerTimeoutError):
@@ -184,19 +203,17 @@ def test_async_tests_of_either_kind_have_dapps(project_folder: pytest.Pytester, 
                 bridge.clock.advance(hours=25)
                 with pytest.raises(SessionEndedError):
                     await dapp.request("personal_sign", ["0x68", "0x0"])
-        """
-    )
 
-    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
-
-
-def test_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
-    project_folder.makepyfile(
-        """
-        import pytest, trio
+        @pytest.mark.asyncio
+        async def test_asyncio(bridge):
+            await use(bridge)
 
         @pytest.mark.trio
-        async def test_it(bridge):
+        async def test_trio(bridge):
+            await use(bridge)
+
+        @pytest.mark.trio
+        async def test_cancelling(bridge):
             async with bridge.adapp("Example") as dapp:
                 with trio.move_on_after(0.05) as scope:
                     await dapp.approval(timeout=60)
@@ -205,7 +222,7 @@ def test_trio_can_cancel_what_waits(project_folder: pytest.Pytester) -> None:
         """
     )
 
-    project_folder.runpytest_subprocess().assert_outcomes(passed=1)
+    project_folder.runpytest_subprocess().assert_outcomes(passed=3)
 
 
 def test_it_works_under_xdist(project_folder: pytest.Pytester) -> None:

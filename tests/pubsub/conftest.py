@@ -2,25 +2,21 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from tests.support.figures import METRICS_TOKEN
-from tests.support.server import RunningServer, running_server
+from tests.support.server import RunningServer
 from tests.support.socket_client import SocketClient, connected
 
 Connect: TypeAlias = Callable[..., Awaitable[SocketClient]]
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    """A server that tells its figures and calls webhooks on this machine; the clock stands still."""
-    async with running_server(
-        tmp_path / "data", metrics_token=METRICS_TOKEN, allow_private_webhooks=True
-    ) as server:
-        yield server
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """The server tells its figures and calls webhooks on this machine."""
+    return {"metrics_token": METRICS_TOKEN, "allow_private_webhooks": True}
 
 
 @pytest.fixture

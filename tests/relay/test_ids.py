@@ -5,6 +5,8 @@ import pytest
 from tests.support.asking import ask
 from tests.support.bridge_client import BridgeClient
 
+pytestmark = pytest.mark.one_server
+
 PLACES = [
     ("GET", "/session/{}"),
     ("PUT", "/session/{}"),

@@ -1,4 +1,8 @@
-"""The command line as its users meet it: in a process of its own, with everything that it wrote."""
+"""The command line as its users meet it: in a process of its own, with everything that it wrote.
+
+Most processes are forked, because an interpreter takes most of a second to import the program. A process that
+runs another program, at a terminal, or under the limits of a shell, is a new interpreter.
+"""
 
 import subprocess
 import sys
@@ -6,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import orjson
 
 from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
+from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server")
 _STOP_SECONDS = 10.0
@@ -29,6 +35,43 @@ def run_command(
     *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end."""
+    with running_command(*arguments, environment=environment) as command:
+        return command.finished(within_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningCommand:
+    """A command in a process of its own, with the files that it writes to."""
+
+    process: subprocess.Popen[bytes]
+    out: IO[bytes]
+    err: IO[bytes]
+
+    def finished(self, within_seconds: float = 20.0) -> Finished:
+        """Wait for its end. Raises TimeoutExpired."""
+        exit_code = self.process.wait(within_seconds)
+        return Finished(exit_code, _text(self.out), _text(self.err))
+
+
+@contextmanager
+def running_command(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> Iterator[RunningCommand]:
+    """Run `python -m bridge_server` with the arguments until the end of the block."""
+    variables = {**environment_without_settings(), **(environment or {})}
+    with TemporaryFile() as out, TemporaryFile() as err:
+        process = fork_server().start([*map(str, arguments)], variables, err, out)
+        try:
+            yield RunningCommand(process, out, err)
+        finally:
+            process.kill()
+            process.wait(_STOP_SECONDS)
+
+
+def run_new_interpreter(
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
+) -> Finished:
+    """Run `python -m bridge_server` with the arguments to its end, from the first import."""
     completed = subprocess.run(
         [*COMMAND, *map(str, arguments)],
         env={**environment_without_settings(), **(environment or {})},
@@ -39,6 +82,11 @@ def run_command(
         check=False,
     )
     return Finished(completed.returncode, completed.stdout, completed.stderr)
+
+
+def _text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +125,75 @@ def watched_server(
     directory: Path,
     *arguments: str,
     environment: Mapping[str, str] | None = None,
+) -> Iterator[WatchedServer]:
+    """Run a server over `directory/data` on a free port until the end of the block."""
+    places = _Places(directory)
+    variables = {**environment_without_settings(), **(environment or {})}
+    with places.out_file.open("wb") as out, places.err_file.open("wb") as err:
+        process = fork_server().start(["serve", *places.options, *arguments], variables, err, out)
+    with _watched(process, places) as server:
+        yield server
+
+
+@contextmanager
+def server_from_shell(
+    directory: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
     limits: str = "",
-    command: Sequence[str] = ("serve",),
     terminal: int | None = None,
     program: Sequence[str | Path] = COMMAND,
+    command: Sequence[str] = ("serve",),
 ) -> Iterator[WatchedServer]:
-    """Run a server over `directory/data` on a free port until the end of the block.
+    """Run a server from a shell, as a new interpreter, until the end of the block.
 
     `limits` is shell that runs before it, such as `ulimit -n 100`; `terminal` is the descriptor of one that
     it reads from and writes to. `program` may be another that runs it.
     """
-    ready_file, out_file, err_file = directory / "ready.json", directory / "out", directory / "err"
-    options = ["--port", "0", "--data-dir", str(directory / "data"), "--ready-file", str(ready_file)]
+    places = _Places(directory)
     shell = ["sh", "-c", f'{limits or ":"}; exec "$@"', "sh"]
-    with out_file.open("wb") as out, err_file.open("wb") as err:
+    with places.out_file.open("wb") as out, places.err_file.open("wb") as err:
         process = subprocess.Popen(
-            [*shell, *program, *command, *options, *arguments],
+            [*shell, *program, *command, *places.options, *arguments],
             env={**environment_without_settings(), **(environment or {})},
             stdin=subprocess.DEVNULL if terminal is None else terminal,
             stdout=out if terminal is None else terminal,
             stderr=err,
         )
+    with _watched(process, places) as server:
+        yield server
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The files of a server in its directory."""
+
+    directory: Path
+
+    @property
+    def ready_file(self) -> Path:
+        return self.directory / "ready.json"
+
+    @property
+    def out_file(self) -> Path:
+        return self.directory / "out"
+
+    @property
+    def err_file(self) -> Path:
+        return self.directory / "err"
+
+    @property
+    def options(self) -> list[str]:
+        """The flags of `serve` that name the places, and a free port."""
+        data = str(self.directory / "data")
+        return ["--port", "0", "--data-dir", data, "--ready-file", str(self.ready_file)]
+
+
+@contextmanager
+def _watched(process: subprocess.Popen[bytes], places: _Places) -> Iterator[WatchedServer]:
     try:
-        facts = facts_once_ready(process, ready_file, err_file)
-        yield WatchedServer(process, ready_file, facts, out_file, err_file)
+        facts = facts_once_ready(process, places.ready_file, places.err_file)
+        yield WatchedServer(process, places.ready_file, facts, places.out_file, places.err_file)
     finally:
         process.kill()
         process.wait(_STOP_SECONDS)

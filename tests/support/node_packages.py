@@ -1,15 +1,16 @@
 """Programs for Node.js: where `scripts/test --all` installs them, and marks of tests that need them."""
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.support.slow import SLOW
+
 PACKAGES = Path(__file__).parent.parent / "node"
 ANVIL = PACKAGES / "node_modules" / ".bin" / "anvil"
 
-_IS_FAST_RUN = "SLOW_TESTS" not in os.environ
+_IS_FAST_RUN = not SLOW
 _HAS_NODE = shutil.which("node") is not None
 
 needs_node = pytest.mark.skipif(
@@ -20,7 +21,9 @@ needs_anvil = pytest.mark.skipif(
     _IS_FAST_RUN or not _HAS_NODE or not ANVIL.exists(),
     reason="needs Node.js and the anvil package of tests/node: `scripts/test --all` installs it with npm",
 )
-needs_node_alone = pytest.mark.skipif(not _HAS_NODE, reason="needs Node.js 20 or later")
+needs_node_alone = pytest.mark.skipif(
+    _IS_FAST_RUN or not _HAS_NODE, reason="needs Node.js 20 or later: `scripts/test --all` runs it"
+)
 needs_test_runners = pytest.mark.skipif(
     _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "vitest").is_dir(),
     reason="needs Node.js and the test runners of tests/node: `scripts/test --all` installs them with npm",

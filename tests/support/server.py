@@ -1,11 +1,11 @@
 """A server to talk to: in this process with a clock to move, or in one of its own that can be killed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import aiohttp
 
@@ -13,6 +13,7 @@ from bridge_server.fixtures.in_process import serving
 from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
+from tests.support.forked_process import ForkedProcess, fork_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,19 @@ async def running_server(
     await asyncio.sleep(0)
 
 
+class ForkedServerProcess(ServerProcess):
+    """A server process that starts with the program's modules loaded."""
+
+    def launch(self, arguments: Sequence[str], log: IO[bytes]) -> ForkedProcess:
+        return fork_server().start(arguments, self.environment, log)
+
+
 @contextmanager
 def server_process(
     data_dir: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
     """Run `python -m bridge_server serve` over `data_dir` on a free port until the end of the block."""
-    server = ServerProcess(data_dir, *arguments, environment=environment)
+    server = ForkedServerProcess(data_dir, *arguments, environment=environment)
     server.start()
     try:
         yield server

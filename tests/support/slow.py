@@ -4,4 +4,7 @@ import os
 
 import pytest
 
-slow = pytest.mark.skipif("SLOW_TESTS" not in os.environ, reason="slow: `scripts/test --all` runs it")
+SLOW = "SLOW_TESTS" in os.environ
+"""Whether the tests may take their time."""
+
+slow = pytest.mark.skipif(not SLOW, reason="slow: `scripts/test --all` runs it")

@@ -12,6 +12,8 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.one_server
+
 TOKEN = "of-the-wallet"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 BODY = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_accounts"})
@@ -183,6 +185,7 @@ async def test_no_foreign_web_page_may_call(rpc: RpcClient, origin: str) -> None
 
 
 @pytest.mark.parametrize("origin", LOOPBACK)
+@pytest.mark.own_server
 async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_keys(
     rpc: RpcClient, origin: str
 ) -> None:
@@ -227,6 +230,7 @@ async def test_pages_of_this_machine_lose_access_when_a_key_file_is_added(rpc: R
     assert (await call(rpc.server, Origin=LOOPBACK[0])).status == 403
 
 
+@pytest.mark.own_server
 async def test_pages_of_this_machine_lose_access_when_the_key_files_cannot_be_read(rpc: RpcClient) -> None:
     rpc.server.settings.keystore.write_text("no directory")
 
@@ -296,6 +300,7 @@ async def test_an_answered_request_leaves_no_refusal_in_the_log(rpc: RpcClient) 
     assert refusals(logs) == []
 
 
+@pytest.mark.own_server
 async def test_a_repeated_refusal_is_one_log_line_a_minute_with_a_count(rpc: RpcClient) -> None:
     with structlog.testing.capture_logs() as logs:
         for seconds in (0, 30, 29.9, 0.1, 60):
@@ -305,6 +310,7 @@ async def test_a_repeated_refusal_is_one_log_line_a_minute_with_a_count(rpc: Rpc
     assert [times for _, times, _ in refusals(logs)] == [1, 3, 1]
 
 
+@pytest.mark.own_server
 async def test_a_stranger_cannot_fill_the_log(rpc: RpcClient) -> None:
     with structlog.testing.capture_logs() as logs:
         for number in range(50):

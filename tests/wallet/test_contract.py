@@ -10,6 +10,8 @@ from bridge_server.version import VERSION
 from tests.ethereum.typed_data_examples import mail
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 
+pytestmark = pytest.mark.one_server
+
 MESSAGE = "0xdeadbeef"
 ANOTHER_ADDRESS = "0x9b2055d370f73ec7d8a03e965129118dc8f5bf83"
 TRANSACTION = {"from": DEVELOPMENT_ADDRESS, "to": ANOTHER_ADDRESS, "data": "0x"}

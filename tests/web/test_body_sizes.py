@@ -9,6 +9,8 @@ from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 from tests.web.table import WITH_A_BODY
 
+pytestmark = pytest.mark.one_server
+
 LIMIT = 262_144
 OTHERS_LIMIT = 65_536
 OTHERS = ("/new", "/push")

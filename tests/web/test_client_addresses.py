@@ -13,6 +13,8 @@ from bridge_server.web import client_address
 from tests.support.asking import ask
 from tests.support.server import RunningServer, running_server
 
+pytestmark = pytest.mark.one_server
+
 _ONE_REQUEST: dict[str, Any] = {"requests_burst": 1, "requests_per_second": 0.001}
 
 

@@ -8,6 +8,8 @@ from tests.support.figures import METRICS_TOKEN
 from tests.support.raw_http import ask_raw, spell
 from tests.support.server import RunningServer
 
+pytestmark = pytest.mark.one_server
+
 
 async def metrics(server: RunningServer, *authorizations: str) -> Answer:
     headers = CIMultiDict([("Authorization", value) for value in authorizations])
@@ -23,6 +25,7 @@ async def test_a_server_that_works_says_so(server: RunningServer, path: str, wor
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+@pytest.mark.own_server
 async def test_the_bearer_of_the_token_reads_the_metrics(server: RunningServer, scheme: str) -> None:
     await ask(server, "GET", "/nope")
 

@@ -16,6 +16,8 @@ from bridge_server.web.problems import STATUS_OF_KIND, status_of
 from tests.support.asking import ask
 from tests.support.server import RunningServer
 
+pytestmark = pytest.mark.one_server
+
 _ORIGIN = {"Origin": "https://dapp.example"}
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self
 
 import orjson
@@ -41,8 +42,14 @@ class ServiceAccount:
             document["client_email"],
             document["token_uri"],
             key_id if isinstance(key_id, str) and key_id else None,
-            RSA.import_key(document["private_key"]),
+            _rsa_key(document["private_key"]),
         )
+
+
+@lru_cache(maxsize=1)
+def _rsa_key(pem: str) -> RsaKey:
+    """The key of a PEM text. It is kept: a start reads the text four times, and proves the key for 30 ms."""
+    return RSA.import_key(pem)
 
 
 def _document(text: str | bytes) -> Mapping[str, Any]:
@@ -89,7 +96,7 @@ def _key_fault(value: object) -> str | None:
     if "\\n" in value:
         return r"private_key has \n spelled out twice: keep the line breaks as the file had them"
     try:
-        key = RSA.import_key(value)
+        key = _rsa_key(value)
     except (ValueError, IndexError, TypeError):
         return "private_key is no RSA key in PEM: copy it whole, with its first and last line, unencrypted"
     if not key.has_private():

@@ -19,6 +19,9 @@ from bridge_server.web.hosts import Hosts, host_of
 # Only proxies add these headers.
 _FORWARDING_HEADERS = frozenset(("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip"))
 _FORWARDING_PREFIX = "x-forwarded-"
+REFUSED_PAGES = "Web pages of"
+"""The beginning of the refusal of a web page by its origin."""
+
 _HEADERS_OF_CLIENTS = ("X-Forwarded-For", "X-Real-IP", "CF-Connecting-IP", "True-Client-IP")
 
 
@@ -49,8 +52,8 @@ class Access:
         origin = headers.get("Origin")
         if origin is not None and origin not in self._origins:
             raise ForbiddenError(
-                f"Web pages of {origin[:255]!r} may not call the wallet: rpc_origins must name the origin if "
-                "they shall."
+                f"{REFUSED_PAGES} {origin[:255]!r} may not call the wallet: rpc_origins must name the origin "
+                "if they shall."
             )
         if not self._has_token and not self._is_local(request):
             raise ForbiddenError(

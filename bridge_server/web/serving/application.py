@@ -26,8 +26,15 @@ _SHUTDOWN_SECONDS = 5.0
 _GATEWAY = web.AppKey("gateway", Gateway)
 
 
-def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Application:
-    """An application that answers exactly the rows."""
+async def not_found(_: web.Request) -> NoReturn:
+    """Answer that there is no such route."""
+    raise web.HTTPNotFound
+
+
+def build_application(
+    rows: tuple[Route, ...], gateway: Gateway, otherwise: Handler = not_found
+) -> web.Application:
+    """An application that answers exactly the rows; `otherwise` is the handler of all other paths."""
     largest_body_bytes = max(row.body_limit_bytes for row in rows)
     application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
     application[_GATEWAY] = gateway
@@ -35,7 +42,7 @@ def build_application(rows: tuple[Route, ...], gateway: Gateway) -> web.Applicat
     for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
             _add(application, row, gateway)
-    _add(application, _anything_else(), gateway)
+    _add(application, _anything_else(otherwise), gateway)
     return application
 
 
@@ -105,8 +112,5 @@ def _other_method_handler(rows: list[Route]) -> Handler:
     return other_method
 
 
-def _anything_else() -> Route:
-    async def not_found(_: web.Request) -> NoReturn:
-        raise web.HTTPNotFound
-
-    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=not_found, any_origin=True)
+def _anything_else(handler: Handler) -> Route:
+    return Route(method="*", path=r"/{anything:[\s\S]*}", name="unrouted", handler=handler, any_origin=True)

@@ -14,17 +14,22 @@ _MOST_LINES = 20
 """In a window. Without a limit, requests with ever new Origins would fill the log."""
 
 _OTHERS = ("", "")
-_NOT_AUTHENTICATED = (
-    "The bearer token is missing or wrong: send the value of rpc_token from the settings of this server."
-)
 
 log = structlog.get_logger()
 
 
 class TurnedAway:
-    """Writes a line for each reason and client, at most once a minute, with a count of the refusals since."""
+    """Writes a line for each reason and client, at most once a minute, with a count of the refusals since.
 
-    def __init__(self, addresses: ClientAddresses, clock: Clock) -> None:
+    `event` names the line, and `token_setting` the setting with the bearer token.
+    """
+
+    def __init__(self, addresses: ClientAddresses, clock: Clock, event: str, token_setting: str) -> None:
+        self._event = event
+        self._not_authenticated = (
+            f"The bearer token is missing or wrong: send the value of {token_setting} from the settings of "
+            "this server."
+        )
         self._addresses = addresses
         self._clock = clock
         self._until_us = 0
@@ -34,7 +39,7 @@ class TurnedAway:
 
     def note(self, request: web.Request, error: BridgeError) -> None:
         """Note a request that was refused with this error, whose text names the remedy."""
-        reason = _NOT_AUTHENTICATED if isinstance(error, NotAuthenticatedError) else error.detail
+        reason = self._not_authenticated if isinstance(error, NotAuthenticatedError) else error.detail
         key = (reason, self._addresses.client(request))
         self._begin_window()
         if key in self._told:
@@ -56,7 +61,7 @@ class TurnedAway:
         reason, client = key
         others = self._untold_before.pop(_OTHERS, 0)
         log.warning(
-            "rpc_refused",
+            self._event,
             reason=reason,
             client=client,
             times=1 + self._untold_before.pop(key, 0),

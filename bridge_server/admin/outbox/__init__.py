@@ -1,0 +1,1 @@
+"""Messages of the outbox: listed, sent again at once, dropped by the operator."""

@@ -1,0 +1,1 @@
+"""The settings that hold now, and whether the server is ready."""

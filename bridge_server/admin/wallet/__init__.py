@@ -1,0 +1,1 @@
+"""The accounts, the transactions and the signatures of the wallet."""

@@ -1,0 +1,1 @@
+"""A test of a webhook, at once and without the outbox."""

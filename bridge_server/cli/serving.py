@@ -1,0 +1,203 @@
+"""A server from its start to its clean end, as `serve` and `dev` run it."""
+
+import asyncio
+import gc
+import os
+import signal
+import sqlite3
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import structlog
+
+from bridge_server.assembly.application import BuiltApp, build_app
+from bridge_server.assembly.demo import DemoProject
+from bridge_server.assembly.wallet_accounts import keys_for_development
+from bridge_server.cli.hangup import SettingsReloader, hangup_stops
+from bridge_server.cli.listening import listening, metrics_listening
+from bridge_server.cli.logs import set_log_level
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.parent import Parent, stop_with
+from bridge_server.cli.process import notify_systemd, ready_file_at, server_file_at
+from bridge_server.cli.reachable_url import url_for_others
+from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
+from bridge_server.cli.stop_signals import stop_at_signals
+from bridge_server.kernel.background import running
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
+from bridge_server.storage.data_directory import DataDirectoryError
+from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.version import VERSION
+from bridge_server.web.serving.application import runner_of
+
+_EXIT_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server that answers: its URL on its own machine, and the facts that its files have."""
+
+    built: BuiltApp
+    settings: Settings
+    url: str
+    facts: Mapping[str, Any]
+
+
+Companion: TypeAlias = Callable[[Started], AbstractAsyncContextManager[Mapping[str, Any]]]
+"""Entered once the server answers, and left when it stops; yields further facts for the ready file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRun:
+    """A server as a command wants it."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    """The source of each setting."""
+    reload: Callable[[], LoadedSettings]
+    """Loads the settings again, at SIGHUP."""
+    companion: Companion
+    ready_file: Path | None = None
+    parent: Parent | None = None
+    """The process with which the server stops."""
+    demo: DemoProject | None = None
+    logs_start: bool = True
+    address_options: str = "--host and --port"
+    """The options that change where it listens, as a message names them."""
+    abandon: Callable[[], None] | None = None
+    """Called before the process exits without coming back to the command: removes what must not stay. With
+    it, a second Ctrl-C ends the process at once.
+    """
+
+
+def run_server(run: ServerRun) -> None:
+    """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
+    try:
+        with _exit_deadline(run.abandon) as start_deadline:
+            _event_loop_runner()(_serve(run, start_deadline))
+    except (DataDirectoryError, NewerSchemaError, ValueError) as error:
+        raise CommandError(str(error)) from error
+    except sqlite3.Error as error:
+        database = run.settings.database_file
+        raise CommandError(f"the database {database} cannot be opened: {error}") from error
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        raise CommandError(f"{where}{error.strerror or error}") from error
+
+
+def _collect_less_often() -> None:
+    """Run the garbage collector less often: loaded modules stay, and requests leave few reference cycles."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
+    if find_spec("uvloop") is not None:
+        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+        return run
+    return asyncio.run
+
+
+@contextmanager
+def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], None]]:
+    """Yield a function that starts a deadline, after which the process exits whatever its threads do.
+
+    A thread may be in a long computation, such as deriving the key of a passphrase.
+    """
+
+    def leave() -> None:
+        if abandon is not None:
+            abandon()
+        os._exit(0)
+
+    timer = threading.Timer(_EXIT_SECONDS, leave)
+    timer.daemon = True
+    try:
+        yield timer.start
+    finally:
+        timer.cancel()
+
+
+async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
+    settings, stop = run.settings, asyncio.Event()
+    stop_at_signals(stop, run.abandon)
+    built = build_app(settings, demo=run.demo, origins=run.origins)
+    built.live.follow(lambda live: set_log_level(live.log_level))
+    reloader = SettingsReloader(built.live, run.reload)
+    on_hangup = stop.set if hangup_stops() else reloader.request
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    with _start_and_stop_logged(is_on=run.logs_start) as started:
+        async with (
+            running(reloader.run_forever()),
+            running(stop_with(run.parent, stop)),
+            listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
+            metrics_listening(built.metrics, settings),
+        ):
+            await _serve_until(stop, run, Started(built, settings, url, _facts(url, settings)), started)
+    start_deadline()
+
+
+async def _serve_until(
+    stop: asyncio.Event, run: ServerRun, server: Started, started: Callable[[Mapping[str, Any]], None]
+) -> None:
+    """Keep the files about the server while it answers."""
+    settings, facts = server.settings, server.facts
+    token = server.built.test_token
+    secrets = {} if token is None else {"test_token": token}
+    addresses = [key.address for key in keys_for_development(settings)]
+    for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
+    async with run.companion(server) as further:
+        started(_logged_facts(facts, settings))
+        is_secret = bool(secrets or further)
+        with (
+            server_file_at(settings.server_file, for_commands),
+            ready_file_at(run.ready_file, {**facts, **secrets, **further}, is_secret=is_secret),
+        ):
+            notify_systemd("READY=1")
+            _collect_less_often()
+            await stop.wait()
+            notify_systemd("STOPPING=1")
+
+
+@contextmanager
+def _start_and_stop_logged(*, is_on: bool) -> Iterator[Callable[[Mapping[str, Any]], None]]:
+    """Yield a function that logs the start. If it was called, the end of the block logs the stop."""
+    logged: dict[str, Any] = {}
+
+    def started(facts: Mapping[str, Any]) -> None:
+        if is_on:
+            logged.update(facts)
+            log.info("server_started", **facts)
+
+    try:
+        yield started
+    finally:
+        if logged:
+            log.info("server_stopped", url=logged["url"], pid=logged["pid"])
+
+
+def _facts(url: str, settings: Settings) -> dict[str, Any]:
+    """The content of the ready file and the server file, for programs on this machine."""
+    return {
+        "url": url,
+        "pid": os.getpid(),
+        "public_url": settings.public_url or url,
+        "rpc_url": f"{url}/rpc",
+        "database": str(settings.database_file),
+        "version": VERSION,
+    }
+
+
+def _logged_facts(facts: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """The fields of the event `server_started`: a log is also read on other machines."""
+    url = url_for_others(facts["url"], settings.host)
+    return {**facts, "host": settings.host, "url": url, "public_url": settings.public_url or url}

@@ -1,0 +1,31 @@
+"""SIGTERM and SIGINT stop the server; a second Ctrl-C ends the process at once."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+
+_INTERRUPTED = 130
+_IMPATIENT_SECONDS = 0.5
+"""Programs that run this one often pass on the Ctrl-C that it has had from the terminal already."""
+
+
+def stop_at_signals(stop: asyncio.Event, abandon: Callable[[], None] | None) -> None:
+    """Set the event at SIGTERM and SIGINT.
+
+    With `abandon`, a later SIGINT calls it and ends the process at once, with exit code 130.
+    """
+    loop = asyncio.get_running_loop()
+    first_at: float | None = None
+
+    def interrupt() -> None:
+        nonlocal first_at
+        if first_at is None:
+            first_at = loop.time()
+            stop.set()
+        elif abandon is not None and loop.time() - first_at >= _IMPATIENT_SECONDS:
+            abandon()
+            os._exit(_INTERRUPTED)
+
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, interrupt)

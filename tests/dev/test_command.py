@@ -1,0 +1,219 @@
+"""`bridge-server dev` as its users start it."""
+
+import signal
+import socket
+import stat
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from bridge_server.cli import dev as module
+from bridge_server.cli.dev import dev_command
+from bridge_server.cli.reachable_url import lan_address
+from bridge_server.settings.settings import Settings
+from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
+from tests.support.command import COMMAND
+
+_PATIENCE_SECONDS = 20.0
+FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+
+@dataclass(frozen=True, slots=True)
+class Dev:
+    """A process that runs it."""
+
+    process: subprocess.Popen[bytes]
+    facts: dict[str, Any]
+    folder: Path
+
+    @property
+    def temporary(self) -> list[str]:
+        return [path.name for path in (self.folder / "tmp").iterdir()]
+
+    def printed(self) -> str:
+        return (self.folder / "out").read_text("utf-8")
+
+    def stop(self, number: int) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(_PATIENCE_SECONDS)
+
+
+@contextmanager
+def running(
+    folder: Path, *arguments: str | Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Dev]:
+    """Run it on a free port; temporary files go into the folder."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    ready, errors = folder / "ready.json", folder / "err"
+    ready.unlink(missing_ok=True)  # a killed process leaves it
+    command = [*COMMAND, "dev", "--port", "0", "--ready-file", str(ready), *map(str, arguments)]
+    variables = {**environment_without_settings(), "TMPDIR": str(folder / "tmp"), **(environment or {})}
+    with (folder / "out").open("wb") as out, errors.open("wb") as err:
+        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+    try:
+        yield Dev(process, facts_once_ready(process, ready, errors), folder)
+    finally:
+        process.kill()
+        process.wait(_PATIENCE_SECONDS)
+
+
+def until_printed(dev: Dev, part: str) -> None:
+    deadline = monotonic() + _PATIENCE_SECONDS
+    while part not in dev.printed():
+        assert monotonic() < deadline, dev.printed()
+        sleep(0.02)
+
+
+def ask(url: str, *arguments: str) -> Any:
+    command = ["curl", "--silent", *arguments, url]
+    return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=20).stdout)
+
+
+def test_it_says_what_there_is_and_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "dev.json"
+    lan = ["--lan"] if lan_address() is not None else []
+    with running(tmp_path, "--config-out", out, "--keep", tmp_path / "kept", *lan) as dev:
+        facts = orjson.loads(out.read_bytes())
+        assert facts == {"made_by": "bridge-server dev", **dev.facts}
+        for file in (out, tmp_path / "ready.json"):
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert facts["accounts"][0] == {"address": FIRST, "private_key": FIRST_KEY}
+        assert (facts["chain_id"], facts["policy"]) == (31337, "approve")
+        assert ("lan_url" in facts) == bool(lan)
+        text = dev.printed()
+        secret, admin_token = facts["project"]["secret"], facts["admin_token"]
+        for shown in (facts["url"], facts["v07_url"], secret, admin_token, f"(0) {FIRST}  {FIRST_KEY}"):
+            assert shown in text
+        assert "\x1b" not in text
+        projects = ask(f"{facts['url']}/admin/projects", "-H", f"Authorization: Bearer {admin_token}")
+        assert [project["project_id"] for project in projects["projects"]] == ["demo"]
+        ask(f"{facts['url']}/session/new", "-X", "POST")
+        until_printed(dev, "dapp    POST   /session/new ")
+        assert dev.stop(signal.SIGTERM) == 0
+
+    assert not out.exists()
+    with running(tmp_path, "--keep", tmp_path / "kept", "--policy", "queue") as dev:
+        assert dev.facts["project"]["secret"] == secret
+        assert dev.facts["admin_token"] != admin_token
+        assert dev.facts["policy"] == "queue"
+        assert dev.stop(signal.SIGINT) == 0
+
+
+def test_without_keep_the_folder_goes_and_after_a_crash_with_the_next_start(tmp_path: Path) -> None:
+    with running(tmp_path) as killed:
+        assert len(killed.temporary) == 1
+        killed.process.kill()
+        killed.process.wait(_PATIENCE_SECONDS)
+        left = killed.temporary
+        assert Path(killed.facts["data_dir"]).exists()
+
+    with running(tmp_path) as dev:
+        assert dev.temporary != left
+        assert len(dev.temporary) == 1
+        assert dev.stop(signal.SIGTERM) == 0
+
+    assert dev.temporary == []
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Runs it in this process, to a start that is refused; returns its words."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def refused(*arguments: str | Path, **environment: str) -> str:
+        result = CliRunner().invoke(dev_command, [*map(str, arguments)], env=environment)
+        assert result.exit_code == 2, result.output
+        assert list(temporary.iterdir()) == []
+        return str(result.output)
+
+    return refused
+
+
+def test_a_port_in_use(refused: Callable[..., str]) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        port = other.getsockname()[1]
+        text = refused("--port", str(port))
+
+    assert f"cannot listen on 127.0.0.1 port {port}" in text
+    assert "choose another with --port" in text
+
+
+def test_no_network(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "lan_address", lambda: None)
+
+    assert "--lan: this machine is in no network" in refused("--lan")
+
+
+def test_a_directory_of_another_server(refused: Callable[..., str], tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "bridge.sqlite3").touch()
+
+    assert "it has another server's data" in refused("--keep", data)
+    assert [file.name for file in data.iterdir()] == ["bridge.sqlite3"]
+
+
+def test_a_directory_that_cannot_be(refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert "name another directory" in refused("--keep", tmp_path / "file" / "below")
+    assert "never put into the working directory" in refused("--keep", ".")
+
+
+def test_a_secret_that_cannot_be_read(refused: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text("{}")
+
+    assert "dev.json cannot be read: remove it" in refused("--keep", tmp_path)
+
+
+def test_keys_that_are_worth_something(refused: Callable[..., str]) -> None:
+    text = refused(BRIDGE_PRIVATE_KEYS=FIRST_KEY)
+
+    assert "private_keys (environment BRIDGE_PRIVATE_KEYS): dev signs for every program" in text
+    assert FIRST_KEY not in text
+
+
+@pytest.mark.parametrize("assignment", ["host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"])
+def test_what_dev_decides_itself(refused: Callable[..., str], assignment: str) -> None:
+    name = assignment.partition("=")[0]
+
+    assert f"--set: bridge-server dev decides {name} itself" in refused("--set", assignment)
+
+
+def test_a_proxy_is_no_way_to_it(refused: Callable[..., str]) -> None:
+    text = refused(BRIDGE_PUBLIC_URL="https://bridge.example")
+
+    assert "public_url says that others than this machine come through a proxy" in text
+
+
+def test_a_console_that_is_off_cannot_be_opened(refused: Callable[..., str]) -> None:
+    off = ["--set", "console=off"] if "console" in Settings.model_fields else []
+
+    assert "--open: the console is off" in refused("--port", "0", "--open", *off)
+
+
+def test_an_unknown_policy(refused: Callable[..., str]) -> None:
+    assert "--policy" in refused("--policy", "maybe")
+
+
+def test_what_the_environment_says_of_a_real_server_does_not_matter(tmp_path: Path) -> None:
+    environment = {
+        "BRIDGE_HOST": "0.0.0.0",
+        "BRIDGE_DATA_DIR": str(tmp_path / "real"),
+        "BRIDGE_APPROVE": "queue",
+    }
+    with running(tmp_path, environment=environment) as dev:
+        assert dev.facts["url"].startswith("http://127.0.0.1:")
+        assert dev.facts["policy"] == "approve"
+        assert not (tmp_path / "real").exists()

@@ -1,0 +1,214 @@
+"""The listener for phones: it has the bridge and nothing else, and no webhook from there is private."""
+
+import asyncio
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.house import house
+from bridge_server.settings.settings import Settings
+from bridge_server.web.routes import Route
+from tests.dev.conftest import DevServer, running_dev
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN
+from tests.support.webhook_receiver import WebhookReceiver
+
+TOKEN = "t" * 40
+BRIDGE = {
+    ("GET", "/hello"),
+    ("GET", "/info"),
+    ("POST", "/session/new"),
+    ("GET", "/session/{}"),
+    ("PUT", "/session/{}"),
+    ("DELETE", "/session/{}"),
+    ("GET", "/session/{}/calls"),
+    ("POST", "/session/{}/call/new"),
+    ("GET", "/session/{}/call/{}"),
+    ("POST", "/call-status/{}/new"),
+    ("GET", "/call-status/{}"),
+    ("POST", "/subscribe"),
+}
+SOCKETS = {("GET", "/"), ("GET", "/compat/v1"), ("GET", "/compat/v2")}
+PRIVATE = [
+    "http://127.0.0.1:9/x",
+    "http://localhost:9000/x",
+    "http://localhost.:9000/x",
+    "http://10.0.0.1/x",
+    "http://192.168.1.20:8080/push",
+    "http://169.254.169.254/latest",
+    "http://0.0.0.0:9000/x",
+    "http://[::1]:9000/x",
+    "http://[fd00::2]/x",
+    "http://[::ffff:127.0.0.1]:9000/x",
+    "https://8.8.8.8:25/x",
+]
+
+
+def every_row(tmp_path: Path) -> list[Route]:
+    settings = Settings(data_dir=tmp_path, test=True, admin_token=TOKEN, metrics_token=TOKEN)
+    return [row for room in house(lay_foundation(settings)) for row in room.routes]
+
+
+def nameless(path: str) -> str:
+    return re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "{}", path)
+
+
+def problem_kind(answer: Any) -> str:
+    return str(answer["type"]).rpartition(":")[2]
+
+
+async def test_the_routes_of_the_bridge_are_there_and_no_others(tmp_path: Path) -> None:
+    there = {(row.method, nameless(row.path)) for row in every_row(tmp_path) if row.lan_handler is not None}
+
+    assert there == BRIDGE | SOCKETS | {(method, f"/compat/v0.7{path}") for method, path in BRIDGE}
+
+
+async def test_each_other_route_says_where_it_answers(dev: DevServer, tmp_path: Path) -> None:
+    elsewhere = [row for row in every_row(tmp_path) if row.lan_handler is None]
+    for method, path in {(row.method, nameless(row.path)) for row in elsewhere}:
+        status, problem = await dev.ask(method, dev.lan_url + path.replace("{}", "demo"))
+
+        assert (status, problem_kind(problem)) == (404, "answers-elsewhere"), path
+        assert dev.url in problem["detail"]
+    assert len(elsewhere) > 20
+
+
+async def test_a_dapp_and_a_phone_meet(dev: DevServer) -> None:
+    session = await dev.open_session()
+    fields = {"encryptionPayload": "approval"}
+
+    assert (await dev.ask("PUT", f"{dev.lan_url}/session/{session}", fields))[0] == 200
+    assert await dev.ask("GET", f"{dev.url}/session/{session}") == (200, fields)
+    assert (await dev.ask("GET", f"{dev.lan_url}/compat/v0.7/session/{session}/calls"))[1] == {"data": {}}
+    assert (await dev.ask("GET", f"{dev.lan_url}/info"))[0] == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/compat/v1"])
+async def test_sockets_open(dev: DevServer, path: str) -> None:
+    query = "?env=browser&host=localhost&protocol=wc&version=1"
+    async with dev.client.ws_connect(f"{dev.lan_url}{path}{query}") as opened:
+        assert not opened.closed
+
+
+@pytest.mark.parametrize("webhook", PRIVATE)
+async def test_a_private_webhook_is_refused_and_nothing_is_changed(dev: DevServer, webhook: str) -> None:
+    session = await dev.open_session()
+    push = {"type": "fcm", "token": "a", "webhook": webhook}
+
+    for prefix in ("", "/compat/v0.7"):
+        status, problem = await dev.ask(
+            "PUT", f"{dev.lan_url}{prefix}/session/{session}", {"encryptionPayload": "x", "push": push}
+        )
+        assert (status, problem["errors"][0]["pointer"]) == (400, "#/push/webhook")
+        status, problem = await dev.ask(
+            "POST", f"{dev.lan_url}{prefix}/subscribe", {"topic": session, "webhook": webhook}
+        )
+        assert (status, problem["errors"][0]["pointer"]) == (400, "#/webhook")
+        assert "must lead to a public address" in problem["errors"][0]["detail"]
+
+    assert await dev.ask("GET", f"{dev.url}/session/{session}") == (204, None)
+
+
+@pytest.fixture
+def private_name(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A name that leads to this machine, as a rebinding name server would have it."""
+    ask_the_system = socket.getaddrinfo
+
+    def look_up(host: Any, *arguments: Any, **options: Any) -> Any:
+        return ask_the_system("127.0.0.1" if host == "phone.example" else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    return "phone.example"
+
+
+async def refusals(dev: DevServer) -> list[str | None]:
+    attempts = await dev.control.sent("webhook")
+    return [each.reason for each in attempts if each.outcome == "refused"]
+
+
+async def until_refused(dev: DevServer, count: int) -> None:
+    async def enough() -> bool:
+        return len(await refusals(dev)) >= count
+
+    await eventually(enough)
+
+
+async def test_a_name_that_leads_to_a_private_address_is_not_called(
+    tmp_path: Path, receiver: WebhookReceiver, private_name: str
+) -> None:
+    async with running_dev(tmp_path / "data") as dev:
+        session, webhook = await dev.open_session(), receiver.url(host=private_name)
+        push = {"type": "fcm", "token": "a", "webhook": webhook}
+        fields = {"encryptionPayload": "x", "push": push}
+        assert (await dev.ask("PUT", f"{dev.lan_url}/session/{session}", fields))[0] == 200
+        subscription = {"topic": session, "webhook": webhook}
+        assert (await dev.ask("POST", f"{dev.lan_url}/subscribe", subscription))[0] == 200
+
+        call = {"encryptionPayload": "x", "dappName": "A"}
+        assert (await dev.ask("POST", f"{dev.url}/session/{session}/call/new", call))[0] == 200
+        await until_refused(dev, 2)
+
+        assert {str(reason) for reason in await refusals(dev)} == {
+            "the address 127.0.0.1 is not public (loopback)"
+        }
+        assert {each.url for each in await dev.control.sent("webhook")} == {webhook}
+    assert receiver.requests == []
+
+
+async def test_the_rule_stays_with_the_registration_when_the_server_is_started_again(
+    tmp_path: Path, receiver: WebhookReceiver, private_name: str
+) -> None:
+    async with running_dev(tmp_path / "data") as dev:
+        session = await dev.open_session()
+        subscription = {"topic": session, "webhook": receiver.url(host=private_name)}
+        assert (await dev.ask("POST", f"{dev.lan_url}/subscribe", subscription))[0] == 200
+
+    async with running_dev(tmp_path / "data") as dev:
+        call = {"encryptionPayload": "x", "dappName": "A"}
+        await dev.ask("POST", f"{dev.url}/session/{session}/call/new", call)
+        await until_refused(dev, 1)
+    assert receiver.requests == []
+
+
+async def test_on_loopback_the_private_webhook_is_called(
+    dev: DevServer, receiver: WebhookReceiver, private_name: str
+) -> None:
+    session = await dev.open_session()
+    subscription = {"topic": session, "webhook": receiver.url(host=private_name)}
+    await dev.ask("POST", f"{dev.url}/subscribe", subscription)
+
+    await dev.ask(
+        "POST", f"{dev.lan_url}/session/{session}/call/new", {"encryptionPayload": "x", "dappName": "A"}
+    )
+
+    await receiver.got(1)
+
+
+async def test_a_marked_url_cannot_be_registered(dev: DevServer) -> None:
+    session = await dev.open_session()
+
+    for url in (dev.url, dev.lan_url):
+        fields = {"topic": session, "webhook": "public+http://a.example/"}
+        assert (await dev.ask("POST", f"{url}/subscribe", fields))[0] == 400
+
+
+async def test_a_phone_that_waits_is_answered_when_the_server_stops(tmp_path: Path) -> None:
+    async with aiohttp.ClientSession() as phone:
+        async with running_dev(tmp_path / "data") as dev:
+            url = f"{dev.lan_url}/session/{await dev.open_session()}"
+            poll = asyncio.create_task(phone.get(url, headers={"Prefer": "wait=25"}))
+
+            async def waits() -> bool:
+                _, figures = await dev.ask(
+                    "GET", f"{dev.url}/metrics", Authorization=f"Bearer {METRICS_TOKEN}"
+                )
+                return "bridge_waiting_clients 1.0" in figures
+
+            await eventually(waits)
+
+        assert (await poll).status == 204

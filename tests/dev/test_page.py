@@ -1,0 +1,42 @@
+"""The lines for programs in docs/dev.md run as they stand."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click import Option
+
+from bridge_server.cli.dev import dev_command
+from bridge_server.testing.server_process import environment_without_settings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "dev.md").read_text("utf-8")
+_SECONDS = 60.0
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the page's lines need curl")
+def test_the_lines_for_programs_run(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```sh\n(bridge-server dev .*?)```", PAGE, re.DOTALL)
+    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    finished = subprocess.run(
+        ["sh", "-euc", f"{script}wait"],
+        cwd=tmp_path,
+        env={**environment_without_settings(), "PATH": path, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=_SECONDS,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "Hello World, this is Bridge Server" in finished.stdout
+    assert '"not_found":["eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"]' in finished.stdout
+    assert [file.name for file in tmp_path.iterdir()] == ["dev.log"]
+
+
+def test_every_option_is_on_the_page() -> None:
+    options = [each.opts[0] for each in dev_command.params if isinstance(each, Option)]
+
+    assert [option for option in options if option not in PAGE and option != "--stop-with-parent"] == []

@@ -1,0 +1,119 @@
+"""The lines on the terminal, one for each request."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from bridge_server.cli.screen import Screen
+from bridge_server.cli.traffic_lines import TrafficLines, request_line
+from bridge_server.kernel.background import running
+from bridge_server.web.traffic import Contents, Exchange, Recorded
+from tests.dev.conftest import DevServer
+from tests.support.eventually import eventually
+
+PLAIN = Screen()
+WIDE = Screen(columns=120)
+NARROW = Screen(columns=40)
+SESSION = "/session/01a3185c-5d2f-7b5c-9f3e-1c2d3e4f5a6b"
+
+
+def line(screen: Screen = PLAIN, **fields: Any) -> str:
+    exchange = {
+        "who": "dapp", "method": "POST", "path": "/session/new", "route": "open-session",
+        "status": 200, "milliseconds": 1.2, **fields,
+    }  # fmt: skip
+    return request_line(Recorded(1, 1_800_000_000_000, Exchange(**exchange)), screen)
+
+
+def test_a_line_says_who_asked_for_what_and_how_it_went() -> None:
+    text = line(gist="session 01a3185c")
+
+    assert re.match(r"[0-9]{2}:[0-9]{2}:[0-9]{2}  dapp    POST   /session/new  +200  1 ms  ", text)
+    assert text.endswith("1 ms  session 01a3185c")
+
+
+def test_ids_are_short_and_a_wait_is_said() -> None:
+    text = line(method="GET", path=f"{SESSION}/calls", waited_seconds=1.94, milliseconds=1940.0)
+
+    assert "GET    /session/01a3185c…/calls " in text
+    assert text.endswith("200  waited 1.9 s")
+
+
+def test_a_receiver_that_gave_no_answer() -> None:
+    assert "no answer  3 ms  connection refused" in line(
+        status=0, milliseconds=3.0, gist="connection refused"
+    )
+
+
+def test_a_page_that_may_not_call_the_wallet_is_answered_with_the_flag() -> None:
+    sent = Contents({"Host": "localhost", "Origin": "http://a.example:3000"})
+    text = line(
+        who="page", path="/rpc", route="rpc", status=403, request=sent,
+        gist="Web pages of 'http://a.example:3000' may not call the wallet: rpc_origins must name the origin",
+    )  # fmt: skip
+
+    remedy = "http://a.example:3000 may not call the wallet: --rpc-origins http://a.example:3000"
+    assert text.endswith(f"403  1 ms  {remedy}")
+
+
+def test_on_a_narrow_terminal_a_line_stays_a_line_unless_something_is_wrong() -> None:
+    assert len(line(NARROW, gist="a" * 100)) == 40
+    assert line(NARROW, gist="a" * 100).endswith("…")
+    assert line(NARROW, status=400, gist="a" * 100).endswith("a" * 100)
+
+
+@pytest.mark.parametrize("screen", [PLAIN, WIDE, NARROW])
+def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
+    assert "\x1b" not in line(screen, status=500)
+    assert "\x1b[31m" in line(Screen(has_colours=True), status=500)
+
+
+def test_what_a_client_sends_cannot_steer_the_terminal() -> None:
+    text = line(gist="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
+
+    assert text.isprintable()
+
+
+async def test_each_request_has_its_line_also_after_a_reset(dev: DevServer) -> None:
+    written: list[str] = []
+    traffic = dev.built.traffic
+    assert traffic is not None
+    lines = TrafficLines(traffic, written.append, PLAIN)
+
+    async def shown(part: str) -> None:
+        async def holds() -> bool:
+            return any(part in text for text in written)
+
+        await eventually(holds)
+
+    async with running(lines.run_forever()):
+        await asyncio.sleep(0)
+        await dev.open_session()
+        await shown("POST   /session/new")
+        await dev.control.reset()
+        await dev.ask("GET", f"{dev.lan_url}/rpc")
+        await shown("/rpc")
+        origin = "http://a.example"
+        await dev.ask("POST", f"{dev.url}/rpc", {}, Origin=origin)
+        await shown(f"{origin} may not call the wallet: --rpc-origins {origin}")
+
+
+async def test_requests_that_came_too_fast_are_counted(dev: DevServer) -> None:
+    written: list[str] = []
+    traffic = dev.built.traffic
+    assert traffic is not None
+    exchange = Exchange("dapp", "GET", "/x", "x", 200, 1.0)
+
+    async with running(TrafficLines(traffic, written.append, PLAIN).run_forever()):
+        await asyncio.sleep(0)
+        for _ in range(2_500):
+            traffic.note(exchange)
+
+        async def holds() -> bool:
+            return bool(written)
+
+        await eventually(holds)
+
+    assert written[0].startswith("... 500 requests are not shown")
