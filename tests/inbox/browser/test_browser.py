@@ -1,5 +1,6 @@
 """The inbox's web component in Debian's Chromium, by Playwright and the JavaScript kit's wallet."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,19 @@ import pytest
 from tests.support.node_packages import needs_test_runners
 from tests.support.node_project import NodeProject
 
+_HERE = Path(__file__).parent
+_PAGE = _HERE.parents[2] / "docs" / "inbox.md"
+_FILE = re.compile(r"```(?:html|js|css)\n(?:// |<!-- |/\* )([\w.]+)(?: -->| \*/)?\n(.*?)```", re.DOTALL)
+_POLICY = re.compile(r"^Content-Security-Policy: .*$", re.MULTILINE)
 _CHROMIUM = Path("/usr/bin/chromium")
 _CONFIGURATION = f"""
 export default {{
   workers: 1,
   timeout: 30000,
-  use: {{ launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }} }},
+  use: {{
+    launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }},
+    permissions: ['local-network-access'],
+  }},
 }}
 """
 
@@ -24,12 +32,21 @@ pytestmark = [
 ]
 
 
-def test_an_account_uses_its_inbox(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", sorted(_HERE.glob("*.spec.js")), ids=lambda file: file.stem)
+def test_an_account_uses_its_inbox(tmp_path: Path, file: Path) -> None:
     project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
-    source = Path(__file__).with_name("inbox.spec.js").read_text("utf-8")
-    project.write({"playwright.config.js": _CONFIGURATION, "inbox.spec.js": source})
+    sources = {name: (_HERE / name).read_text("utf-8") for name in ("shop.js", file.name)}
+    project.write({"playwright.config.js": _CONFIGURATION, **sources, **_example()})
 
     output = project.run(project.program("@playwright/test"), "test")
 
-    assert f"{source.count('test(')} passed" or output
-    assert "failed" not in output
+    assert re.search(r"^\s*[1-9][0-9]* passed", output, re.MULTILINE)
+
+
+def _example() -> dict[str, str]:
+    """The files of the documentation's example, and the header with its policy."""
+    text = _PAGE.read_text("utf-8")
+    files = {f"page-{name}": content for name, content in _FILE.findall(text)}
+    assert set(files) == {"page-shop.html", "page-shop.js", "page-shop.css"}
+    (policy,) = _POLICY.findall(text)
+    return {**files, "policy.txt": policy}
