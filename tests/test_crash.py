@@ -128,6 +128,11 @@ _MISCOUNTED = """
 SELECT project, sum(sent) FROM daily_figures GROUP BY project EXCEPT
 SELECT sendings.project, count(*) FROM deliveries JOIN sendings ON sendings.id = deliveries.sending GROUP BY 1
 """
+_MISCOUNTED_NOTIFICATIONS = """
+SELECT id, sent FROM notifications EXCEPT
+SELECT sendings.notification, count(*) FROM deliveries
+JOIN sendings ON sendings.id = deliveries.sending GROUP BY 1
+"""
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -169,6 +174,7 @@ async def test_every_notification_that_was_answered_survives_a_kill_and_is_there
     assert set(ask(data_dir, _COVERED)) == found
     assert ask(data_dir, _UNCHARGED) == []
     assert ask(data_dir, _MISCOUNTED) == []
+    assert ask(data_dir, _MISCOUNTED_NOTIFICATIONS) == []
     assert ask(data_dir, "PRAGMA integrity_check") == [("ok",)]
     assert ask(data_dir, "PRAGMA foreign_key_check") == []
 

@@ -43,16 +43,19 @@ class AdminRows:
     guard: Callable[[web.Request], None]
     on_refusal: Callable[[web.Request, BridgeError], None]
 
-    def read(self, path: str, name: str, handler: Handler) -> Route:
+    def read(self, path: str, name: str, handler: Handler, *, waits: bool = False) -> Route:
         """A row that answers GET."""
-        return self._row("GET", path, name, handler, body_limit_bytes=0)
+        return self._row("GET", path, name, handler, 0, waits=waits)
 
     def write(self, method: str, path: str, name: str, handler: Handler) -> Route:
         """A row that changes something."""
         return self._row(method, path, name, handler, self.body_limit_bytes)
 
-    def _row(self, method: str, path: str, name: str, handler: Handler, body_limit_bytes: int) -> Route:
+    def _row(
+        self, method: str, path: str, name: str, handler: Handler, body_limit: int, *, waits: bool = False
+    ) -> Route:
         return Route(
-            method=method, path=path, name=name, handler=handler, body_limit_bytes=body_limit_bytes,
+            method=method, path=path, name=name, handler=handler, body_limit_bytes=body_limit,
             guard=self.guard, bearer=self.bearer, on_refusal=self.on_refusal, who="operator",
+            waits=waits,
         )  # fmt: skip

@@ -1,57 +1,35 @@
 """The admin API, for the bearer of `admin_token`."""
 
+from bridge_server.admin.accounts.handlers import AccountHandlers
+from bridge_server.admin.accounts.routes import account_routes
 from bridge_server.admin.approvals.handlers import ApprovalHandlers
 from bridge_server.admin.approvals.routes import approval_routes
-from bridge_server.admin.approvals.service import ApprovalDesk
+from bridge_server.admin.notifications.handlers import NotificationHandlers
+from bridge_server.admin.notifications.routes import notification_routes
 from bridge_server.admin.outbox.handlers import OutboxHandlers
 from bridge_server.admin.outbox.routes import outbox_routes
-from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.projects.handlers import ProjectHandlers
 from bridge_server.admin.projects.routes import project_routes
 from bridge_server.admin.rows import AdminRows, guard_of
 from bridge_server.admin.settings.handlers import SettingsHandlers
 from bridge_server.admin.settings.routes import settings_routes
-from bridge_server.admin.settings.service import SettingsDesk
 from bridge_server.admin.wallet.handlers import WalletDeskHandlers
 from bridge_server.admin.wallet.routes import wallet_desk_routes
-from bridge_server.admin.wallet.service import WalletDesk
 from bridge_server.admin.webhooks.handlers import WebhookTestHandlers
 from bridge_server.admin.webhooks.routes import webhook_test_routes
-from bridge_server.admin.webhooks.service import WebhookTests
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.operator_desks import OperatorDesks
 from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room
-from bridge_server.assembly.wallet import AssembledWallet
-from bridge_server.outbox.dispatcher import Dispatcher
-from bridge_server.outbox.message_store import MessageStore
-from bridge_server.wallet.approval_store import ApprovalStore
-from bridge_server.wallet.transactions.listing_store import TransactionListing
-from bridge_server.web.health import Readiness
 from bridge_server.web.hosts import Hosts
 from bridge_server.web.routes import Route
 from bridge_server.web.turned_away import TurnedAway
 
 
-def admin_room(
-    foundation: Foundation,
-    projects: ProjectServices,
-    wallet: AssembledWallet,
-    dispatcher: Dispatcher,
-    readiness: Readiness,
-) -> Room:
+def admin_room(foundation: Foundation, desks: OperatorDesks) -> Room:
     """The operator's endpoints; there are none without a token."""
     rows = admin_rows(foundation)
-    if rows is None:
-        return Room(name="admin")
-    return Room(
-        name="admin",
-        routes=(
-            *_project_rows(projects, rows),
-            *_wallet_rows(foundation, wallet, rows),
-            *_outbox_rows(foundation, dispatcher, rows),
-            *settings_routes(SettingsHandlers(SettingsDesk(foundation.live.shown, readiness)), rows),
-        ),
-    )
+    return Room(name="admin", routes=() if rows is None else _routes(foundation, desks, rows))
 
 
 def admin_rows(foundation: Foundation) -> AdminRows | None:
@@ -65,30 +43,24 @@ def admin_rows(foundation: Foundation) -> AdminRows | None:
     )
 
 
-def _project_rows(services: ProjectServices, rows: AdminRows) -> tuple[Route, ...]:
-    handlers = ProjectHandlers(
+def _routes(foundation: Foundation, desks: OperatorDesks, rows: AdminRows) -> tuple[Route, ...]:
+    may_sign, limit = foundation.settings.admin_wallet, desks.projects.account_limit
+    return (
+        *project_routes(_project_handlers(desks.projects), rows),
+        *notification_routes(NotificationHandlers(desks.history, desks.audiences), rows),
+        *account_routes(AccountHandlers(desks.accounts, desks.inbox, limit), rows),
+        *approval_routes(ApprovalHandlers(desks.approvals), rows, may_sign=may_sign),
+        *wallet_desk_routes(WalletDeskHandlers(desks.wallet), rows, may_sign=may_sign),
+        *outbox_routes(OutboxHandlers(desks.outbox, foundation.webhooks.headers), rows),
+        *webhook_test_routes(WebhookTestHandlers(desks.webhook_tests), rows),
+        *settings_routes(SettingsHandlers(desks.settings), rows),
+    )
+
+
+def _project_handlers(services: ProjectServices) -> ProjectHandlers:
+    return ProjectHandlers(
         services.projects,
         services.subscriptions,
         services.device_states,
         services.account_limit,
-    )
-    return project_routes(handlers, rows)
-
-
-def _wallet_rows(foundation: Foundation, wallet: AssembledWallet, rows: AdminRows) -> tuple[Route, ...]:
-    settings, database = foundation.settings, foundation.database
-    approvals = ApprovalDesk(ApprovalStore(database), wallet.approvals, foundation.clock)
-    desk = WalletDesk(wallet.accounts, TransactionListing(database), settings.audit_file)
-    return (
-        *approval_routes(ApprovalHandlers(approvals), rows, may_sign=settings.admin_wallet),
-        *wallet_desk_routes(WalletDeskHandlers(desk), rows, may_sign=settings.admin_wallet),
-    )
-
-
-def _outbox_rows(foundation: Foundation, dispatcher: Dispatcher, rows: AdminRows) -> tuple[Route, ...]:
-    desk = OutboxDesk(MessageStore(foundation.database), dispatcher, foundation.clock)
-    tests = WebhookTests(foundation.webhook_sender, foundation.clock, foundation.ids, foundation.stopping)
-    return (
-        *outbox_routes(OutboxHandlers(desk, foundation.webhooks.headers), rows),
-        *webhook_test_routes(WebhookTestHandlers(tests), rows),
     )

@@ -17,6 +17,7 @@ from bridge_server.assembly.house import house
 from bridge_server.assembly.instruments import request_fault
 from bridge_server.assembly.limits import save_quotas
 from bridge_server.assembly.metrics import metrics_alone
+from bridge_server.assembly.observation import observer_of
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
@@ -98,6 +99,7 @@ def _lan_application(
 
 def _gateway(foundation: Foundation) -> Gateway:
     settings, instruments = foundation.settings, foundation.instruments
+    observation = foundation.observation
     reporting = Reporting(settings.slow_request_seconds, settings.max_wait, settings.access_log)
 
     def take(now: Settings) -> None:
@@ -114,6 +116,7 @@ def _gateway(foundation: Foundation) -> Gateway:
         reporting,
         record=None if instruments is None else instruments.traffic,
         strike=None if instruments is None else partial(request_fault, instruments),
+        observer=None if observation is None else observer_of(observation, foundation.addresses),
     )
 
 

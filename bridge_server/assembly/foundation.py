@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
+from bridge_server.assembly.observation import Observation, observation_of
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
@@ -14,6 +15,7 @@ from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.public_urls import PublicSender
+from bridge_server.outbox.recording import RecordedSender
 from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import NOWHERE, LiveSettings
@@ -27,6 +29,7 @@ from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.traffic import TrafficLog
 from bridge_server.web.unread import UnreadLimits
 
 
@@ -69,6 +72,15 @@ class Foundation:
     """The instruments of test mode; None outside of it."""
     demo: DemoProject | None
     """The project that is always there; None without one."""
+    observation: Observation | None
+    """What an operator may see of requests; None where no operator looks."""
+
+    @property
+    def traffic(self) -> TrafficLog | None:
+        """The record of requests, if one is kept."""
+        if self.instruments is not None:
+            return self.instruments.traffic
+        return None if self.observation is None else self.observation.traffic
 
 
 def lay_foundation(
@@ -86,6 +98,7 @@ def lay_foundation(
     clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
+    observation = observation_of(settings, clock, signals, instruments)
     webhooks = _webhooks(live, allow_private=settings.allow_private_webhooks)
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
@@ -111,10 +124,11 @@ def lay_foundation(
         figures=RequestFigures(),
         refusals=Refusals(),
         webhooks=webhooks,
-        webhook_sender=_observed(webhooks, instruments),
+        webhook_sender=_observed(webhooks, instruments, observation),
         public_webhooks=public_webhooks,
-        public_sender=PublicSender(_observed(public_webhooks, instruments)),
+        public_sender=PublicSender(_observed(public_webhooks, instruments, observation)),
         instruments=instruments,
+        observation=observation,
         demo=demo,
     )
 
@@ -145,8 +159,13 @@ def _stored_bytes(
     return StoredBytes(quotas, addresses.bucket_key, live.held(per_address), live.held(in_all))
 
 
-def _observed(webhooks: WebhookSender, instruments: Instruments | None) -> Sender:
-    return webhooks if instruments is None else observed_webhooks(webhooks, instruments)
+def _observed(
+    webhooks: WebhookSender, instruments: Instruments | None, observation: Observation | None
+) -> Sender:
+    if instruments is not None:
+        return observed_webhooks(webhooks, instruments)
+    record = None if observation is None else observation.traffic
+    return webhooks if record is None else RecordedSender(webhooks, record)
 
 
 def _webhooks(live: LiveSettings, *, allow_private: bool) -> WebhookSender:

@@ -5,10 +5,12 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
-from bridge_server.assembly.inbox import inbox_room
+from bridge_server.assembly.inbox import inbox_room, inbox_services
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
-from bridge_server.assembly.notify import notify_room
+from bridge_server.assembly.notify import notifications_of, notify_room
+from bridge_server.assembly.operator_desks import operator_desks
+from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
@@ -28,15 +30,17 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     after them, because they queue messages until they are closed. Work that calls other rooms opens last.
     """
     projects = project_services(foundation)
+    notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
+    inbox = inbox_services(foundation, projects, push.addresses)
     wallet = assembled_wallet(foundation)
     serving = (
         relay_room(foundation),
         projects_room(projects),
-        notify_room(foundation, projects),
+        notify_room(foundation, projects, notifications),
         push_room(foundation, push),
         wallet_room(foundation, wallet),
-        inbox_room(foundation, projects, push.addresses),
+        inbox_room(foundation, inbox),
         pubsub_room(foundation),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
@@ -44,12 +48,16 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
     readiness = readiness_of(foundation, rooms)
-    admin = admin_room(foundation, projects, wallet, dispatcher, readiness)
+    desks = operator_desks(foundation, projects, notifications, inbox.reading, wallet, dispatcher, readiness)
     sweeper = sweeper_of(foundation, rooms)
-    observing = (health_room(readiness), metrics_room(foundation, rooms))
+    observing = (
+        health_room(readiness),
+        metrics_room(foundation, rooms),
+        operator_room(foundation, operator_views(foundation, rooms, push)),
+    )
     return (
         *rooms,
-        admin,
+        admin_room(foundation, desks),
         commands_room(foundation.database, dispatcher, wallet.approvals),
         sweeping_room(sweeper),
         *observing,

@@ -29,11 +29,26 @@ from bridge_server.settings.settings import Settings
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 
 
-def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> Room:
-    """Inboxes. Devices are reached at `push_addresses`."""
+def inbox_services(
+    foundation: Foundation, projects: ProjectServices, push_addresses: Addresses
+) -> InboxServices:
+    """The services of inboxes. Devices are reached at `push_addresses`."""
+    settings, database, clock = foundation.settings, foundation.database, foundation.clock
+    store, arrivals = InboxStore(database), Arrivals(foundation.signals)
+    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
+    return InboxServices(
+        _sign_in(foundation),
+        InboxSubscriptions(store, projects.subscriptions),
+        InboxReads(store, arrivals, clock),
+        Streams(store, arrivals, foundation.events, clock, settings.max_streams),
+        Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
+    )
+
+
+def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
+    """The endpoints of inboxes, and what runs for them."""
     settings, live = foundation.settings, foundation.live
     origins = _page_origins(settings)
-    services = _services(foundation, projects, push_addresses)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
 
     @asynccontextmanager
@@ -62,19 +77,6 @@ def inbox_room(foundation: Foundation, projects: ProjectServices, push_addresses
         sweeps=(services.sign_in.sweep,),
         gauges=lambda: {"inbox_streams": services.streams.open},
         gone_handlers={DEVICE: services.devices.forget_receiver},
-    )
-
-
-def _services(foundation: Foundation, projects: ProjectServices, push_addresses: Addresses) -> InboxServices:
-    settings, database, clock = foundation.settings, foundation.database, foundation.clock
-    store, arrivals = InboxStore(database), Arrivals(foundation.signals)
-    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
-    return InboxServices(
-        _sign_in(foundation),
-        InboxSubscriptions(store, projects.subscriptions),
-        InboxReads(store, arrivals, clock),
-        Streams(store, arrivals, foundation.events, clock, settings.max_streams),
-        Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
     )
 
 

@@ -4,24 +4,39 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.projects import ProjectServices
 from bridge_server.assembly.room import Room
 from bridge_server.notify.handlers import NotifyHandlers
+from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.routes import notify_routes
-from bridge_server.notify.service import Notifications
+from bridge_server.notify.sending import SendingLimits
+from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
+from bridge_server.settings.settings import Settings
 
 
-def notify_room(foundation: Foundation, services: ProjectServices) -> Room:
+def notifications_of(foundation: Foundation, services: ProjectServices) -> Notifications:
     """Notifications to the subscribers of projects."""
-    settings = foundation.settings
-    notifications = Notifications(
-        NotifyStore(foundation.database),
-        foundation.clock,
-        services.account_limit,
-        read_kept_ms=settings.read_notification_ttl * 1000,
-        unread_kept_ms=settings.unread_notification_ttl * 1000,
+    limits = SendingLimits(services.account_limit, foundation.live.held(_missed_limits))
+    return Notifications(
+        NotifyStore(foundation.database), foundation.clock, limits, _lifetimes(foundation.settings)
     )
+
+
+def notify_room(foundation: Foundation, services: ProjectServices, notifications: Notifications) -> Room:
+    """The endpoints of notifications."""
     handlers = NotifyHandlers(notifications, services.projects)
     return Room(
         name="notify",
-        routes=notify_routes(handlers, settings.notify_body_limit),
+        routes=notify_routes(handlers, foundation.settings.notify_body_limit),
         sweeps=(notifications.sweep,),
     )
+
+
+def _lifetimes(settings: Settings) -> NotificationLifetimes:
+    return NotificationLifetimes(
+        read_kept_ms=settings.read_notification_ttl * 1000,
+        unread_kept_ms=settings.unread_notification_ttl * 1000,
+        missed_kept_ms=settings.missed_account_ttl * 1000,
+    )
+
+
+def _missed_limits(settings: Settings) -> MissedLimits:
+    return MissedLimits(settings.max_missed_accounts)

@@ -30,7 +30,7 @@ _IRN_HEARTBEAT_SECONDS = 20
 def pubsub_room(foundation: Foundation) -> Room:
     """Sockets, topics, and the messages that wait on them."""
     settings = foundation.settings
-    open_from: Counter[str] = Counter()
+    open_from = Counter() if foundation.observation is None else foundation.observation.open_sockets
     pubsub, irn = _first(foundation, open_from), _second(foundation, open_from)
     handlers = PubSubHandlers(
         pubsub, irn, _admission(foundation), foundation.addresses.bucket_key, settings.message_limit

@@ -10,6 +10,7 @@ from bridge_server.assembly.push_providers import push_providers
 from bridge_server.assembly.room import Room, Running, afterwards
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.outbox.channels import Channels, LogSender, Sender
+from bridge_server.outbox.recording import RecordedSender
 from bridge_server.push.addresses import (
     Addresses,
     AddressOf,
@@ -60,7 +61,7 @@ def push_services(foundation: Foundation) -> PushServices:
     senders: dict[str, Sender] = {
         "log": LogSender(),
         **{name: NoProvider(name) for name in _SERVICES},
-        **provider_senders,
+        **{name: _recorded(foundation, name, sender) for name, sender in provider_senders.items()},
     }
     bridges = Bridges(settings.push_timeout, settings.allow_private_webhooks, USER_AGENT)
     return PushServices(
@@ -99,6 +100,12 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         clients=(lambda: services.bridges, *services.providers),
         gone_handlers={PUSH: server.forget_receiver},
     )
+
+
+def _recorded(foundation: Foundation, channel: str, sender: ProviderSender) -> Sender:
+    """The sender; its pushes are in the record of requests, if there is one."""
+    traffic = foundation.traffic
+    return sender if traffic is None else RecordedSender(sender, traffic, channel)
 
 
 def _routes(foundation: Foundation, services: PushServices) -> tuple[Route, ...]:

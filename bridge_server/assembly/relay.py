@@ -26,7 +26,7 @@ def relay_room(foundation: Foundation) -> Room:
     """Sessions, calls, and subscriptions to them."""
     settings, live, clock = foundation.settings, foundation.live, foundation.clock
     store = RelayStore(foundation.database)
-    relay = Relay(store, clock, foundation.ids, _lifetimes(settings), live.held(_caps))
+    relay = relay_service(foundation)
     cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
     cache.subscribe_to(foundation.events)
     reads = RelayReads(store, cache, foundation.signals, clock)
@@ -41,6 +41,17 @@ def relay_room(foundation: Foundation) -> Room:
         emptied=(partial(afterwards, cache.clear),),
         sweeps=relay_sweeps(RelaySweepStore(foundation.database)),
         gone_handlers={CALL_WEBHOOK: relay.forget_receiver, TOPIC_WEBHOOK: relay.forget_receiver},
+    )
+
+
+def relay_service(foundation: Foundation) -> Relay:
+    """The rules of sessions and calls."""
+    return Relay(
+        RelayStore(foundation.database),
+        foundation.clock,
+        foundation.ids,
+        _lifetimes(foundation.settings),
+        foundation.live.held(_caps),
     )
 
 
@@ -71,6 +82,7 @@ def _routes(
             body_limit_bytes=settings.relay_body_limit,
             every_request=foundation.every_request,
             new_sessions=new_sessions,
+            sightings=None if foundation.observation is None else foundation.observation.sightings,
         )
 
     return with_lan_handlers(rows(), on_lan=rows(public_webhook))

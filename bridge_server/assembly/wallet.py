@@ -12,6 +12,7 @@ from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.assembly.wallet_transactions import wallet_transactions
 from bridge_server.kernel.background import running
 from bridge_server.kernel.sweeper import Sweep
+from bridge_server.outbox.recording import BRIDGE
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
@@ -33,7 +34,9 @@ from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.transactions.store import TransactionStore
 from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
+from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
+from bridge_server.web.traffic import Exchange, TrafficLog
 from bridge_server.web.turned_away import TurnedAway
 
 
@@ -121,7 +124,18 @@ def _node(foundation: Foundation) -> Node:
         foundation.stopping,
         settings.known_chain_id,
         None if instruments is None else partial(node_failure, instruments),
+        None if foundation.traffic is None else partial(_note_node, foundation.traffic),
     )
+
+
+def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, failure: str) -> None:
+    """Keep a request to the node in the record: its methods, and no parameters."""
+    try:
+        methods = gist(body, b"")
+    except ValueError:  # an integer of more than 64 bits
+        methods = ""
+    said = " · ".join(filter(None, (methods, failure)))
+    traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), gist=said))
 
 
 def _approvals(foundation: Foundation) -> Approvals:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from bridge_server.admin.projects import wire
+from bridge_server.admin.projects.analytics_wire import analytics_fields
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, table
 from bridge_server.cli.options import CommandError
@@ -46,8 +47,11 @@ def create_command(operator: Operator, name: str, project_id: str | None) -> Non
 @for_operator
 def list_command(operator: Operator) -> None:
     """Print every project."""
-    projects = operator.run(lambda opened: opened.projects.every_project())
-    rows = [(project.project_id, project.name, rfc3339(project.created_at_ms)) for project in projects]
+    projects = operator.run(lambda opened: opened.projects.overview())
+    rows = [
+        (listed.project.project_id, listed.project.name, rfc3339(listed.project.created_at_ms))
+        for listed in projects
+    ]
     operator.show(
         wire.project_list_fields(projects, operator.servers_limit),
         table(("project", "name", "created"), rows, "there are no projects: `project create` makes one"),
@@ -166,7 +170,7 @@ def analytics_command(operator: Operator, project_id: str, first: str | None, la
     do not count in the read rate.
     """
     found = operator.run(lambda opened: opened.projects.analytics(project_id, first, last))
-    operator.show(wire.analytics_fields(found), _describe_analytics(found))
+    operator.show(analytics_fields(found), _describe_analytics(found))
 
 
 def _confirm_deletion(operator: Operator, project_id: str) -> None:

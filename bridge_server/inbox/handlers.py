@@ -81,16 +81,15 @@ class InboxHandlers:
     async def notifications(self, request: web.Request) -> web.StreamResponse:
         query = notification_wire.read_query(request.query)
         wait = wanted_wait(request, self.longest_wait_seconds)
-        page = await self._services.reading.page(request[_READER], query, wait.seconds)
+        page = await self._services.reading.page(request[_READER].number, query, wait.seconds)
         if wait.seconds:
             await self._services.sign_in.confirm(request[_READER])
         return polled(notification_wire.write_page(page), wait)
 
     async def mark_read(self, request: web.Request) -> web.StreamResponse:
         ids = notification_wire.read_ids(await json_object(request))
-        return json_answer(
-            notification_wire.write_marked(await self._services.reading.mark_read(request[_READER], ids))
-        )
+        marked = await self._services.reading.mark_read(request[_READER].number, ids)
+        return json_answer(notification_wire.write_marked(marked))
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         last_event = notification_wire.read_last_event(

@@ -73,13 +73,16 @@ def read_last_event(header: str | None, parameter: str | None) -> int | None:
 
 def write_page(page: Page) -> bytes:
     """The answer to GET /inbox/notifications."""
-    return orjson.dumps(
-        {
-            "notifications": [_notification(notification) for notification in page.notifications],
-            "next": None if page.next is None else _spell_cursor(page.next),
-            "latest": _spell_cursor(page.latest),
-        }
-    )
+    return orjson.dumps(page_fields(page))
+
+
+def page_fields(page: Page) -> dict[str, Any]:
+    """A page with the cursors of the earlier and of the later notifications."""
+    return {
+        "notifications": [_notification(notification) for notification in page.notifications],
+        "next": None if page.next is None else _spell_cursor(page.next),
+        "latest": _spell_cursor(page.latest),
+    }
 
 
 def write_marked(marked: int) -> bytes:

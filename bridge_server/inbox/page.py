@@ -1,4 +1,4 @@
-"""The page `/inbox/`, where an account reads its notifications, and the web component that it and other pages use."""
+"""The page `/inbox/`, where an account reads its notifications, and the web component that pages embed."""
 
 import base64
 import hashlib
@@ -42,7 +42,9 @@ class InboxPage:
             }
         )
         style = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-        self._page_headers = page_headers(style_src=f"'sha256-{style}'", img_src="data:", form_action="'none'")
+        self._page_headers = page_headers(
+            style_src=f"'sha256-{style}'", img_src="data:", form_action="'none'"
+        )
 
     async def script(self, request: web.Request) -> web.StreamResponse:
         """The web component; 304 for a browser that has it."""

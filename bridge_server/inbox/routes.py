@@ -52,7 +52,8 @@ def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -
     """The page of the inbox, and the script that web pages of the shared origins may load."""
     return (
         Route(
-            method="GET", path="/inbox/", name="inbox-page", handler=page.page, limits=(every_request,), who="app"
+            method="GET", path="/inbox/", name="inbox-page", handler=page.page,
+            limits=(every_request,), who="app",
         ),
         Route(
             method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,

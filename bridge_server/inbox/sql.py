@@ -1,9 +1,12 @@
 """The statements of the inbox store. Each of them reads only rows of the given accounts."""
 
-_COLUMNS = """
+_CONTENT_COLUMNS = """
     sendings.id, projects.project_id, projects.name, notification_types.type_id,
-    notifications.title, notifications.body, notifications.url, sendings.sent_at_ms,
-    sendings.id <= projects.read_through AS bulk_marked
+    notifications.title, notifications.body, notifications.url, sendings.sent_at_ms
+"""
+_COLUMNS = f"""
+    {_CONTENT_COLUMNS}, sendings.id <= projects.read_through OR deliveries.read_at_ms < 0 AS is_bulk_marked,
+    CASE WHEN deliveries.read_at_ms > 0 THEN deliveries.read_at_ms END
 """
 _CONTENT = """
     JOIN projects ON projects.id = sendings.project AND projects.project_id IS NOT NULL
@@ -32,6 +35,7 @@ WHERE deliveries.account = ? AND deliveries.read_at_ms IS NULL
 GROUP BY projects.id ORDER BY projects.id
 """
 
+ACCOUNT = "SELECT id FROM accounts WHERE account_key = ?"
 NEWEST = "SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?"
 
 # At least one row, with the newest number; without a notification its other columns are NULL. The conditions
@@ -39,7 +43,7 @@ NEWEST = "SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?"
 PAGE = f"""
 SELECT (SELECT coalesce(max(sending), 0) FROM deliveries WHERE account = ?), page.*
 FROM (SELECT 1 AS one) AS once LEFT JOIN (
-    SELECT {_COLUMNS}, deliveries.read_at_ms
+    SELECT {_COLUMNS}
     FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
     WHERE deliveries.account = ? AND deliveries.sending > ? AND deliveries.sending < ?
         AND coalesce(?, projects.project_id) = projects.project_id
@@ -50,14 +54,14 @@ FROM (SELECT 1 AS one) AS once LEFT JOIN (
 ORDER BY page.id DESC
 """  # noqa: S608 - only the constants above
 PAGE_AFTER = f"""
-SELECT {_COLUMNS}, deliveries.read_at_ms
+SELECT {_COLUMNS}
 FROM deliveries JOIN sendings ON sendings.id = deliveries.sending {_CONTENT}
 WHERE deliveries.account = ? AND deliveries.sending > ?
 ORDER BY deliveries.sending LIMIT ?
 """  # noqa: S608 - only the constants above
 # The parameter is a JSON object: the number of each account with the last sending that its streams have got.
 ARRIVALS = f"""
-SELECT arrived.accounts, {_COLUMNS}, NULL
+SELECT arrived.accounts, {_CONTENT_COLUMNS}, sendings.id <= projects.read_through, NULL
 FROM (
     SELECT deliveries.sending, json_group_array(deliveries.account) AS accounts
     FROM json_each(?) AS asked
@@ -71,6 +75,7 @@ JOIN sendings ON sendings.id = arrived.sending {_CONTENT}
 ORDER BY sendings.id
 """  # noqa: S608 - only the constants above
 
+# The time is negative if the operator marks them.
 MARK_READ = """
 UPDATE deliveries SET read_at_ms = ?
 WHERE account = ? AND sending IN (SELECT value FROM json_each(?)) AND read_at_ms IS NULL AND EXISTS (
@@ -80,10 +85,27 @@ WHERE account = ? AND sending IN (SELECT value FROM json_each(?)) AND read_at_ms
 )
 RETURNING sending
 """
-COUNT_READ = """
-INSERT INTO daily_figures (project, type, day, read)
-SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
-FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
-GROUP BY 1, 2, 3
-ON CONFLICT (project, type, day) DO UPDATE SET read = daily_figures.read + excluded.read
-"""
+
+
+def _counted(column: str) -> tuple[str, str]:
+    """Count deliveries that were marked as read in this column: by type and day, and by notification."""
+    return (
+        f"""
+        INSERT INTO daily_figures (project, type, day, {column})
+        SELECT sendings.project, sendings.type, sendings.sent_at_ms / 86400000, count(*)
+        FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value WHERE true
+        GROUP BY 1, 2, 3
+        ON CONFLICT (project, type, day) DO UPDATE SET {column} = daily_figures.{column} + excluded.{column}
+        """,  # noqa: S608 - a column's name
+        f"""
+        UPDATE notifications SET {column} = notifications.{column} + counted.deliveries
+        FROM (SELECT sendings.notification, count(*) AS deliveries
+              FROM json_each(?) AS marked CROSS JOIN sendings ON sendings.id = marked.value
+              GROUP BY sendings.notification) AS counted
+        WHERE notifications.id = counted.notification
+        """,  # noqa: S608 - a column's name
+    )
+
+
+COUNT_READ = _counted("read")
+COUNT_BULK_MARKED = _counted("bulk_marked")

@@ -50,6 +50,11 @@ class InboxStore:
         notifications = [_notification(row[1:]) for row in rows if row[1] is not None]
         return notifications, rows[0][0]
 
+    async def number_of(self, account_key: str) -> int:
+        """The number of an account; 0, which no account has, when it is unknown."""
+        rows = await self.database.read(sql.ACCOUNT, (account_key,))
+        return scalar(int, rows) if rows else 0
+
     async def newest(self, account: int) -> int:
         """The number of the account's newest notification; 0 when it has none."""
         return scalar(int, await self.database.read(sql.NEWEST, (account,)))
@@ -68,12 +73,14 @@ class InboxStore:
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
     @transaction
-    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int) -> Transaction[int]:
-        """Mark unread notifications of the account as read and count them as reads; returns how many."""
-        asked = orjson.dumps(sendings).decode()
-        rows = yield Statement(sql.MARK_READ, (now_ms, account, asked))
-        if rows:
-            yield Statement(sql.COUNT_READ, (orjson.dumps([sending for (sending,) in rows]).decode(),))
+    def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
+        """Mark unread notifications of the account as read and count them; returns how many."""
+        asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK
+        rows = yield Statement(sql.MARK_READ, (-now_ms if is_bulk else now_ms, account, asked))
+        marked = orjson.dumps([sending for (sending,) in rows]).decode()
+        for statement in sql.COUNT_BULK_MARKED if is_bulk else sql.COUNT_READ:
+            if rows:
+                yield Statement(statement, (marked,))
         return len(rows)
 
 

@@ -1,4 +1,4 @@
-"""The web component as one file: its modules, which stand in `widget/`, joined in the order of their imports."""
+"""The web component as one file: the modules of the folder `widget`, joined in the order of imports."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,9 @@ _FOLDER = Path(__file__).parent / "widget"
 _IMPORT = re.compile(r"^import \{[^}]*\} from '\./(\w+)\.js'\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const|class|function|async)", re.MULTILINE)
 _ENTRY = "component"
-_HEADER = "// Bridge Server's inbox for web pages, <bridge-inbox>: docs/inbox.md. Joined from several modules.\n"
+_HEADER = (
+    "// Bridge Server's inbox for web pages, <bridge-inbox>: docs/inbox.md. Joined from several modules.\n"
+)
 
 
 def widget_script() -> bytes:

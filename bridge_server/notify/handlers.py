@@ -10,6 +10,7 @@ from bridge_server.notify.service import Notifications
 from bridge_server.projects.models import Publisher
 from bridge_server.projects.projects import Projects
 from bridge_server.web.answers import json_answer
+from bridge_server.web.dry_run import wanted_dry_run
 from bridge_server.web.json_body import json_object
 from bridge_server.web.streamed_answer import StreamedAnswer
 
@@ -33,7 +34,8 @@ class NotifyHandlers:
 
     async def notify(self, request: web.Request) -> web.StreamResponse:
         wanted = wire.read_notify_request(await json_object(request, is_labelled=False))
-        failures = await self._notifications.notify(request[_PUBLISHER], wanted)
+        is_dry_run = wanted_dry_run(request)
+        failures = await self._notifications.notify(request[_PUBLISHER], wanted, is_dry_run)
         return json_answer(wire.write_outcome(wanted.keys, failures))
 
     async def lookup(self, request: web.Request) -> web.StreamResponse:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from bridge_server.outbox.models import OutgoingMessage
-from bridge_server.projects.models import TypeId
+from bridge_server.projects.models import ProjectId, Publisher, TypeId
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,18 @@ class Lookup:
     spelled_otherwise: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class Outdated:
+    """The times before which notifications were read or sent, or failures recorded, that are deleted."""
+
+    read_ms: int
+    sent_ms: int
+    missed_ms: int
+
+
+Sender: TypeAlias = Publisher | ProjectId
+"""The app's backend; or its project, for which the operator sends."""
+
 Failures = Mapping[str, AccountFailure]
 """The failure of each account without a notification, by account key."""
 
@@ -88,3 +100,33 @@ Devices = Sequence[DeviceOfRecipient]
 
 MessagesTo: TypeAlias = Callable[[SentNotification, Sequence[DeviceOfRecipient]], Sequence[OutgoingMessage]]
 """Writes the messages for devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberAudience:
+    """The subscribers of a project that have chosen this type; None: all of them."""
+
+    type_id: TypeId | None
+
+
+Audience: TypeAlias = Mapping[str, str] | SubscriberAudience
+"""The accounts that a notification is for: some, as account keys by account id, or subscribers."""
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceRequest:
+    """A notification and its audience. Of subscribers, those whose account ids follow `after` are meant."""
+
+    notification: Notification
+    notification_id: str | None
+    audience: Audience
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class AudienceOutcome:
+    """The accounts of one call, and their failures. `next` is the last of them; None if no others follow."""
+
+    keys: Mapping[str, str]
+    failures: Failures
+    next: str | None

@@ -2,11 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.device_notices import write_notice
-from bridge_server.notify.models import Devices, Failures, Lookup, NotifyRequest, SentNotification
+from bridge_server.notify.models import (
+    Devices,
+    Failures,
+    Lookup,
+    NotifyRequest,
+    Outdated,
+    Sender,
+    SentNotification,
+)
+from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.store import NotifyStore
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import Project, Publisher
@@ -14,35 +23,39 @@ from bridge_server.projects.models import Project, Publisher
 _LISTING_PAGE = 1_000
 
 
-class Notifications:
-    """Notifications of projects. A method that changes something returns when the change is on disk.
-
-    Notifications are stored for `read_kept_ms` after they were read, and at most for `unread_kept_ms` after
-    they were sent.
+@dataclass(frozen=True, slots=True)
+class NotificationLifetimes:
+    """How long notifications are kept: after they were read, at most after they were sent; and accounts that
+    one has not reached, with the reason.
     """
 
+    read_kept_ms: int
+    unread_kept_ms: int
+    missed_kept_ms: int
+
+
+class Notifications:
+    """Notifications of projects. A method that changes something returns when the change is on disk."""
+
     def __init__(
-        self,
-        store: NotifyStore,
-        clock: Clock,
-        account_limit: Limit,
-        read_kept_ms: int,
-        unread_kept_ms: int,
+        self, store: NotifyStore, clock: Clock, limits: SendingLimits, lifetimes: NotificationLifetimes
     ) -> None:
         self._store = store
         self._clock = clock
-        self._account_limit = account_limit
-        self._read_kept_ms = read_kept_ms
-        self._unread_kept_ms = unread_kept_ms
+        self._limits = limits
+        self._lifetimes = lifetimes
 
-    async def notify(self, publisher: Publisher, request: NotifyRequest) -> Failures:
+    async def notify(self, sender: Sender, request: NotifyRequest, is_dry_run: bool = False) -> Failures:
         """Send a notification; returns the accounts without a delivery, with the reason.
+
+        A dry run returns what sending would return now, and changes nothing.
 
         Raises UnknownTypeError, and NotAuthenticatedError if the secret was revoked meanwhile.
         """
-        return await self._store.send(
-            publisher, request, self._account_limit, self._clock.now_us(), _messages
-        )
+        now_us = self._clock.now_us()
+        if is_dry_run:
+            return await self._store.rehearse(sender, request, self._limits, now_us)
+        return await self._store.send(sender, request, self._limits, now_us, _messages)
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
         """Mark every notification of the project as read; returns how many were unread.
@@ -77,7 +90,11 @@ class Notifications:
 
     async def sweep(self, now_ms: int) -> int:
         """Delete a slice of the notifications past their time and of full buckets; returns how many rows."""
-        return await self._store.sweep(now_ms, now_ms - self._read_kept_ms, now_ms - self._unread_kept_ms)
+        kept = self._lifetimes
+        before = Outdated(
+            now_ms - kept.read_kept_ms, now_ms - kept.unread_kept_ms, now_ms - kept.missed_kept_ms
+        )
+        return await self._store.sweep(now_ms, before)
 
 
 def _messages(sent: SentNotification, devices: Devices) -> Sequence[OutgoingMessage]:

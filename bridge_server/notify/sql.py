@@ -4,17 +4,34 @@ CROSS JOIN fixes the order of the tables: the JSON list first, then an indexed l
 JOIN, SQLite may scan all subscribers of a project, because it overestimates the length of the list.
 """
 
+# The number of a notification's deliveries that were bulk-marked. It is counted at the notification's last
+# sending; mark-all-as-read marks everything that is unread, and does not count again.
+BULK_MARKED = """
+CASE WHEN coalesce((SELECT max(sendings.id) FROM sendings WHERE sendings.notification = notifications.id), 0)
+        <= (SELECT projects.read_through FROM projects WHERE projects.id = notifications.project)
+     THEN notifications.sent - notifications.read - notifications.lapsed
+     ELSE notifications.bulk_marked END
+"""
+
 TYPE = "SELECT id FROM notification_types WHERE project = ? AND type_id = ? AND removed_at_ms IS NULL"
 FIRST_CALL = """
 SELECT notifications.id, notifications.type, notification_types.type_id,
-       notifications.title, notifications.body, notifications.url
+       notifications.title, notifications.body, notifications.url,
+       notifications.rate_limited + notifications.type_not_subscribed
 FROM notifications JOIN notification_types ON notification_types.id = notifications.type
 WHERE notifications.project = ? AND notifications.idempotency_key = ?
 """
 INSERT_NOTIFICATION = """
-INSERT INTO notifications (project, type, idempotency_key, title, body, url) VALUES (?, ?, ?, ?, ?, ?)
-RETURNING id
+INSERT INTO notifications
+    (project, type, idempotency_key, title, body, url, created_at_ms, sent, rate_limited, type_not_subscribed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
+# Counts a later call, before its sending is stored: mark-all-as-read has marked whatever was unread before.
+COUNT_CALL = f"""
+UPDATE notifications SET bulk_marked = {BULK_MARKED},
+    sent = sent + ?, rate_limited = rate_limited + ?, type_not_subscribed = type_not_subscribed + ?
+WHERE id = ?
+"""  # noqa: S608 - only the constant above
 INSERT_SENDING = """
 INSERT INTO sendings (project, type, notification, sent_at_ms) VALUES (?, ?, ?, ?) RETURNING id
 """
@@ -137,7 +154,14 @@ UPDATE account_buckets SET sweep_at_us = full_at_us WHERE (project, account) IN
 # the order of time unless the clock was set back: ids narrow the search, times decide.
 SWEEP_READ = """
 DELETE FROM deliveries WHERE (account, sending) IN
-    (SELECT account, sending FROM deliveries WHERE read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms > 0 AND read_at_ms <= ? ORDER BY read_at_ms LIMIT ?)
+"""
+# The times of deliveries that the operator has marked are negative.
+SWEEP_MARKED_BY_OPERATOR = """
+DELETE FROM deliveries WHERE (account, sending) IN
+    (SELECT account, sending FROM deliveries
+     WHERE read_at_ms < 0 AND read_at_ms >= ? ORDER BY read_at_ms DESC LIMIT ?)
 """
 OLD_SENDINGS = """
 SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?)

@@ -50,7 +50,7 @@ class LookupShape(Shape):
 
 def read_notify_request(document: JsonObject) -> NotifyRequest:
     """Read a request to send a notification."""
-    keys, faults = _account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
+    keys, faults = account_keys(document.values.get("accounts"), NOTIFY_MAX_ACCOUNTS)
     shape = check(NotifyShape, document.values, misspelled(NotifyShape, document.values) + faults)
     content = shape.notification
     return NotifyRequest(
@@ -63,12 +63,12 @@ def read_notify_request(document: JsonObject) -> NotifyRequest:
 def read_lookup(document: JsonObject) -> dict[str, str]:
     """Read the accounts to look up: account key by account id. Their checksums are not checked yet."""
     accounts = document.values.get("accounts")
-    keys, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
+    keys, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS, unproven_account_key)
     misspelled_members = misspelled(LookupShape, document.values)
     try:
         check(LookupShape, document.values, misspelled_members + faults)
     except InvalidInputError:  # check again with checksums, to name every fault at once
-        _, faults = _account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
+        _, faults = account_keys(accounts, LOOKUP_MAX_ACCOUNTS)
         check(LookupShape, document.values, misspelled_members + faults)
     return keys
 
@@ -76,16 +76,21 @@ def read_lookup(document: JsonObject) -> dict[str, str]:
 def check_spellings(document: JsonObject, spellings: Collection[str]) -> None:
     """Check the checksums of some account ids of a look-up. Raises InvalidInputError."""
     accounts = document.values["accounts"]
-    _, wrong = _account_keys(list(spellings), len(accounts))
+    _, wrong = account_keys(list(spellings), len(accounts))
     if wrong:
-        _, faults = _account_keys(accounts, len(accounts))
+        _, faults = account_keys(accounts, len(accounts))
         check(LookupShape, document.values, faults)
 
 
 def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
-    """The answer to POST /{project_id}/notify: every account in one list, in the caller's spelling."""
+    """The answer to POST /{project_id}/notify."""
+    return orjson.dumps(outcome_fields(keys, failures))
+
+
+def outcome_fields(keys: Mapping[str, str], failures: Failures) -> dict[str, Any]:
+    """Every account in one list, in the caller's spelling."""
     if not failures:
-        return orjson.dumps({"sent": list(keys), "failed": [], "not_found": []})
+        return {"sent": list(keys), "failed": [], "not_found": []}
     sent, failed, not_found = [], [], []
     for account, key in keys.items():
         failure = failures.get(key)
@@ -95,7 +100,7 @@ def write_outcome(keys: Mapping[str, str], failures: Failures) -> bytes:
             not_found.append(account)
         else:
             failed.append(_failed(account, failure))
-    return orjson.dumps({"sent": sent, "failed": failed, "not_found": not_found})
+    return {"sent": sent, "failed": failed, "not_found": not_found}
 
 
 def write_marked(marked: int) -> bytes:
@@ -103,15 +108,8 @@ def write_marked(marked: int) -> bytes:
     return b'{"marked":%d}' % marked
 
 
-def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
-    if failure.reason is FailureReason.RATE_LIMITED:
-        fields["retry_after"] = whole_seconds(failure.retry_after_us)
-    return fields
-
-
-def _account_keys(
-    accounts: Any, most: int, key_of: Callable[[str], str] = account_key
+def account_keys(
+    accounts: Any, most: int, key_of: Callable[[str], str] = account_key, place: str = "#/accounts"
 ) -> tuple[dict[str, str], list[Fault]]:
     """The account key of each account id, and the faults of account ids that are not valid.
 
@@ -121,11 +119,18 @@ def _account_keys(
         return {}, []
     keys: dict[str, str] = {}
     faults = []
-    for place, account in enumerate(accounts):
+    for number, account in enumerate(accounts):
         try:
             keys[account] = key_of(account)
         except ValueError as error:
-            faults.append(Fault(f"#/accounts/{place}", str(error)))
+            faults.append(Fault(f"{place}/{number}", str(error)))
         except TypeError:  # not hashable, so not a string: the shape reports it
             continue
     return keys, faults
+
+
+def _failed(account: str, failure: AccountFailure) -> dict[str, str | int]:
+    fields: dict[str, str | int] = {"account": account, "reason": failure.reason.value}
+    if failure.reason is FailureReason.RATE_LIMITED:
+        fields["retry_after"] = whole_seconds(failure.retry_after_us)
+    return fields

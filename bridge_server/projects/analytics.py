@@ -37,6 +37,19 @@ class TypeAnalytics:
 
 
 @dataclass(frozen=True, slots=True)
+class DayAnalytics:
+    """The figures of one day, by the types of which something was sent on it."""
+
+    day: int
+    types: Sequence[DailyFigures]
+
+    @property
+    def total(self) -> ReadFigures:
+        """The figures of all types together."""
+        return _sum_of(daily.figures for daily in self.types)
+
+
+@dataclass(frozen=True, slots=True)
 class Analytics:
     """The figures of a project in a period."""
 
@@ -48,6 +61,18 @@ class Analytics:
     def total(self) -> ReadFigures:
         """The figures of all types together."""
         return _sum_of(kind.total for kind in self.types)
+
+    @property
+    def by_day(self) -> Sequence[DayAnalytics]:
+        """Every day of the period, the earliest first, also days on which nothing was sent."""
+        period = self.period
+        days: dict[int, list[DailyFigures]] = {
+            day: [] for day in range(period.first_day, period.last_day + 1)
+        }
+        for kind in self.types:
+            for daily in kind.days:
+                days[daily.day].append(daily)
+        return [DayAnalytics(day, types) for day, types in days.items()]
 
 
 def read_period(first: str | None, last: str | None, now_ms: int) -> Period:

@@ -69,6 +69,12 @@ def ethereum_account(chain_id: int, address: str) -> Account:
     return parse_account(f"{_ETHEREUM}{chain_id}:{address}")
 
 
+def account_of_key(key: str) -> Account:
+    """The account of an account key. An Ethereum account is shown on the chain 1."""
+    is_ethereum = key.startswith(_ETHEREUM)
+    return ethereum_account(1, key.removeprefix(_ETHEREUM)) if is_ethereum else Account(key, key)
+
+
 def _expectation(text: str) -> str:
     if text.startswith(_ETHEREUM):
         return (

@@ -19,6 +19,14 @@ CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects
 GROUP BY 1, 2, 3
 ON CONFLICT (project, type, day) DO UPDATE SET lapsed = daily_figures.lapsed + excluded.lapsed
 """
+COUNT_LAPSED_OF_NOTIFICATIONS = """
+UPDATE notifications SET lapsed = notifications.lapsed + counted.deliveries
+FROM (SELECT sendings.notification, count(*) AS deliveries
+      FROM json_each(?) AS unread CROSS JOIN sendings ON sendings.id = unread.value
+      CROSS JOIN projects ON projects.id = sendings.project AND sendings.id > projects.read_through
+      GROUP BY sendings.notification) AS counted
+WHERE notifications.id = counted.notification
+"""
 DELETE_SENDINGS = """
 DELETE FROM sendings WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.sending = sendings.id)
@@ -27,6 +35,8 @@ RETURNING notification
 DELETE_UNSENT_NOTIFICATIONS = """
 DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?)) AND idempotency_key IS NULL
     AND NOT EXISTS (SELECT 1 FROM sendings WHERE sendings.notification = notifications.id)
+    AND NOT EXISTS (SELECT 1 FROM missed_accounts AS missed
+        WHERE missed.project = notifications.project AND missed.notification = notifications.id)
 """
 DELETE_COVERED = """
 DELETE FROM covered_accounts WHERE (notification, account) IN
@@ -41,6 +51,10 @@ DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?))
 # Rows of a deleted project, in slices: its sendings and notifications, then the rest. A row is deleted before
 # the rows that it references.
 SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?)"
+DELETE_MISSED = """
+DELETE FROM missed_accounts WHERE (project, notification, account) IN
+    (SELECT project, notification, account FROM missed_accounts WHERE project = ? LIMIT ?)
+"""
 NOTIFICATIONS = "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?)"
 SWEEP_DELETED = (
     """

@@ -36,3 +36,19 @@ class DeviceState:
         if self.last_error is not None:
             return DeliveryState.FAILED
         return DeliveryState.NEW if self.delivered_at_ms is None else DeliveryState.DELIVERED
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceDelivery:
+    """A message to a device that is still in the outbox: it waits, or it has failed for good.
+
+    A message that has failed for good has no next attempt. Times are milliseconds since the Unix epoch.
+    """
+
+    device_id: str
+    channel: str
+    project_id: str | None
+    attempts: int
+    created_at_ms: int
+    next_attempt_at_ms: int | None
+    last_error: str | None

@@ -154,6 +154,17 @@ NO_FIGURES = ReadFigures(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
+class ProjectOverview:
+    """A project in a list of all: its types, its subscribers, and its figures of today and of some days."""
+
+    project: Project
+    types: Sequence[NotificationType]
+    subscribers: int
+    sent_today: int
+    figures: ReadFigures
+
+
+@dataclass(frozen=True, slots=True)
 class DailyFigures:
     """The figures of the notifications of one type that were sent on one day."""
 

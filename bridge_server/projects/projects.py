@@ -20,6 +20,7 @@ from bridge_server.projects.models import (
     Project,
     ProjectDetails,
     ProjectId,
+    ProjectOverview,
     Publisher,
     TypeId,
     Webhook,
@@ -69,6 +70,11 @@ class Projects:
         )
         return project, NewSecret(number, secret)
 
+    async def overview(self) -> list[ProjectOverview]:
+        """Every project, oldest first, with its types, subscribers, and figures of the last 30 days."""
+        period = read_period(None, None, self._clock.now_ms())
+        return await self._store.overview(period.first_day, period.last_day)
+
     async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> None:
         """Have a project with this very secret and these types, whether or not there is one of this id.
 
@@ -84,10 +90,6 @@ class Projects:
         for type_id, type_name in types.items():
             with suppress(TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
-
-    async def every_project(self) -> list[Project]:
-        """Every project, oldest first."""
-        return await self._store.projects()
 
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""

@@ -8,7 +8,21 @@ INSERT_PROJECT = """
 INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, ?) ON CONFLICT (project_id) DO NOTHING
 """
 PROJECT = f"SELECT {_PROJECT} FROM projects WHERE project_id = ?"  # noqa: S608 - columns, no input
-PROJECTS = f"SELECT {_PROJECT} FROM projects WHERE project_id IS NOT NULL ORDER BY id"  # noqa: S608 - columns, no input
+# Each project with its types, its subscribers, and its figures of the given days and of the last of them.
+OVERVIEW = f"""
+SELECT {_PROJECT},
+    (SELECT json_group_array(json_array(type_id, name, created_at_ms)) FROM (
+        SELECT type_id, name, created_at_ms FROM notification_types
+        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id)),
+    (SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE type_sets.project = projects.id),
+    (SELECT json_array(coalesce(sum(CASE WHEN daily_figures.day = ?2 THEN daily_figures.sent END), 0),
+            coalesce(sum(daily_figures.sent), 0), coalesce(sum(daily_figures.read), 0),
+            coalesce(sum(daily_figures.bulk_marked), 0), coalesce(sum(daily_figures.lapsed), 0))
+     FROM notification_types CROSS JOIN daily_figures ON daily_figures.project = notification_types.project
+        AND daily_figures.type = notification_types.id AND daily_figures.day BETWEEN ?1 AND ?2
+     WHERE notification_types.project = projects.id)
+FROM projects WHERE project_id IS NOT NULL ORDER BY id
+"""  # noqa: S608 - columns, no input
 HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
 SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
 SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"
@@ -54,8 +68,9 @@ COUNT_SUBSCRIBERS = "SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE p
 FIGURES = """
 SELECT notification_types.type_id, daily_figures.day, daily_figures.sent, daily_figures.read,
        daily_figures.bulk_marked, daily_figures.lapsed
-FROM daily_figures JOIN notification_types ON notification_types.id = daily_figures.type
-WHERE daily_figures.project = ? AND daily_figures.day BETWEEN ? AND ?
+FROM notification_types CROSS JOIN daily_figures ON daily_figures.project = notification_types.project
+    AND daily_figures.type = notification_types.id AND daily_figures.day BETWEEN ? AND ?
+WHERE notification_types.project = ?
 ORDER BY daily_figures.day, notification_types.id
 """
 

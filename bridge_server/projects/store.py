@@ -13,18 +13,18 @@ from bridge_server.projects.errors import (
     TooManySecretsError,
 )
 from bridge_server.projects.models import (
-    ACCOUNT_LIMIT,
     DailyFigures,
     NotificationType,
     Project,
     ProjectDetails,
     ProjectId,
+    ProjectOverview,
     Publisher,
-    ReadFigures,
     SecretInfo,
     TypeId,
     Webhook,
 )
+from bridge_server.projects.rows import read_daily_figures, read_overview, read_project
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -61,9 +61,9 @@ class ProjectStore:
         number = scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
         return project, number
 
-    async def projects(self) -> list[Project]:
-        """Every project, oldest first."""
-        return [_project(row) for row in await self.database.read(sql.PROJECTS)]
+    async def overview(self, first_day: int, last_day: int) -> list[ProjectOverview]:
+        """Every project, oldest first, with its figures of these days."""
+        return [read_overview(row) for row in await self.database.read(sql.OVERVIEW, (first_day, last_day))]
 
     @reading
     def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
@@ -91,7 +91,7 @@ class ProjectStore:
         rows = await self.database.read(sql.DIGESTS, (project_id,))
         if not rows:
             return None
-        return _project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
+        return read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
     @transaction
     def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
@@ -126,8 +126,8 @@ class ProjectStore:
     ) -> Transaction[list[DailyFigures]]:
         """The figures of these days, by day and type."""
         project = yield from find_project(project_id)
-        rows = yield Statement(sql.FIGURES, (project.number, first_day, last_day))
-        return [_daily_figures(row) for row in rows]
+        rows = yield Statement(sql.FIGURES, (first_day, last_day, project.number))
+        return [read_daily_figures(row) for row in rows]
 
     @transaction
     def sweep(self, now_ms: int) -> Transaction[int]:
@@ -149,7 +149,7 @@ def find_project(project_id: ProjectId) -> Generator[Step, list[Row], Project]:
     rows = yield Statement(sql.PROJECT, (project_id,))
     if not rows:
         raise ProjectNotFoundError
-    return _project(rows[0])
+    return read_project(rows[0])
 
 
 def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]:
@@ -160,7 +160,7 @@ def find_publishing(publisher: Publisher) -> Generator[Step, list[Row], Project]
     rows = yield Statement(sql.PUBLISHING_PROJECT, (publisher.project.number, publisher.digest))
     if not rows:
         raise NotAuthenticatedError("The secret is not valid any more.")
-    return _project(rows[0])
+    return read_project(rows[0])
 
 
 def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, NotificationType]]]:
@@ -169,22 +169,3 @@ def find_types(project: Project) -> Generator[Step, list[Row], list[tuple[int, N
         (number, NotificationType(TypeId(type_id), name, created))
         for number, type_id, name, created in (yield Statement(sql.TYPES, (project.number,)))
     ]
-
-
-def _daily_figures(row: Row) -> DailyFigures:
-    type_id, day, *counts = row
-    return DailyFigures(TypeId(type_id), day, ReadFigures(*counts))
-
-
-def _project(row: Row) -> Project:
-    number, project_id, name, created_at_ms, burst, interval_us, url, secret = row
-    limit = None if burst is None else Limit(ACCOUNT_LIMIT, burst, interval_us)
-    webhook = None if url is None else Webhook(url, secret)
-    return Project(
-        number,
-        ProjectId(project_id),
-        name,
-        created_at_ms,
-        limit,
-        webhook,
-    )

@@ -14,6 +14,13 @@ SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms
 FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
 WHERE subscriptions.project = ? AND subscriptions.account_key = ?
 """
+PROJECTS_OF_ACCOUNT = """
+SELECT projects.project_id
+FROM accounts
+CROSS JOIN subscriptions ON subscriptions.account = accounts.id
+CROSS JOIN projects ON projects.id = subscriptions.project AND projects.project_id IS NOT NULL
+WHERE accounts.account_key = ? ORDER BY projects.id LIMIT ?
+"""
 INSERT_SUBSCRIPTION = """
 INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
 VALUES (?, ?, ?, ?, ?, ?)

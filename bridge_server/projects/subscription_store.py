@@ -92,6 +92,20 @@ class SubscriptionStore:
         rows = yield Statement(sql.PAGE, (project.number, after, limit))
         return [_read_subscription(row) for row in rows]
 
+    @reading
+    def projects_of(self, account_key: str, limit: int) -> Transaction[list[Project]]:
+        """Up to `limit` projects that an account is subscribed to, oldest first."""
+        projects = []
+        for (project_id,) in (yield Statement(sql.PROJECTS_OF_ACCOUNT, (account_key, limit))):
+            projects.append((yield from find_project(project_id)))
+        return projects
+
+    @reading
+    def of_account(self, project: Project, account_key: str) -> Transaction[Subscription | None]:
+        """The subscription of an account; None if it has none."""
+        found = yield from _subscription(project, account_key)
+        return found[0][0] if found else None
+
 
 def account_number(key: str) -> Generator[Step, list[Row], int]:
     """The number of an account, within a transaction; an unknown account is stored first."""

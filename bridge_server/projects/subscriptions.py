@@ -7,6 +7,7 @@ from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.projects.models import (
     NewSubscription,
+    Project,
     ProjectId,
     Subscription,
     SubscriptionChange,
@@ -49,6 +50,14 @@ class Subscriptions:
     async def page(self, project_id: str, after: str, limit: int) -> list[Subscription]:
         """Up to `limit` subscriptions after the account id `after`, ordered by account id."""
         return await self._store.page(ProjectId(project_id), after, limit)
+
+    async def projects_of(self, account_key: str, limit: int) -> list[Project]:
+        """Up to `limit` projects that an account is subscribed to, oldest first."""
+        return await self._store.projects_of(account_key, limit)
+
+    async def of_account(self, project: Project, account_key: str) -> Subscription | None:
+        """The subscription of an account to a project; None if it has none."""
+        return await self._store.of_account(project, account_key)
 
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
         message_id = self._ids.random_uuid()

@@ -10,6 +10,7 @@ from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.models import CallId, Found, SessionId
 from bridge_server.relay.polling import RelayReads
 from bridge_server.relay.service import Relay
+from bridge_server.relay.sightings import DAPP_NAME
 from bridge_server.relay.webhook_rules import WebhookRule
 from bridge_server.web.answers import json_answer, text_answer
 from bridge_server.web.opaque_body import OpaqueBodies
@@ -84,6 +85,7 @@ class RelayHandlers:
     async def request_call(self, request: web.Request) -> web.Response:
         session_id = _session_id(request)
         call = wire.read_new_call(await self._bodies.json_object(request))
+        request[DAPP_NAME] = call.dapp_name
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
             call_id = await self._relay.request_call(session_id, call, client, bill.afford)

@@ -1,11 +1,16 @@
 """The protocol's table (docs/protocol.md, B) as rows."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Literal
+
+from aiohttp import web
 
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.relay import wire
 from bridge_server.relay.dialect import Dialect
 from bridge_server.relay.handlers import RelayHandlers
+from bridge_server.relay.sightings import Sightings
 from bridge_server.web.routes import Handler, Route
 
 # A path segment without the form of an id matches no route: 404 without a look-up.
@@ -29,6 +34,7 @@ def relay_routes(
     body_limit_bytes: int,
     every_request: Limit,
     new_sessions: Limit,
+    sightings: Sightings | None = None,
 ) -> tuple[Route, ...]:
     """Every endpoint of the bridge, where the dialect's clients look for it.
 
@@ -36,28 +42,44 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
+    def watcher(path: str, name: str) -> Callable[[Mapping[str, str]], None] | None:
+        side = _who(name)
+        if sightings is None or side == "client" or "{" not in path:
+            return None
+        return sightings.watcher(dialect, side, "session_id" if "session_id" in path else "call_id")
+
+    def maker(makes: str) -> Callable[[web.Request, bytes], None] | None:
+        if sightings is None or not makes:
+            return None
+        return sightings.see_opened(dialect) if makes == "session" else sightings.see_asked
+
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
+            on_answer=watcher(path, name),
         )  # fmt: skip
 
-    def write(method: str, path: str, name: str, handler: Handler, *limits: Limit) -> Route:
+    def write(
+        method: str, path: str, name: str, handler: Handler, *limits: Limit,
+        makes: Literal["", "session", "call"] = "",
+    ) -> Route:  # fmt: skip
         return Route(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), gist=wire.gist,
+            makes=makes, on_answer=watcher(path, name), on_made=maker(makes),
         )  # fmt: skip
 
     return (
         read("/hello", "hello", handlers.hello),
         read("/info", "info", handlers.info),
-        write("POST", "/session/new", "open-session", handlers.open_session, new_sessions),
+        write("POST", "/session/new", "open-session", handlers.open_session, new_sessions, makes="session"),
         read(_SESSION, "session", handlers.session, waits=True),
         write("PUT", _SESSION, "update-session", handlers.update_session),
         write("DELETE", _SESSION, "end-session", handlers.end_session),
         read(f"{_SESSION}/calls", "calls", handlers.calls, waits=True),
-        write("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call),
+        write("POST", f"{_SESSION}/call/new", "request-call", handlers.request_call, makes="call"),
         read(f"{_SESSION}/call/{{call_id:{_ID}}}", "call", handlers.call),
         write("POST", f"{_CALL_STATUS}/new", "answer-call", handlers.answer_call),
         read(_CALL_STATUS, "call-status", handlers.status, waits=True),
@@ -65,6 +87,6 @@ def relay_routes(
     )
 
 
-def _who(name: str) -> str:
+def _who(name: str) -> Literal["client", "dapp", "wallet"]:
     """The side that calls the route, as a rule."""
     return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"

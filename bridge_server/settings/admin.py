@@ -20,6 +20,10 @@ class AdminSettings(BaseModel, defer_build=True):
     admin_wallet: bool = Field(
         False, description="The bearer of admin_token may approve, reject, unlock and lock."
     )
+    traffic: bool | None = Field(
+        None,
+        description="Keep the last requests in memory for the operator; by default if there is a console.",
+    )
 
     @model_validator(mode="after")
     def _the_previous_admin_token_has_a_successor(self) -> Self:

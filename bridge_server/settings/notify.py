@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pydantic import BaseModel, Field, PositiveInt, model_validator
+from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, model_validator
 
 from bridge_server.settings.types import DAY, Burst, Seconds
 
@@ -25,6 +25,13 @@ class NotifySettings(BaseModel, defer_build=True):
     )
     unread_notification_ttl: Seconds = Field(
         365 * DAY, description="A notification is kept at most this long after it was sent."
+    )
+    missed_account_ttl: Seconds = Field(
+        30 * DAY,
+        description="An account that a notification has not reached is kept this long, with the reason.",
+    )
+    max_missed_accounts: NonNegativeInt = Field(
+        100_000, description="Accounts of one project that are kept with such a reason; the oldest go first."
     )
 
     @model_validator(mode="after")

@@ -9,6 +9,7 @@ import orjson
 
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.outbox.recording import BRIDGE, about
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import FaultRule, Sent, Where
@@ -84,7 +85,7 @@ def _exchange(
     message: OutgoingMessage, channel: str, outcome: Outcome, sent: Contents, seconds: float
 ) -> Exchange:
     return Exchange(
-        who="bridge",
+        who=BRIDGE,
         method="POST",
         path=message.url,
         route=channel,
@@ -92,4 +93,5 @@ def _exchange(
         milliseconds=round(seconds * 1_000, 1),
         gist=outcome.reason,
         request=sent,
+        about=about(message),
     )

@@ -6,7 +6,7 @@ TABLES = (
     "call_statuses", "calls", "sessions",
     "irn_deliveries", "irn_messages", "irn_subscriptions", "irn_calls",
     "topic_webhooks", "topic_messages", "outbox", "outbox_hosts", "buckets",
-    "deliveries", "sendings", "covered_accounts", "notifications",
+    "missed_accounts", "deliveries", "sendings", "covered_accounts", "notifications",
     "subscriptions", "type_set_members", "type_sets", "notification_types",
     "account_buckets", "daily_figures", "project_secrets", "projects",
     "sign_in_nonces", "inbox_tokens", "devices", "accounts",

@@ -135,7 +135,7 @@ def _sent_fields(sent: Sent) -> dict[str, Any]:
 def _request_fields(recorded: Recorded) -> dict[str, Any]:
     exchange = recorded.exchange
     fields = {
-        "number": recorded.number,
+        "number": recorded.change,
         "at": rfc3339(recorded.at_ms),
         "who": exchange.who,
         "method": exchange.method,

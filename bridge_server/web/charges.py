@@ -61,6 +61,7 @@ class QuotaError(LimitError):
             seconds,
         )
         self.charges = charges
+        self.limit_name = refused.limit.name
 
 
 def declare(charges: list[Charge], headers: CIMultiDict[str]) -> None:

@@ -31,6 +31,11 @@ class ClientAddresses:
         self._bucket_key = lru_cache(maxsize=65_536)(self._make_bucket_key)
         self._is_trusted = lru_cache(maxsize=1_024)(self._in_trusted_proxies)
 
+    @property
+    def have_proxies(self) -> bool:
+        """Whether proxies name clients, so that a connection does not tell whose it is."""
+        return bool(self._trusted_proxies)
+
     def bucket_key(self, request: web.Request) -> str | None:
         """The key of the client's buckets, or None when the client is exempt from them.
 
@@ -55,6 +60,11 @@ class ClientAddresses:
             if not self._is_trusted(address):
                 return address if _parse(address) else UNKNOWN
         return peer
+
+    def counted(self, request: web.Request) -> str:
+        """The key of the client's buckets, or its address when it is exempt from them."""
+        address = self.client(request)
+        return self._bucket_key(address) or address
 
     def key_of(self, address: str) -> str | None:
         """The key of what an address is counted under, or None when it is exempt."""

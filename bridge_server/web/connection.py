@@ -40,13 +40,15 @@ class StoppedReceivingError(UnavailableError):
 class Connection(ObservedHandler):
     """One connection of a client."""
 
-    __slots__ = ("_connections", "_is_proxy", "backlog", "peer_key")
+    __slots__ = ("_connections", "_is_proxy", "backlog", "client", "peer_key")
 
     def __init__(self, connections: Connections, server: web.Server, **options: Any) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self._connections = connections
         self._is_proxy = False
         self.peer_key: str | None = None
+        self.client = ""
+        """The address that its requests count to, exempt or not; empty behind a proxy, which names it."""
         self.backlog: Backlog | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -54,6 +56,7 @@ class Connection(ObservedHandler):
         peer = _address_of(writer)
         self._is_proxy = self._connections.addresses.trusts(peer)
         self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
+        self.client = "" if self._is_proxy else self.peer_key or peer
         if not self._connections.admit(self):
             writer.write(_TOO_MANY_CONNECTIONS)
             writer.close()

@@ -110,6 +110,10 @@ class Connections:
         """The number of connections."""
         return len(self._open)
 
+    def open_from(self, address: str) -> int:
+        """The number of connections of the clients that are counted under this address."""
+        return self._open_from.get(address, 0)
+
     def all(self) -> list[Guarded]:
         """The connections that are open."""
         return list(self._open)

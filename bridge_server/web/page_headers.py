@@ -1,6 +1,4 @@
-"""Headers of pages that the server shows in a browser: a page runs scripts of this server alone, and stands in no frame."""
-
-from collections.abc import Mapping
+"""Headers of HTML pages: a page runs scripts of this server alone, and stands in no frame."""
 
 from multidict import CIMultiDictProxy
 
@@ -18,8 +16,8 @@ _POLICY = {
 
 
 def page_headers(**policy: str) -> CIMultiDictProxy[str]:
-    """The headers of a page that no cache keeps. Directives of the Content-Security-Policy by name: `img_src="data:"`."""
-    directives: Mapping[str, str] = _POLICY | {name.replace("_", "-"): value for name, value in policy.items()}
+    """The headers of a page that no cache keeps, with these directives of the Content-Security-Policy, by name."""
+    directives = _POLICY | {name.replace("_", "-"): value for name, value in policy.items()}
     return ready_made(
         {
             "Content-Type": "text/html; charset=utf-8",

@@ -1,8 +1,8 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from aiohttp import web
 
@@ -37,6 +37,8 @@ class Route:
     """Tells whose bearer token it is; None identifies no caller."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
+    dry_run_limits: tuple[Limit, ...] = ()
+    """Token buckets that a dry run is charged to instead of the caller's."""
     any_origin: bool = False
     """Whether web pages of any origin may call it (CORS)."""
     origins: AllowedOrigins = NONE
@@ -49,6 +51,12 @@ class Route:
     """Makes a summary of a body and its answer in a few words, for the record of requests."""
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
+    makes: Literal["", "session", "call"] = ""
+    """What a successful request makes; its answer names it."""
+    on_answer: Callable[[Mapping[str, str]], None] | None = None
+    """Called soon with the ids in the path of each request that succeeded, if an operator may look."""
+    on_made: Callable[[web.Request, bytes], None] | None = None
+    """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
 

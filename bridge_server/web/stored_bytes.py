@@ -52,6 +52,11 @@ class StoredBytes:
         self._per_address = per_address
         self._in_all = in_all
 
+    @property
+    def per_address(self) -> Limit:
+        """The limit of one address."""
+        return self._per_address
+
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
         """Charge the client's bucket and the bucket of all clients.
 

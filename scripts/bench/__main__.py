@@ -22,6 +22,7 @@ from signing import TASKS, measure_signing
 from sockets import measure_idle_sockets, measure_messages
 from start import measure_start
 from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
+from watched import measure_watched
 
 Measure = Callable[[Plan], Iterable[Row]]
 
@@ -29,6 +30,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "CPU time per request at 64 connections": {
         each.name: partial(measure_scenario, each) for each in SCENARIOS
     },
+    "A poll that an operator sees, by one that nobody looks at": {"watched-get-204": measure_watched},
     "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
         "notify-500": measure_notify
     },

@@ -15,6 +15,12 @@ ROUTES: dict[str, set[str]] = {
     f"{PROJECT}/subscribers": {"GET"},
     f"{PROJECT}/subscribers/{ETHEREUM}": {"PUT", "DELETE"},
     f"{PROJECT}/analytics": {"GET"},
+    f"{PROJECT}/notifications": {"GET"},
+    f"{PROJECT}/notifications/1": {"GET"},
+    f"{PROJECT}/notify": {"POST"},
+    f"/admin/accounts/{ETHEREUM}": {"GET"},
+    f"/admin/accounts/{ETHEREUM}/inbox": {"GET"},
+    f"/admin/accounts/{ETHEREUM}/inbox/read": {"POST"},
     f"/admin/accounts/{ETHEREUM}/devices": {"GET"},
     "/admin/approvals": {"GET"},
     "/admin/approvals/12345678": {"GET"},
@@ -28,10 +34,21 @@ ROUTES: dict[str, set[str]] = {
     "/admin/outbox/drop-dead": {"POST"},
     "/admin/webhooks/test": {"POST"},
     "/admin/settings": {"GET"},
+    "/admin/traffic": {"GET"},
+    "/admin/traffic/1": {"GET"},
+    "/admin/traffic/calls/handle": {"GET"},
+    "/admin/clients": {"GET"},
+    "/admin/clients/192.0.2.1": {"GET"},
+    "/admin/sessions": {"GET"},
+    "/admin/sessions/handle": {"GET", "DELETE"},
+    "/admin/stats": {"GET"},
 }
 ENDPOINTS = [(method, path) for path, methods in ROUTES.items() for method in sorted(methods)]
 ANSWERS_WITHOUT_ROWS = (
     "/admin/projects",
+    f"/admin/accounts/{ETHEREUM}",
+    f"/admin/accounts/{ETHEREUM}/inbox",
+    f"/admin/accounts/{ETHEREUM}/inbox/read",
     f"/admin/accounts/{ETHEREUM}/devices",
     "/admin/approvals",
     "/admin/wallet/accounts",
@@ -42,6 +59,10 @@ ANSWERS_WITHOUT_ROWS = (
     "/admin/outbox/drop-dead",
     "/admin/webhooks/test",
     "/admin/settings",
+    "/admin/clients",
+    "/admin/clients/192.0.2.1",
+    "/admin/sessions",
+    "/admin/stats",
 )
 """Paths that are answered on a server on which nothing has happened."""
 VALID_BODIES = {
@@ -54,4 +75,9 @@ VALID_BODIES = {
     ("POST", "/admin/outbox/retry-dead"): {"destination": "https://app.example:443"},
     ("POST", "/admin/outbox/drop-dead"): {"destination": "https://app.example:443"},
     ("POST", "/admin/webhooks/test"): {"url": "http://127.0.0.1:1/nothing-listens-here"},
+    ("POST", f"{PROJECT}/notify"): {
+        "notification": {"type": "news", "title": "Title", "body": "Body"},
+        "audience": {"accounts": [ETHEREUM]},
+    },
+    ("POST", f"/admin/accounts/{ETHEREUM}/inbox/read"): {"ids": ["1"]},
 }

@@ -45,13 +45,35 @@ async def send(admin: AdminClient, secret: str, type_id: str, accounts: int) -> 
 
 
 async def test_a_project_that_sent_nothing_has_no_rate(admin: AdminClient, secret: str) -> None:
-    assert (await admin.get(ANALYTICS)).json == {
+    report = (await admin.get(ANALYTICS)).json
+
+    days = report.pop("by_day")
+    assert report == {
         "project_id": "app",
         "from": "2026-12-17",
         "to": "2027-01-15",
         "total": NOTHING,
         "types": [],
     }
+    assert [days[0]["day"], days[-1]["day"], len(days)] == ["2026-12-17", "2027-01-15", 30]
+    assert all(day == {"day": day["day"], **NOTHING, "types": []} for day in days)
+
+
+async def test_every_day_has_its_figures_by_type(admin: AdminClient, secret: str) -> None:
+    await send(admin, secret, "deals", 2)
+    await send(admin, secret, "news", 4)
+    admin.clock.advance(2 * DAY)
+    await send(admin, secret, "deals", 3)
+    record_reads(admin, "deals", "2027-01-15", 1)
+
+    report = (await admin.get(f"{ANALYTICS}?from=2027-01-15&to=2027-01-17")).json
+
+    news, deals = {"type_id": "news", **figures(4)}, {"type_id": "deals", **figures(2, 1, 0, 0.5)}
+    assert report["by_day"] == [
+        {"day": "2027-01-15", **figures(6, 1, 0, 1 / 6), "types": [news, deals]},
+        {"day": "2027-01-16", **NOTHING, "types": []},
+        {"day": "2027-01-17", **figures(3), "types": [{"type_id": "deals", **figures(3)}]},
+    ]
 
 
 async def test_sendings_count_for_their_day_and_type(admin: AdminClient, secret: str) -> None:

@@ -1,6 +1,8 @@
 """Making, listing, showing and deleting projects."""
 
 import re
+from contextlib import closing
+from sqlite3 import connect
 from typing import Any
 
 import pytest
@@ -132,7 +134,29 @@ async def test_every_project_is_listed_oldest_first(admin: AdminClient) -> None:
     zebra = {"project_id": "zebra", "name": "App", "created_at": NOW, "account_limit": SERVERS_LIMIT}
     own_limit = {"per_hour": 3.5, "burst": 7, "own": True}
     ant = {"project_id": "ant", "name": "App", "created_at": LATER, "account_limit": own_limit}
-    assert listed == {"projects": [zebra | {"webhook": None}, ant | {"webhook": "https://app.example/hook"}]}
+    figures = {"types": [], "subscribers": 0, "sent_today": 0, "read_rate": None}
+    hook = {"webhook": "https://app.example/hook"}
+    assert listed == {"projects": [zebra | {"webhook": None} | figures, ant | hook | figures]}
+
+
+async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin: AdminClient) -> None:
+    secret = await admin.create("app", "news", "deals")
+    await admin.create("other", "news")
+    await admin.subscribe("app", ETHEREUM)
+    await admin.delete("/admin/projects/app/types/deals")
+    for seconds in (0, 29 * 86_400, 86_400):
+        admin.clock.advance(seconds)
+        for _ in range(2):
+            await admin.notify("app", secret, "news", ETHEREUM)
+    with closing(connect(admin.server.settings.database_file)) as database, database:
+        database.execute("UPDATE daily_figures SET read = 1")
+
+    app, other = (await admin.get("/admin/projects")).json["projects"]
+
+    news = {"type_id": "news", "name": "Type", "created_at": NOW}
+    assert (app["types"], app["subscribers"], app["sent_today"]) == ([news], 1, 2)
+    assert app["read_rate"] == 2 / 4  # of the last 30 days
+    assert (other["subscribers"], other["sent_today"], other["read_rate"]) == (0, 0, None)
 
 
 async def test_a_project_is_shown_with_what_belongs_to_it_and_without_secrets(admin: AdminClient) -> None:

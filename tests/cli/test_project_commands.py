@@ -79,7 +79,10 @@ def test_list_as_json_has_every_project(app: Operating) -> None:
 
     assert re.fullmatch(INSTANT, project.pop("created_at"))
     limit = {"per_hour": 2, "burst": 50, "own": False}
-    assert project == {"project_id": "app", "name": "My app", "account_limit": limit, "webhook": None}
+    figures = {"types": [], "subscribers": 0, "sent_today": 0, "read_rate": None}
+    assert project == {
+        "project_id": "app", "name": "My app", "account_limit": limit, "webhook": None, **figures
+    }  # fmt: skip
 
 
 def test_show_prints_what_belongs_to_the_project(app: Operating) -> None:
@@ -220,6 +223,7 @@ def test_analytics_as_json_has_what_the_api_answers(app: Operating) -> None:
         "to": "2026-01-31",
         "total": figures,
         "types": [{"type_id": "news", "total": figures, "days": days}],
+        "by_day": [{"day": "2026-01-31", **figures, "types": [{"type_id": "news", **figures}]}],
     }
 
 

@@ -24,7 +24,7 @@ def line(screen: Screen = PLAIN, **fields: Any) -> str:
         "who": "dapp", "method": "POST", "path": "/session/new", "route": "open-session",
         "status": 200, "milliseconds": 1.2, **fields,
     }  # fmt: skip
-    return request_line(Recorded(1, 1_800_000_000_000, Exchange(**exchange)), screen)
+    return request_line(Recorded(1, 1, 1_800_000_000_000, Exchange(**exchange)), screen)
 
 
 def test_a_line_says_who_asked_for_what_and_how_it_went() -> None:

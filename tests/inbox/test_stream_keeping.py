@@ -14,6 +14,7 @@ from bridge_server.inbox.models import (
     NotificationQuery,
     Overview,
     Positions,
+    ReadBy,
     Reader,
     StoredNotification,
 )
@@ -68,7 +69,7 @@ class Inbox(InboxStore):
     async def page(self, account: int, query: NotificationQuery) -> tuple[list[StoredNotification], int]:
         raise NotImplementedError
 
-    async def mark_read(self, account: int, sendings: object, now_ms: int) -> int:
+    async def mark_read(self, account: int, sendings: object, now_ms: int, by: ReadBy) -> int:
         raise NotImplementedError
 
     async def _read(self) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bridge_server.notify import store as notify_store
+from bridge_server.notify import sending
 from tests.support.clock import ManualClock
 from tests.support.figures import METRICS_TOKEN, until_delivered
-from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app
+from tests.support.project import NEWS, OFFERS, App, accounts, execute, look, opened_app, until_tried
 from tests.support.server import running_server
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -126,7 +126,7 @@ async def test_an_attempt_that_failed_is_repeated_under_the_same_id(
     receiver.script.append(status(500))
 
     await app.notify([A])
-    await receiver.got(1)
+    await until_tried(app.server, 1)
     app.server.clock.advance(60)
     await receiver.got(2)
 
@@ -153,7 +153,7 @@ async def test_a_notification_and_its_messages_are_stored_together_or_not_at_all
         raise sqlite3.IntegrityError("the disk is no more")
 
     with monkeypatch.context() as patch:
-        patch.setattr(notify_store, "enqueue_all", break_down)
+        patch.setattr(sending, "enqueue_all", break_down)
         failed = await app.notify([A, B], "x")
 
     failed.problem(500)

@@ -13,8 +13,10 @@ from bridge_server.kernel.instants import day_of
 from bridge_server.kernel.secrets import digest
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.models import Notification, NotifyRequest
-from bridge_server.notify.service import Notifications
+from bridge_server.notify.missing import MissedLimits
+from bridge_server.notify.models import Notification, NotifyRequest, Outdated
+from bridge_server.notify.sending import SendingLimits
+from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
@@ -27,13 +29,15 @@ from tests.support.project import NEWS, OFFERS, accounts, operator_beside, subsc
 MS = 0.001
 DAY = 86_400
 MOST_AT_ONCE = 1_600
-READ_KEPT, UNREAD_KEPT = 90 * DAY, 365 * DAY
+READ_KEPT, UNREAD_KEPT, MISSED_KEPT = 90 * DAY, 365 * DAY, 30 * DAY
+MOST_MISSED = 700
 TABLES = ("deliveries", "sendings", "notifications", "covered_accounts")
 ORPHANS = """
 SELECT 'delivery' FROM deliveries WHERE sending NOT IN (SELECT id FROM sendings)
 UNION ALL SELECT 'sending' FROM sendings WHERE notification NOT IN (SELECT id FROM notifications)
 UNION ALL SELECT 'notification' FROM notifications
     WHERE idempotency_key IS NULL AND id NOT IN (SELECT notification FROM sendings)
+        AND id NOT IN (SELECT notification FROM missed_accounts)
 UNION ALL SELECT 'cover' FROM covered_accounts WHERE notification NOT IN (SELECT id FROM notifications)
 """
 EMPTIED = """
@@ -146,7 +150,12 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     migrate(file, packaged_migrations())
     database = SqliteDatabase(file, Events())
     limit = Limit("account", 50, 1_800_000_000)
-    publishing = Notifications(NotifyStore(database), clock, limit, READ_KEPT * 1000, UNREAD_KEPT * 1000)
+    limits, kept = (
+        SendingLimits(limit, MissedLimits(MOST_MISSED)),
+        (READ_KEPT, UNREAD_KEPT, MISSED_KEPT),
+    )
+    lifetimes = NotificationLifetimes(*(1000 * seconds for seconds in kept))
+    publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
     async with operator_beside(file, clock) as operator, database.opened():
         publisher = await create(operator, "App")
         await subscribe(operator, publisher.project.project_id, [A, B, C])
@@ -345,7 +354,7 @@ async def test_lapsed_notifications_count_in_their_own_project_type_and_day(room
     await room.read_by_user(A, 3)
 
     def sweep(now_ms: int) -> Awaitable[int]:
-        return NotifyStore(room.database).sweep(now_ms, 0, now_ms)
+        return NotifyStore(room.database).sweep(now_ms, Outdated(0, now_ms, 0))
 
     slices = [gone async for gone in room.slices(sweep)]
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest
+from bridge_server.notify.missing import MissedLimits
+from bridge_server.notify.models import FailureReason, Failures, Notification, NotifyRequest, Outdated
+from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.models import Project, ProjectId, Publisher, TypeId
 from bridge_server.storage.database import Statement, Transaction
@@ -22,6 +24,7 @@ from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 
 NOW = 1_800_000_000_000_000
+NOTHING_ELSE = Outdated(0, 0, 0)
 ACCOUNTS = ["a:b:1", "a:b:2", "a:b:3", "a:b:4"]
 PUBLISHER = Publisher(Project(1, ProjectId("p"), "App", 0, None, None), b"digest")
 _SEED = """
@@ -92,7 +95,9 @@ async def opened_store(directory: Path) -> AsyncIterator[tuple[SqliteDatabase, N
 async def send(store: NotifyStore, limit: Limit, keys: Sequence[str], now_us: int) -> Failures:
     content = Notification(TypeId("news"), "Title", "Body", None)
     request = NotifyRequest(content, None, {key: key for key in keys})
-    return await store.send(PUBLISHER, request, limit, now_us, lambda _, __: [])
+    return await store.send(
+        PUBLISHER, request, SendingLimits(limit, MissedLimits(0)), now_us, lambda _, __: []
+    )
 
 
 async def empty(database: SqliteDatabase) -> None:
@@ -139,7 +144,7 @@ async def _compare(runs: list[tuple[Limit, Steps]], *, is_swept: bool) -> None:
                 for thousandths, offset_us, keys in steps:
                     now_us += thousandths * limit.interval_us // 1_000 + offset_us
                     expected = model.send(keys, now_us)
-                    while is_swept and await store.sweep(now_us // 1_000, 0, 0):
+                    while is_swept and await store.sweep(now_us // 1_000, NOTHING_ELSE):
                         pass
 
                     failures = await send(store, limit, keys, now_us)
@@ -157,7 +162,7 @@ async def test_a_bucket_is_swept_once_it_is_full_and_not_before(
         await send(store, limit, ACCOUNTS, NOW - 1_000)
         await send(store, limit, ACCOUNTS[:1], NOW - 1_000)
 
-        await store.sweep((NOW - 1_000) // 1_000 + passed_us // 1_000, 0, 0)
+        await store.sweep((NOW - 1_000) // 1_000 + passed_us // 1_000, NOTHING_ELSE)
 
         rows = await database.read("SELECT account FROM account_buckets ORDER BY account")
         assert rows == ([(1,), (2,), (3,), (4,)] if is_there else [(1,)])
@@ -172,7 +177,7 @@ async def test_a_bucket_is_swept_in_its_time_though_the_clock_was_set_back(tmp_p
 
         left = []
         for passed_us in (1_000, 2_000):
-            await store.sweep((back_us + passed_us) // 1_000, 0, 0)
+            await store.sweep((back_us + passed_us) // 1_000, NOTHING_ELSE)
             left += await database.read("SELECT count(*) FROM account_buckets")
 
     assert left == [(1,), (0,)]
@@ -193,7 +198,7 @@ async def test_buckets_are_swept_in_slices_and_none_is_looked_at_for_ever(tmp_pa
 
         await database.transaction(fill)
 
-        slices = [await store.sweep(1_000, 0, 0) for _ in range(12)]
+        slices = [await store.sweep(1_000, NOTHING_ELSE) for _ in range(12)]
 
         assert slices[-1] == 0
         assert max(slices) <= 1_000

@@ -4,6 +4,7 @@ from aiohttp import web
 
 from bridge_server.admin.pages import wanted_page
 from bridge_server.admin.projects import wire
+from bridge_server.admin.projects.analytics_wire import analytics_fields
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.device_state_store import DeviceStateStore
 from bridge_server.projects.errors import SubscriptionNotFoundError
@@ -35,7 +36,7 @@ class ProjectHandlers:
         return json_answer(wire.write(wire.devices_fields(await self._devices.of_account(account.key))))
 
     async def every_project(self, _: web.Request) -> web.Response:
-        projects = await self._projects.every_project()
+        projects = await self._projects.overview()
         return json_answer(wire.write(wire.project_list_fields(projects, self._account_limit)))
 
     async def create_project(self, request: web.Request) -> web.Response:
@@ -118,7 +119,7 @@ class ProjectHandlers:
     async def analytics(self, request: web.Request) -> web.Response:
         asked = request.query
         found = await self._projects.analytics(_project_id(request), asked.get("from"), asked.get("to"))
-        return json_answer(wire.write(wire.analytics_fields(found)))
+        return json_answer(wire.write(analytics_fields(found)))
 
 
 def _project_id(request: web.Request) -> str:

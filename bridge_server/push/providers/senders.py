@@ -1,5 +1,6 @@
 """Senders, which pass messages of the outbox to providers."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ class ProviderSender:
         self._channel = channel
         self._provider = provider
         self._blocks: dict[str, _Block] = {}
+        self.outcomes: Counter[str] = Counter()
+        """How many attempts since the start had each outcome."""
 
     @property
     def blocked(self) -> Mapping[str, str]:
@@ -52,6 +55,7 @@ class ProviderSender:
             return Outcome(Verdict.BLOCKED, block.reason)
         token = message.url.partition(":")[2]
         outcome = await self._provider.push(token, read_notice(message))
+        self.outcomes[outcome.verdict.name.lower()] += 1
         self._note(message.destination, outcome, now_ms)
         return outcome
 

@@ -1,6 +1,8 @@
 """The address of the node: requests and answers as bytes, and the failures of a connection."""
 
 from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import TypeAlias
 
 import aiohttp
 from aiohttp import hdrs
@@ -22,6 +24,10 @@ _TOO_LARGE = f"The node's answer is larger than {ANSWER_LIMIT_BYTES // 2**20} Mi
 _BROKEN_OFF = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError, BrokenPipeError)
 
 
+Witness: TypeAlias = Callable[[bytes, int, float, str], None]
+"""Called with each request to the node: its body, the answer's status (0: none), the seconds, the failure."""
+
+
 class BrokenOffError(NoNodeError):
     """The connection was closed before an answer: the node may or may not have taken the request."""
 
@@ -34,9 +40,15 @@ class Endpoint:
     """The address of the node, and how it is spoken to."""
 
     def __init__(
-        self, url: str, timeout_seconds: float, user_agent: str, failure_of: FailureOf | None = None
+        self,
+        url: str,
+        timeout_seconds: float,
+        user_agent: str,
+        failure_of: FailureOf | None = None,
+        witness: Witness | None = None,
     ) -> None:
         self._url = url
+        self._witness = witness
         self._failure_of = failure_of
         self._timeout_seconds = timeout_seconds
         self._headers = {
@@ -69,6 +81,19 @@ class Endpoint:
 
         Raises NoNodeError, whose text has no URL; NodeError for an answer that is too large.
         """
+        if self._witness is None:
+            return await self._exchange(session, body)
+        started, status, reason = perf_counter(), 0, ""
+        try:
+            status, answer = await self._exchange(session, body)
+            return status, answer
+        except (NoNodeError, NodeError) as error:
+            reason = error.detail
+            raise
+        finally:
+            self._witness(body, status, perf_counter() - started, reason)
+
+    async def _exchange(self, session: aiohttp.ClientSession, body: bytes) -> tuple[int, bytes]:
         if self._failure_of is not None:
             ordered = await ordered_answer(body, self._failure_of)
             if ordered is not None:

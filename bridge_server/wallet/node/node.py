@@ -19,7 +19,7 @@ from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node.answers import Answer, read_answers, write_calls
 from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_back
 from bridge_server.wallet.node.connections import CHAIN_ID, CheckedConnection
-from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint
+from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint, Witness
 from bridge_server.wallet.node.ordered_failures import FailureOf
 from bridge_server.wallet.node.reading_methods import READING_METHODS
 
@@ -52,8 +52,11 @@ class Node:
         stopping: Stopping,
         chain_id: int | None = None,
         failure_of: FailureOf | None = None,
+        witness: Witness | None = None,
     ) -> None:
-        self._endpoint = Endpoint(url, timeout_seconds, user_agent, failure_of) if url is not None else None
+        self._endpoint = (
+            None if url is None else Endpoint(url, timeout_seconds, user_agent, failure_of, witness)
+        )
         self._stopping = stopping
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None

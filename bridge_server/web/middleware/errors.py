@@ -5,8 +5,9 @@ import asyncio
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.errors import BridgeError, LimitError
 from bridge_server.web.charges import QuotaError, declare
+from bridge_server.web.observing import REFUSED_BY
 from bridge_server.web.problems import code_of_http, problem_of_bug, problem_of_error, problem_of_http
 from bridge_server.web.request_id import REQUEST_ID
 from bridge_server.web.request_lines import note_failure, note_refusal
@@ -32,6 +33,8 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
         response = problem_of_error(error, request_id)
         if isinstance(error, QuotaError):
             declare(error.charges, response.headers)
+        if isinstance(error, LimitError):
+            request[REFUSED_BY] = error.code if not isinstance(error, QuotaError) else error.limit_name
         note_refusal(request, route, response.status, error, request_id)
         return response
     if isinstance(error, web.HTTPException):

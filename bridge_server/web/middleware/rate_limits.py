@@ -9,6 +9,7 @@ from aiohttp.typedefs import Handler, Middleware
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.web.charges import NOTHING_CHARGED, Charged, declare
 from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.dry_run import asks_for_dry_run
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.middleware.bearer import CALLER_KEY
 from bridge_server.web.middleware.errors import answer_to
@@ -45,7 +46,7 @@ def rate_limits(
 
 def _charging(row: Route, addresses: ClientAddresses, quotas: Quotas) -> Callable[[web.Request], Charged]:
     """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
-    limits, caller_limits = row.limits, row.caller_limits
+    limits, caller_limits, dry_run_limits = row.limits, row.caller_limits, row.dry_run_limits
     charge, standing, bucket_key = quotas.charge, quotas.standings, addresses.bucket_key
 
     def charge_address(request: web.Request) -> Charged:
@@ -56,6 +57,8 @@ def _charging(row: Route, addresses: ClientAddresses, quotas: Quotas) -> Callabl
         caller = request[CALLER_KEY]
         if request.method == hdrs.METH_HEAD:  # nothing is looked up, and nothing charged
             return Charged(standing(caller, caller_limits))
+        if dry_run_limits and asks_for_dry_run(request):
+            return charge(caller, dry_run_limits)
         return charge(caller, caller_limits)
 
     assert not (limits and caller_limits), f"{row.name} has limits of both kinds"

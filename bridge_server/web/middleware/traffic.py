@@ -1,4 +1,7 @@
-"""The record of every request; composed only where the record is on."""
+"""The record of every request with its contents; composed only in test mode.
+
+In production the record keeps no contents, and the outermost layer fills it (`web/observing.py`).
+"""
 
 from time import perf_counter
 
@@ -6,58 +9,59 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from bridge_server.web.prefer import preferred_seconds
+from bridge_server.web.observing import LEFT_OUT, asks_to_wait
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import Contents, Exchange, TrafficLog, contents, with_short_ids
+from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, TrafficLog, contents
 
-_CLIENT_LEFT = 499
-_FIRST_FAILURE = 400
 _FORBIDDEN = 403
 _MOST_CHARACTERS = 200
-_TEST = "test"
 
 
 def traffic(row: Route, record: TrafficLog | None) -> Middleware | None:
-    """Record every request of the route; None without a record, and for the routes of test mode."""
-    if record is None or row.who == _TEST:
+    """Record every request of the route; None without a record, and for routes that are left out of it."""
+    if record is None or not record.keeps_contents or row.who in LEFT_OUT:
         return None
 
     @web.middleware
     async def traffic(request: web.Request, handler: Handler) -> web.StreamResponse:
         started = perf_counter()
         response: web.StreamResponse | None = None
+        waiting = record.begin(_beginning(row, request)) if row.waits and asks_to_wait(request) else None
         try:
             response = await handler(request)
             return response
         finally:
-            record.note(await _exchange(row, record, request, response, perf_counter() - started))
+            exchange = await _exchange(row, request, response, perf_counter() - started, waiting is not None)
+            if waiting is None:
+                record.note(exchange)
+            else:
+                record.finish(waiting, exchange)
 
     return traffic
 
 
+def _beginning(row: Route, request: web.Request) -> Exchange:
+    return Exchange(row.who, request.method, request.path_qs, row.name, 0, 0.0)
+
+
 async def _exchange(
-    row: Route, record: TrafficLog, request: web.Request, response: web.StreamResponse | None, seconds: float
+    row: Route, request: web.Request, response: web.StreamResponse | None, seconds: float, has_waited: bool
 ) -> Exchange:
-    status = _CLIENT_LEFT if response is None else response.status
+    status = CLIENT_LEFT if response is None else response.status
     sent, body = await _sent_body(row, request, response), _body_of(response)
-    keeps = record.keeps_contents
     return Exchange(
         who="page" if status == _FORBIDDEN and "Origin" in request.headers else row.who,
         method=request.method,
-        path=request.path_qs if keeps else with_short_ids(request.path),
+        path=request.path_qs,
         route=row.name,
         status=status,
         milliseconds=round(seconds * 1_000, 1),
-        waited_seconds=round(seconds, 3) if row.waits and _asks_to_wait(request) else 0.0,
-        gist=_gist(row, status, sent, body) if keeps else "",
-        request=contents(request.headers, sent) if keeps else None,
-        answer=_answer(response, body) if keeps and response is not None else None,
+        waited_seconds=round(seconds, 3) if has_waited else 0.0,
+        gist=_gist(row, status, sent, body),
+        request=contents(request.headers, sent),
+        answer=None if response is None else contents(response.headers, body),
+        about=body if row.makes and status < FIRST_FAILURE else b"",
     )
-
-
-def _asks_to_wait(request: web.Request) -> bool:
-    preferences = ",".join(request.headers.getall("Prefer", ()))
-    return bool(preferred_seconds(preferences)) or request.query.get("wait", "0") != "0"
 
 
 async def _sent_body(row: Route, request: web.Request, response: web.StreamResponse | None) -> bytes:
@@ -75,14 +79,10 @@ def _body_of(response: web.StreamResponse | None) -> bytes:
     return bytes(body) if isinstance(body, bytes | bytearray) else b""
 
 
-def _answer(response: web.StreamResponse, body: bytes) -> Contents:
-    return contents(response.headers, body)
-
-
 def _gist(row: Route, status: int, sent: bytes, body: bytes) -> str:
     """The first fault of a failed request; of another, the summary that its route makes."""
     try:
-        if status >= _FIRST_FAILURE:
+        if status >= FIRST_FAILURE:
             return _trouble(body)[:_MOST_CHARACTERS]
         return "" if row.gist is None else row.gist(sent, body)[:_MOST_CHARACTERS]
     except (ValueError, TypeError, KeyError, AttributeError):  # the bodies are not as the route expects them

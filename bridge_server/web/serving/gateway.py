@@ -19,6 +19,7 @@ from bridge_server.web.middleware.faults import Strike, faults
 from bridge_server.web.middleware.rate_limits import rate_limits
 from bridge_server.web.middleware.request_log import request_log
 from bridge_server.web.middleware.traffic import traffic
+from bridge_server.web.observing import Observer
 from bridge_server.web.problems import code_of_refusal, problem_of_refusal
 from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
@@ -45,6 +46,7 @@ class Gateway:
         reporting: Reporting,
         record: TrafficLog | None = None,
         strike: Strike | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._request_ids = request_ids
         self._connections = connections
@@ -53,6 +55,7 @@ class Gateway:
         self._figures = figures
         self._record = record
         self._strike = strike
+        self._observer = observer
         self._lines = RequestLines(reporting, connections.addresses, refusals)
 
     def around(self, row: Route) -> Handler:
@@ -65,7 +68,9 @@ class Gateway:
         CORS is outside of errors, so that a web page may read why it was refused.
         """
         return (
-            request_log(row, self._request_ids, self._connections, self._figures, self._lines),
+            request_log(
+                row, self._request_ids, self._connections, self._figures, self._lines, self._observer
+            ),
             traffic(row, self._record),
             cors(row.any_origin, row.origins),
             errors(row.name),

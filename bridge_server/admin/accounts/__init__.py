@@ -1,0 +1,1 @@
+"""One account as the operator sees it: why it did not get a notification, and what its inbox shows."""

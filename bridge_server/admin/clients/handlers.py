@@ -1,0 +1,23 @@
+"""Handlers of clients."""
+
+from aiohttp import web
+
+from bridge_server.admin.answers import fields_answer
+from bridge_server.admin.clients import wire
+from bridge_server.admin.clients.service import ClientViews
+from bridge_server.admin.pages import wanted_page
+
+
+class ClientHandlers:
+    """One method per endpoint."""
+
+    def __init__(self, views: ClientViews) -> None:
+        self._views = views
+
+    async def clients(self, request: web.Request) -> web.Response:
+        _, limit = wanted_page(request)
+        by, last_seconds = wire.read_by(request.query), wire.read_last_seconds(request.query)
+        return fields_answer(wire.list_fields(self._views.heaviest(by, limit, last_seconds)))
+
+    async def client(self, request: web.Request) -> web.Response:
+        return fields_answer(wire.details_fields(self._views.details(request.match_info["address"])))

@@ -1,0 +1,98 @@
+"""What is known of a client."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.ip_addresses import parse_ip_address
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.client_address import UNKNOWN, ClientAddresses
+from bridge_server.web.clients import By, Client, ClientFigures, Clients
+from bridge_server.web.connections import Connections
+from bridge_server.web.quotas import Quotas
+
+_HOUR_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A token bucket of a client; it is full at `full_at_ms`, None: now."""
+
+    limit: str
+    burst: int
+    remaining: int
+    full_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDetails:
+    """A client with its figures, what it has open, and its buckets."""
+
+    address: str
+    is_exempt: bool
+    last_hour: ClientFigures
+    since_start: ClientFigures
+    waiting: int
+    connections: int
+    open_sockets: int
+    buckets: Sequence[Bucket]
+
+
+class ClientViews:
+    """Looks clients up. `limits` are those per client address, `open_sockets` counts them by address."""
+
+    def __init__(
+        self,
+        clients: Clients,
+        addresses: ClientAddresses,
+        connections: Connections,
+        quotas: Quotas,
+        clock: Clock,
+        limits: Sequence[Limit],
+        open_sockets: Counter[str],
+    ) -> None:
+        self._clients = clients
+        self._addresses = addresses
+        self._connections = connections
+        self._quotas = quotas
+        self._clock = clock
+        self._limits = limits
+        self._open_sockets = open_sockets
+
+    def heaviest(self, by: By, limit: int, last_seconds: int | None) -> Sequence[Client]:
+        """The clients with the most, the heaviest first."""
+        return self._clients.heaviest(by, limit, last_seconds=last_seconds)
+
+    def details(self, text: str) -> ClientDetails:
+        """A client by its address or, for IPv6, by any address of its /64. Raises InvalidInputError."""
+        address, is_exempt = self._counted_under(text)
+        lately = self._clients.find(address, last_seconds=_HOUR_SECONDS)
+        ever = self._clients.find(address, last_seconds=None)
+        return ClientDetails(
+            address,
+            is_exempt,
+            ClientFigures() if lately is None else lately.figures,
+            ClientFigures() if ever is None else ever.figures,
+            self._clients.waiting.get(address, 0),
+            self._connections.open_from(address),
+            self._open_sockets.get(address, 0),
+            () if is_exempt else [self._bucket(limit, address) for limit in self._limits],
+        )
+
+    def _counted_under(self, text: str) -> tuple[str, bool]:
+        """The key of an address, and whether no limit applies to it."""
+        plain = text.removesuffix("/64")
+        if plain != UNKNOWN:
+            try:
+                parse_ip_address(plain)
+            except ValueError as error:
+                raise InvalidInputError(f"{text[:60]!r} is no address of a client.") from error
+        key = self._addresses.key_of(plain)
+        return (plain, True) if key is None else (key, False)
+
+    def _bucket(self, limit: Limit, address: str) -> Bucket:
+        spending = self._quotas.standing((limit.name, address), limit).spending
+        full_at_ms = self._clock.now_ms() + -(-spending.reset_us // 1_000) if spending.reset_us else None
+        return Bucket(limit.name, limit.burst, spending.remaining, full_at_ms)

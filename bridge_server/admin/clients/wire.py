@@ -1,0 +1,78 @@
+"""JSON of clients."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+from bridge_server.admin.clients.service import Bucket, ClientDetails
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.web.clients import By, Client, ClientFigures
+
+_LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
+_SECONDS = {"m": 60, "h": 3600}
+_HOUR_SECONDS = 3600
+_SINCE_START = "start"
+
+
+def read_by(query: Mapping[str, str]) -> By:
+    """The figure that the list is ordered by. Raises InvalidInputError."""
+    asked = query.get("by", "requests")
+    for by in get_args(By):
+        if asked == by:
+            found: By = by
+            return found
+    raise InvalidInputError(f"The query parameter by takes {', '.join(get_args(By))}.")
+
+
+def read_last_seconds(query: Mapping[str, str]) -> int | None:
+    """How far back the figures go, at most an hour; None: to the start. Raises InvalidInputError."""
+    text = query.get("last", "1h")
+    if text == _SINCE_START:
+        return None
+    found = _LAST.fullmatch(text)
+    seconds = 0 if found is None else int(found[1]) * _SECONDS[found[2]]
+    if not 0 < seconds <= _HOUR_SECONDS:
+        raise InvalidInputError("The query parameter last takes 5m to 1h, or start.")
+    return seconds
+
+
+def list_fields(clients: Sequence[Client]) -> dict[str, Any]:
+    """The heaviest clients, the heaviest first. They are one page."""
+    return {"clients": [client_fields(each) for each in clients], "next": None}
+
+
+def client_fields(client: Client) -> dict[str, Any]:
+    """A client and its figures."""
+    return {"address": client.address, "waiting": client.waiting, **figures_fields(client.figures)}
+
+
+def details_fields(details: ClientDetails) -> dict[str, Any]:
+    """A client: its figures, what it has open, and its buckets."""
+    return {
+        "address": details.address,
+        "exempt": details.is_exempt,
+        "last_hour": figures_fields(details.last_hour),
+        "since_start": figures_fields(details.since_start),
+        "waiting": details.waiting,
+        "connections": details.connections,
+        "open_sockets": details.open_sockets,
+        "buckets": [bucket_fields(each) for each in details.buckets],
+    }
+
+
+def figures_fields(figures: ClientFigures) -> dict[str, Any]:
+    """What was asked for and refused; refusals by their limits, the most frequent first."""
+    ranked = sorted(figures.refused_by.items(), key=lambda item: -item[1])
+    return {**asdict(figures), "refused_by": dict(ranked)}
+
+
+def bucket_fields(bucket: Bucket) -> dict[str, Any]:
+    """A token bucket: what is left of it, and when it is full again; null if it is full."""
+    return {
+        "limit": bucket.limit,
+        "burst": bucket.burst,
+        "remaining": bucket.remaining,
+        "full_at": None if bucket.full_at_ms is None else rfc3339(bucket.full_at_ms),
+    }

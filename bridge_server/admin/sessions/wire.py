@@ -1,0 +1,76 @@
+"""JSON of sessions."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from bridge_server.admin.handles import Handles, shortened
+from bridge_server.admin.sessions.service import Happening, SessionStory, SessionView
+from bridge_server.admin.traffic.wire import named, request_fields
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.web.traffic import TrafficLog
+
+SUCCESS = {"success": True}
+
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_GENERATIONS = {"v0.7-": "0.7", "": "plain"}
+
+
+def read_after(text: str) -> int | None:
+    """The number of the session before the page; None for the first page. Raises InvalidInputError."""
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise InvalidInputError("The query parameter after takes what next was in the page before.")
+    return int(text)
+
+
+def page_fields(found: Sequence[SessionView], limit: int, handles: Handles) -> dict[str, Any]:
+    """A page of at most `limit` sessions. `found` has one more if another page follows."""
+    page = found[:limit]
+    return {
+        "sessions": [session_fields(each, handles) for each in page],
+        "next": str(page[-1].session.number) if len(found) > limit else None,
+    }
+
+
+def session_fields(view: SessionView, handles: Handles) -> dict[str, Any]:
+    """A session. Each side was seen when it sent a request, as far as this process knows."""
+    session = view.session
+    return {
+        "handle": handles.of(session.session_id),
+        "id": shortened(session.session_id),
+        "generation": None if view.dialect is None else _GENERATIONS.get(view.dialect),
+        "dapp": view.dapp_name,
+        "approved": session.is_approved,
+        "push": session.push_type,
+        "calls_waiting": session.calls_waiting,
+        "created_at": _moment(session.created_at_ms),
+        "expires_at": rfc3339(session.expires_at_ms),
+        "dapp_seen_at": _moment(view.dapp_seen_at_ms),
+        "wallet_seen_at": _moment(view.wallet_seen_at_ms),
+    }
+
+
+def story_fields(story: SessionStory, traffic: TrafficLog | None, handles: Handles) -> dict[str, Any]:
+    """A session, its timeline, and the requests about it that are still kept, newest first."""
+    requests = [] if traffic is None else [request_fields(each, traffic, handles) for each in story.requests]
+    return {
+        **session_fields(story.view, handles),
+        "timeline": [happening_fields(each, handles) for each in story.timeline],
+        "requests": requests,
+    }
+
+
+def happening_fields(happening: Happening, handles: Handles) -> dict[str, Any]:
+    """Something that happened in a session, or will."""
+    return {
+        "at": rfc3339(happening.at_ms),
+        "event": happening.name,
+        "call": named(happening.call_id, handles),
+    }
+
+
+def _moment(moment_ms: int | None) -> str | None:
+    return None if moment_ms is None else rfc3339(moment_ms)

@@ -1,0 +1,1 @@
+"""The last requests, as they are listed, followed and streamed to the operator."""

@@ -1,0 +1,68 @@
+"""What an operator may see of the requests: kept in memory, and only where an operator can look."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+from bridge_server.admin.handles import KEY_BYTES, Handles
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.signals import Signals
+from bridge_server.relay.sightings import Sightings
+from bridge_server.settings.settings import Settings
+from bridge_server.testmode.instruments import Instruments
+from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.clients import Clients
+from bridge_server.web.lately import Lately
+from bridge_server.web.observing import Observer
+from bridge_server.web.traffic import TrafficLog
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The records of requests and of those who send them."""
+
+    traffic: TrafficLog | None
+    """None when no record of requests is kept."""
+    clients: Clients
+    made: Lately
+    """Sessions and calls that were made."""
+    sightings: Sightings
+    open_sockets: Counter[str]
+    """Open sockets by address, without exempt clients."""
+    handles: Handles
+
+
+def is_observed(settings: Settings) -> bool:
+    """Whether an operator can look at the server: by the admin API or by the console."""
+    return settings.admin_token is not None or _has_console(settings)
+
+
+def keeps_traffic(settings: Settings) -> bool:
+    """Whether the last requests are kept outside of test mode, which keeps them in any case."""
+    return _has_console(settings) if settings.traffic is None else settings.traffic
+
+
+def observation_of(
+    settings: Settings, clock: Clock, signals: Signals, instruments: Instruments | None
+) -> Observation | None:
+    """The records that the settings ask for; None where no operator can look."""
+    if not is_observed(settings):
+        return None
+    traffic = None if instruments is None else instruments.traffic
+    if traffic is None and keeps_traffic(settings):
+        traffic = TrafficLog(signals, clock, keeps_contents=False)
+    handles = Handles(os.urandom(KEY_BYTES))
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles)
+
+
+def observer_of(observation: Observation, addresses: ClientAddresses) -> Observer:
+    """What the outermost layer calls with each request; test mode has a layer for its record."""
+    traffic = observation.traffic
+    record = None if traffic is None or traffic.keeps_contents else traffic
+    observer = Observer(record, observation.clients, observation.made, addresses)
+    observation.sightings.before_reading = observer.drain
+    return observer
+
+
+def _has_console(settings: Settings) -> bool:
+    return bool(getattr(settings, "console", False))

@@ -1,0 +1,72 @@
+"""The services that answer an operator, for the admin API and for the console."""
+
+from dataclasses import dataclass
+
+from bridge_server.admin.accounts.service import AccountViews
+from bridge_server.admin.approvals.service import ApprovalDesk
+from bridge_server.admin.outbox.service import OutboxDesk
+from bridge_server.admin.settings.service import SettingsDesk
+from bridge_server.admin.wallet.service import WalletDesk
+from bridge_server.admin.webhooks.service import WebhookTests
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.wallet import AssembledWallet
+from bridge_server.inbox.reading import InboxReads
+from bridge_server.notify.audience_store import AudienceStore
+from bridge_server.notify.audiences import Audiences
+from bridge_server.notify.history_store import HistoryStore
+from bridge_server.notify.service import Notifications
+from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.message_store import MessageStore
+from bridge_server.wallet.approval_store import ApprovalStore
+from bridge_server.wallet.transactions.listing_store import TransactionListing
+from bridge_server.web.health import Readiness
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDesks:
+    """One service per subject of the admin API."""
+
+    projects: ProjectServices
+    history: HistoryStore
+    audiences: Audiences
+    accounts: AccountViews
+    inbox: InboxReads
+    approvals: ApprovalDesk
+    wallet: WalletDesk
+    outbox: OutboxDesk
+    webhook_tests: WebhookTests
+    settings: SettingsDesk
+
+
+def operator_desks(
+    foundation: Foundation,
+    projects: ProjectServices,
+    notifications: Notifications,
+    inbox: InboxReads,
+    wallet: AssembledWallet,
+    dispatcher: Dispatcher,
+    readiness: Readiness,
+) -> OperatorDesks:
+    """The services over those of the rooms."""
+    database, clock = foundation.database, foundation.clock
+    history = HistoryStore(database)
+    return OperatorDesks(
+        projects=projects,
+        history=history,
+        audiences=Audiences(AudienceStore(database), notifications),
+        accounts=AccountViews(
+            projects.projects,
+            projects.subscriptions,
+            history,
+            projects.device_states,
+            clock,
+            projects.account_limit,
+        ),
+        inbox=inbox,
+        approvals=ApprovalDesk(ApprovalStore(database), wallet.approvals, clock),
+        wallet=WalletDesk(wallet.accounts, TransactionListing(database), foundation.settings.audit_file),
+        outbox=OutboxDesk(MessageStore(database), dispatcher, clock),
+        webhook_tests=WebhookTests(foundation.webhook_sender, clock, foundation.ids, foundation.stopping),
+        settings=SettingsDesk(foundation.live.shown, readiness),
+    )

@@ -1,0 +1,7 @@
+"""What an operator reads of the messages that wait for one subject."""
+
+OF_QUEUE = """
+SELECT body, attempts, next_attempt_at_ms, last_error FROM outbox
+WHERE destination = ? AND queue = ? AND next_attempt_at_ms IS NOT NULL
+ORDER BY attempts, next_attempt_at_ms LIMIT ?
+"""

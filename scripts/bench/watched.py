@@ -1,0 +1,52 @@
+"""A poll while an operator looks: the admin API is on, requests are recorded, and their stream is open."""
+
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from http.client import HTTPResponse
+
+from load import Requests, Side, in_turns
+from plan import Plan
+from processes import started_server
+from report import Row, row
+from seed import Population, fill
+
+_TOKEN = "the token of the operator of a benchmark"
+_WATCHED = {"BRIDGE_ADMIN_TOKEN": _TOKEN, "BRIDGE_TRAFFIC": "on"}
+_CHUNK_BYTES = 65_536
+
+
+def measure_watched(plan: Plan) -> Iterator[Row]:
+    """A server that nobody looks at, and one whose stream of requests is read."""
+    with ExitStack() as stack:
+        folder, watched_folder = stack.enter_context(plan.folder()), stack.enter_context(plan.folder())
+        seeded, watched_seeded = (fill(each, Population(1_000)) for each in (folder, watched_folder))
+        server = stack.enter_context(started_server(folder))
+        watched = stack.enter_context(started_server(watched_folder, _WATCHED))
+        stack.enter_context(_opened_stream(watched.url))
+        paths, watched_paths = (
+            [f"/session/{each}" for each in ids.sessions] for ids in (seeded, watched_seeded)
+        )
+        unwatched = Side(server, Requests(server.url, "GET", paths), plan.seconds, 204)
+        requests = Requests(watched.url, "GET", watched_paths)
+        other = replace(unwatched, process=watched, requests=requests)
+        figures = in_turns(plan.rounds, unwatched=unwatched.measure, watched=other.measure)
+        yield row("watched-get-204", figures, "watched-get-204: `GET /session/{id}`")
+
+
+def _opened_stream(url: str) -> HTTPResponse:
+    """The stream of requests, which is read beside until the server ends it."""
+    headers = {"Authorization": f"Bearer {_TOKEN}"}
+    stream: HTTPResponse = urllib.request.urlopen(
+        urllib.request.Request(f"{url}/admin/traffic/stream", headers=headers)
+    )
+    threading.Thread(target=_read, args=(stream,), daemon=True).start()
+    return stream
+
+
+def _read(stream: HTTPResponse) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # it is closed while it is read
+        while stream.read1(_CHUNK_BYTES):
+            pass

@@ -1,0 +1,274 @@
+"""One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
+
+from contextlib import closing
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from tests.support.admin_client import AdminClient
+from tests.support.eventually import eventually
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+NOW = "2027-01-15T08:00:00.000Z"
+
+
+@pytest.fixture
+async def app(admin: AdminClient) -> str:
+    """A project that may send two notifications an hour, two at once; returns its secret."""
+    secret = await admin.create("app", "news", "deals")
+    await admin.put("/admin/projects/app/account-limit", {"per_hour": 2, "burst": 2})
+    return secret
+
+
+@pytest.fixture
+async def reader(admin: AdminClient, app: str) -> InboxClient:
+    """An account that has chosen news."""
+    reader = await sign_in(admin.server)
+    await reader.subscribe("app", ["news"])
+    return reader
+
+
+async def view(admin: AdminClient, account: str, query: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = (await admin.get(f"/admin/accounts/{account}{query}")).json
+    return found
+
+
+async def test_it_is_shown_with_subscription_bucket_and_last_notifications(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    for title in ("news", "news", "deals", "news"):
+        await admin.notify("app", app, title, reader.account)
+        admin.clock.advance(60)
+    await reader.mark(["1"])
+
+    shown = await view(admin, reader.account)
+
+    at = [f"2027-01-15T08:0{minute}:00.000Z" for minute in range(5)]
+    entries = [
+        (4, "news", "rate_limited", at[3], None, "2027-01-15T08:30:00.000Z"),
+        (3, "deals", "type_not_subscribed", at[2], None, None),
+        (2, "news", "sent", at[1], None, None),
+        (1, "news", "read", at[0], at[4], None),
+    ]
+    names = ("number", "type", "outcome", "at", "read_at", "limited_until")
+    assert shown == {
+        "account": reader.account,
+        "projects": [
+            {
+                "project_id": "app",
+                "name": "App",
+                "subscribed": True,
+                "subscription": {
+                    "account": reader.account,
+                    "notification_types": ["news"],
+                    "subscribed_at": NOW,
+                },
+                "account_limit": {"per_hour": 2, "burst": 2, "own": True},
+                "bucket": {
+                    "tokens": 0,
+                    "full_at": "2027-01-15T09:00:00.000Z",
+                    "next_token_at": "2027-01-15T08:30:00.000Z",
+                },
+                "notifications": [
+                    {**dict(zip(names, entry, strict=True)), "title": "Title"} for entry in entries
+                ],
+            }
+        ],
+        "devices": [],
+        "deliveries": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"),
+    [
+        (1_799.999, {"tokens": 0, "full_at": "2027-01-15T09:00:00.000Z", "next": "08:30:00.000Z"}),
+        (1_800, {"tokens": 1, "full_at": "2027-01-15T09:00:00.000Z", "next": "09:00:00.000Z"}),
+        (3_600, {"tokens": 2, "full_at": None, "next": None}),
+    ],
+)
+async def test_the_bucket_fills_while_time_passes(
+    admin: AdminClient, app: str, reader: InboxClient, seconds: float, bucket: dict[str, Any]
+) -> None:
+    await admin.notify("app", app, "news", reader.account)
+    await admin.notify("app", app, "news", reader.account)
+    admin.clock.advance(seconds)
+
+    (project,) = (await view(admin, reader.account))["projects"]
+
+    following = None if bucket["next"] is None else f"2027-01-15T{bucket['next']}"
+    expected = {"tokens": bucket["tokens"], "full_at": bucket["full_at"], "next_token_at": following}
+    assert project["bucket"] == expected
+
+
+async def test_a_project_that_it_does_not_subscribe_to_is_shown_when_it_is_asked_for(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    await admin.notify("app", app, "news", reader.account)
+    await reader.unsubscribe("app")
+
+    assert (await view(admin, reader.account))["projects"] == []
+    (project,) = (await view(admin, reader.account, "?project_id=app"))["projects"]
+
+    assert (project["subscribed"], project["subscription"]) == (False, None)
+    assert [one["outcome"] for one in project["notifications"]] == ["sent"]
+
+
+async def test_one_project_of_several_can_be_asked_for(admin: AdminClient, reader: InboxClient) -> None:
+    await admin.create("other", "news")
+    await reader.subscribe("other")
+
+    every = (await view(admin, reader.account))["projects"]
+    (one,) = (await view(admin, reader.account, "?project_id=other"))["projects"]
+
+    assert [project["project_id"] for project in every] == ["app", "other"]
+    assert one == every[1]
+
+
+async def test_an_account_that_nobody_knows_has_nothing(admin: AdminClient, app: str) -> None:
+    unknown = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+
+    assert await view(admin, unknown) == {
+        "account": unknown,
+        "projects": [],
+        "devices": [],
+        "deliveries": [],
+    }
+    (project,) = (await view(admin, unknown, "?project_id=app"))["projects"]
+    assert (project["subscribed"], project["bucket"]["tokens"]) == (False, 2)
+    assert (await admin.get(f"/admin/accounts/{unknown}/inbox")).json["notifications"] == []
+    assert (await admin.post(f"/admin/accounts/{unknown}/inbox/read", {"ids": ["1"]})).json == {"read": 0}
+
+
+async def test_messages_to_its_devices_wait_or_have_failed_with_the_reason(
+    admin: AdminClient, app: str, reader: InboxClient, receiver: WebhookReceiver
+) -> None:
+    receiver.script += [status(500), status(410)]
+    await reader.add_device("webhook", receiver.url("/secret-address"))
+    await admin.notify("app", app, "news", reader.account)
+
+    async def tried() -> bool:
+        (delivery,) = (await view(admin, reader.account))["deliveries"]
+        return bool(delivery["attempts"])
+
+    await eventually(tried)
+    answer = await admin.get(f"/admin/accounts/{reader.account}")
+    other = await admin.create("other", "news")
+
+    (device,), (delivery,) = answer.json["devices"], answer.json["deliveries"]
+    assert (device["state"], device["queued"]) == ("queued", 1)
+    assert delivery.pop("next_attempt_at") > NOW
+    assert delivery == {
+        "device_id": device["id"],
+        "channel": "webhook",
+        "project_id": "app",
+        "state": "waiting",
+        "attempts": 1,
+        "created_at": NOW,
+        "error": "the receiver answered 500",
+    }
+    assert b"secret-address" not in answer.body
+    assert other.encode() not in answer.body
+    assert (await view(admin, reader.account, "?project_id=other"))["deliveries"] == []
+
+
+async def test_its_inbox_is_what_it_sees(admin: AdminClient, app: str, reader: InboxClient) -> None:
+    await admin.create("other", "news")
+    for _ in range(2):
+        await admin.notify("app", app, "news", reader.account)
+    path = f"/admin/accounts/{reader.account}/inbox"
+
+    shown = (await admin.get(path)).json
+    first = (await admin.get(f"{path}?limit=1")).json
+    second = (await admin.get(f"{path}?limit=1&after={first['next']}")).json
+
+    assert shown == await reader.page()
+    assert [one["id"] for one in first["notifications"] + second["notifications"]] == ["2", "1"]
+    assert (await admin.get(f"{path}?project_id=other")).json["notifications"] == []
+    (await admin.get(f"{path}?limit=101")).problem(400)
+    (await admin.get(f"{path}?after=x")).problem(400)
+
+
+async def test_what_the_operator_marks_is_read_for_the_account_and_counts_as_bulk(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    for _ in range(2):
+        await admin.notify("app", app, "news", reader.account)
+    path = f"/admin/accounts/{reader.account}/inbox/read"
+
+    marked = [(await admin.post(path, {"ids": ["1", "7", "x"]})).json for _ in range(2)]
+
+    assert marked == [{"read": 1}, {"read": 0}]
+    assert (await reader.mark(["1"])).json == {"read": 0}
+    second, first = (await reader.page())["notifications"]
+    assert (first["read"], first["read_by"], "read_at" in first) == (True, "bulk", False)
+    assert (second["read"], await reader.ids("?unread=true")) == (False, ["2"])
+    overview = await reader.overview()
+    assert overview["subscriptions"][0]["unread"] == 1
+    totals = (await admin.get("/admin/projects/app/analytics")).json["total"]
+    assert totals == {"sent": 2, "read": 0, "bulk_marked": 1, "read_rate": 0.0}
+    figures = (await admin.get("/admin/projects/app/notifications/1")).json
+    assert (figures["figures"]["bulk_marked"], figures["accounts"][0]["outcome"]) == (1, "bulk_marked")
+    assert figures["accounts"][0]["read_at"] is None
+
+
+async def test_a_users_reading_counts_for_its_notification(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    for _ in range(2):
+        await admin.notify("app", app, "news", reader.account)
+    await reader.mark(["1", "2"])
+
+    listed = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
+
+    assert [one["figures"]["read"] for one in listed] == [1, 1]
+
+
+async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    await admin.notify("app", app, "news", reader.account, notification_id="x")
+    admin.clock.advance(365 * 86_400)
+
+    async def swept() -> bool:
+        with closing(connect(admin.server.settings.database_file)) as database:
+            return not database.execute("SELECT id FROM sendings").fetchall()
+
+    await eventually(swept)
+    (shown,) = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
+    assert (shown["figures"]["sent"], shown["figures"]["bulk_marked"]) == (1, 0)
+
+
+async def test_what_the_operator_marked_is_kept_as_long_as_what_users_have_read(
+    admin: AdminClient, app: str, reader: InboxClient
+) -> None:
+    for title in ("1", "2"):
+        await admin.notify("app", app, "news", reader.account, notification_id=title)
+    await admin.post(f"/admin/accounts/{reader.account}/inbox/read", {"ids": ["1"]})
+    await reader.mark(["2"])
+    path = f"/admin/accounts/{reader.account}/inbox"
+    admin.clock.advance(90 * 86_400 - 0.001)
+    before = (await admin.get(path)).json["notifications"]
+    admin.clock.advance(0.001)
+
+    async def swept() -> bool:
+        return not (await admin.get(path)).json["notifications"]
+
+    await eventually(swept)
+    assert [one["read_by"] for one in before] == ["user", "bulk"]
+    listed = (await admin.get("/admin/projects/app/notifications")).json["notifications"]
+    assert [one["figures"]["bulk_marked"] for one in listed] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/admin/accounts/nobody", 400),
+        ("/admin/accounts/nobody/inbox", 400),
+        ("/admin/accounts/test:chain:1?project_id=none", 404),
+    ],
+)
+async def test_what_is_no_account_or_no_project_is_refused(admin: AdminClient, path: str, code: int) -> None:
+    (await admin.get(path)).problem(code)

@@ -1,0 +1,195 @@
+"""Clients by address: the heaviest of them, and what one of them has left."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.web.clients import MOST_ADDRESSES, PERIOD_SECONDS, Clients
+from tests.admin.observed import Observed, observing
+from tests.support.asking import Answer, ask
+from tests.support.clock import ManualClock
+
+
+@pytest.fixture
+async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
+    async with observing(
+        tmp_path / "data",
+        trusted_proxies="127.0.0.1/32",
+        quota_exempt="none",
+        sessions_burst=2,
+        traffic=False,
+    ) as running:
+        yield running
+
+
+async def ask_from(observed: Observed, address: str, method: str = "GET", path: str = "/hello") -> Answer:
+    """A request that comes through the proxy."""
+    return await ask(observed.admin.server, method, path, headers={"X-Forwarded-For": address})
+
+
+async def clients(observed: Observed, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await observed.admin.get(f"/admin/clients{query}")).json["clients"]
+    return found
+
+
+async def test_the_heaviest_come_first(observed: Observed) -> None:
+    for address, count in (("192.0.2.1", 2), ("192.0.2.2", 5), ("192.0.2.3", 1)):
+        for _ in range(count):
+            await ask_from(observed, address)
+
+    found = await clients(observed)
+
+    assert [(each["address"], each["requests"]) for each in found] == [
+        ("192.0.2.2", 5),
+        ("192.0.2.1", 2),
+        ("192.0.2.3", 1),
+    ]
+    assert [each["address"] for each in await clients(observed, "?limit=1")] == ["192.0.2.2"]
+    assert found[0]["bytes"] > 0
+
+
+async def test_what_a_client_was_refused_and_by_which_limit(observed: Observed) -> None:
+    for _ in range(5):
+        await ask_from(observed, "192.0.2.1", "POST", "/session/new")
+    await ask_from(observed, "192.0.2.2")
+
+    (heaviest,) = await clients(observed, "?by=refused")
+    (opener,) = await clients(observed, "?by=sessions")
+
+    assert (heaviest["address"], heaviest["refused"]) == ("192.0.2.1", 3)
+    assert heaviest["refused_by"] == {"new-sessions": 3}
+    assert (opener["address"], opener["sessions"]) == ("192.0.2.1", 2)
+
+
+async def test_addresses_of_one_customer_count_together(observed: Observed) -> None:
+    for number in range(3):
+        await ask_from(observed, f"2001:db8::{number}")
+
+    (client,) = await clients(observed)
+    one = (await observed.admin.get("/admin/clients/2001:db8::77")).json
+
+    assert (client["address"], client["requests"]) == ("2001:db8::/64", 3)
+    assert (one["address"], one["last_hour"]["requests"]) == ("2001:db8::/64", 3)
+    assert (await observed.admin.get("/admin/clients/2001:db8::%2F64")).json == one
+
+
+async def test_a_client_has_buckets_and_the_moments_at_which_they_are_full(observed: Observed) -> None:
+    await ask_from(observed, "192.0.2.1", "POST", "/session/new")
+
+    client = (await observed.admin.get("/admin/clients/192.0.2.1")).json
+
+    buckets = {bucket["limit"]: bucket for bucket in client["buckets"]}
+    assert buckets["new-sessions"]["remaining"] == 1
+    assert buckets["new-sessions"]["full_at"] > "2027-01-15T08:00:00.000Z"
+    assert buckets["payload-bytes"]["full_at"] is None
+    assert {"requests", "new-clients", "subscription-bytes"} <= buckets.keys()
+
+
+async def test_an_address_that_is_exempt_has_no_buckets(tmp_path: Path) -> None:
+    async with observing(tmp_path / "data") as observed:
+        await observed.bridge.get("/hello")
+
+        client = (await observed.admin.get("/admin/clients/127.0.0.1")).json
+
+    assert (client["exempt"], client["buckets"]) == (True, [])
+    assert client["last_hour"]["requests"] == 1
+    assert client["connections"] == 0  # of exempt clients they are not counted
+
+
+async def test_waits_are_counted_while_they_last(observed: Observed) -> None:
+    session_id = await observed.bridge.open_session()
+    poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
+
+    (waiting,) = await clients(observed, "?by=waits")
+    await observed.bridge.update(session_id)
+    await poll
+    (client,) = await clients(observed, "?by=waits")
+
+    assert (waiting["waiting"], waiting["waits"]) == (1, 1)
+    assert (client["waiting"], client["waits"]) == (0, 1)
+
+
+async def test_a_socket_is_counted(observed: Observed) -> None:
+    server = observed.admin.server
+    async with server.client.ws_connect(f"{server.url}/", headers={"X-Forwarded-For": "192.0.2.9"}):
+        (client,) = await clients(observed, "?by=sockets")
+        shown = (await observed.admin.get("/admin/clients/192.0.2.9")).json
+
+    assert (client["address"], client["sockets"], shown["open_sockets"]) == ("192.0.2.9", 1, 1)
+
+
+async def test_after_an_hour_only_the_figures_since_the_start_are_left(observed: Observed) -> None:
+    await ask_from(observed, "192.0.2.1")
+    observed.admin.clock.advance(50 * 60)
+    assert len(await clients(observed)) == 1
+    await ask_from(observed, "192.0.2.2")
+    assert len(await clients(observed)) == 2
+    assert len(await clients(observed, "?last=10m")) == 1
+
+    observed.admin.clock.advance(15 * 60)
+
+    assert [each["address"] for each in await clients(observed, "?last=1h")] == ["192.0.2.2"]
+    assert len(await clients(observed, "?last=start")) == 2
+
+
+@pytest.mark.parametrize(
+    "query", ["by=x", "last=2h", "last=0m", "last=x", "last=61m", "last=", "limit=0", "limit=1001"]
+)
+async def test_a_query_that_cannot_be_read_is_refused(observed: Observed, query: str) -> None:
+    assert (
+        query.partition("=")[0]
+        in (await observed.admin.get(f"/admin/clients?{query}")).problem(400)["detail"]
+    )
+
+
+@pytest.mark.parametrize("address", ["x", "192.0.2.256", "%00", "192.0.2.1%0A", "a" * 128])
+async def test_a_text_that_is_no_address_is_refused(observed: Observed, address: str) -> None:
+    (await observed.admin.get(f"/admin/clients/{address}")).problem(400)
+
+
+async def test_of_five_thousand_addresses_a_thousand_are_kept_and_the_heaviest_among_them(
+    observed: Observed,
+) -> None:
+    for _ in range(10):
+        await ask_from(observed, "198.51.100.1")
+    for _ in range(5):
+        await ask_from(observed, "198.51.100.2", "POST", "/session/new")
+    for number in range(5_000):
+        await ask_from(observed, f"10.0.{number // 250}.{number % 250}")
+
+    found = await clients(observed, "?limit=1000")
+    refused = await clients(observed, "?by=refused")
+
+    assert len(found) <= MOST_ADDRESSES
+    assert found[0]["address"] == "198.51.100.1"
+    assert refused[0]["address"] == "198.51.100.2"
+
+
+def test_the_tables_of_all_periods_are_bounded() -> None:
+    clock = ManualClock()
+    clients = Clients(clock)
+    for period in range(30):
+        for number in range(5_000):
+            clients.figures(f"{period}.{number}").requests += 1
+        clients.figures("heavy").refuse("requests")
+        clock.advance(PERIOD_SECONDS)
+        clients.turn()
+
+    assert len(clients.now) <= MOST_ADDRESSES
+    assert len(clients._before) <= MOST_ADDRESSES
+    assert len(clients._periods) < 12
+    (heavy,) = clients.heaviest("refused", 5, last_seconds=None)
+    assert (heavy.address, heavy.figures.refused) == ("heavy", 30)
+
+
+def test_names_of_limits_are_bounded() -> None:
+    clients = Clients(ManualClock())
+    for number in range(100):
+        clients.figures("x").refuse(f"limit-{number}")
+
+    (client,) = clients.heaviest("refused", 1, last_seconds=3600)
+
+    assert len(client.figures.refused_by) <= 17
+    assert client.figures.refused_by["other"] == 84

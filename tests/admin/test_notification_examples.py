@@ -1,0 +1,40 @@
+"""The requests with curl on the page about notifications: they run as they are written."""
+
+import asyncio
+import os
+import re
+import shutil
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text("utf-8")
+_COMMANDS = [
+    line for block in re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL) for line in block.splitlines()
+]
+
+
+async def _answer(admin: AdminClient, command: str) -> dict[str, object]:
+    variables = {**os.environ, "URL": admin.server.url, "ADMIN_TOKEN": ADMIN_TOKEN}
+    process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=variables, stdout=PIPE)
+    async with asyncio.timeout(30):
+        printed, _ = await process.communicate()
+    assert process.returncode == 0, command
+    answer: dict[str, object] = orjson.loads(printed)
+    return answer
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
+async def test_the_requests_are_answered(admin: AdminClient) -> None:
+    await admin.create("example-app", "price-alert")
+    await admin.subscribe("example-app", ETHEREUM)
+
+    dry_run, sent, listed = [await _answer(admin, command) for command in _COMMANDS]
+
+    assert dry_run == sent == {"sent": [ETHEREUM], "failed": [], "not_found": [], "next": None}
+    assert isinstance(listed["notifications"], list)
+    assert [one["notification_id"] for one in listed["notifications"]] == ["eth-4000"]

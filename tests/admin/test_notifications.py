@@ -1,0 +1,315 @@
+"""Notifications that were sent, as the operator sees them: figures, and what became of each account."""
+
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
+from typing import Any
+
+import pytest
+
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
+from tests.support.asking import ask
+from tests.support.eventually import eventually
+from tests.support.server import running_server
+
+SENT = "/admin/projects/app/notifications"
+NOW = "2027-01-15T08:00:00.000Z"
+DAY = 86_400
+SOME = [plain_account(number) for number in range(6)]
+
+
+def figures(sent: int, **more: Any) -> dict[str, Any]:
+    counts = {"sent": sent, "read": 0, "bulk_marked": 0, "rate_limited": 0, "type_not_subscribed": 0}
+    return {**counts, "read_rate": 0.0 if sent else None, **more}
+
+
+@pytest.fixture
+async def secret(admin: AdminClient) -> str:
+    """The secret of a project with six subscribers, of whom the last two have not chosen news."""
+    secret = await admin.create("app", "news", "deals")
+    await admin.put("/admin/projects/app/account-limit", {"per_hour": 1, "burst": 1})
+    for each in SOME[:4]:
+        await admin.subscribe("app", each)
+    for each in SOME[4:]:
+        await admin.subscribe("app", each, ["deals"])
+    return secret
+
+
+async def notifications(admin: AdminClient, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await admin.get(SENT + query)).json["notifications"]
+    return found
+
+
+async def outcomes(admin: AdminClient, number: int, query: str = "") -> dict[str, str]:
+    """The outcome of each account, in the order of the answer."""
+    shown = (await admin.get(f"{SENT}/{number}{query}")).json
+    return {entry["account"]: entry["outcome"] for entry in shown["accounts"]}
+
+
+def user_reads(admin: AdminClient, *numbers: int) -> None:
+    """As the inbox does it for these accounts, which cannot sign in: the delivery and the counters."""
+    with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
+        for number in numbers:
+            ((account,),) = database.execute(
+                "SELECT id FROM accounts WHERE account_key = ?", (plain_account(number),)
+            ).fetchall()
+            database.execute("UPDATE deliveries SET read_at_ms = 1800000000000 WHERE account = ?", (account,))
+            database.execute("UPDATE notifications SET read = read + 1")
+            database.execute("UPDATE daily_figures SET read = read + 1")
+
+
+async def mark_all(admin: AdminClient, secret: str) -> None:
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert (await ask(admin.server, "POST", "/v1/app/mark-all-as-read", b"", headers)).status == 200
+
+
+async def test_they_are_listed_newest_first_with_their_figures(admin: AdminClient, secret: str) -> None:
+    await admin.notify("app", secret, "news", SOME[0], notification_id="first")
+    admin.clock.advance(60)
+    await admin.notify("app", secret, "deals", *SOME[:2], SOME[4], "test:chain:nobody")
+
+    page = (await admin.get(SENT)).json
+
+    assert page == {
+        "notifications": [
+            {
+                "number": 2,
+                "sent_at": "2027-01-15T08:01:00.000Z",
+                "type": "deals",
+                "title": "Title",
+                "notification_id": None,
+                "figures": figures(2, rate_limited=1),
+            },
+            {
+                "number": 1,
+                "sent_at": NOW,
+                "type": "news",
+                "title": "Title",
+                "notification_id": "first",
+                "figures": figures(1),
+            },
+        ],
+        "next": None,
+    }
+
+
+async def test_pages_follow_one_another(admin: AdminClient, secret: str) -> None:
+    for each in SOME[:3]:
+        await admin.notify("app", secret, "news", each)
+        admin.clock.advance(1)
+
+    first = (await admin.get(f"{SENT}?limit=2")).json
+    second = (await admin.get(f"{SENT}?limit=2&after={first['next']}")).json
+
+    assert [one["number"] for one in first["notifications"]] == [3, 2]
+    assert [one["number"] for one in second["notifications"]] == [1]
+    assert second["next"] is None
+
+
+async def test_one_is_shown_with_its_content_and_the_accounts_that_it_missed_first(
+    admin: AdminClient, secret: str
+) -> None:
+    await admin.notify("app", secret, "deals", SOME[0])
+    admin.clock.advance(1)
+    await admin.notify("app", secret, "news", *SOME[:2], SOME[4])
+
+    shown = (await admin.get(f"{SENT}/2")).json
+
+    at = "2027-01-15T08:00:01.000Z"
+    nothing = {"at": at, "read_at": None, "limited_until": None}
+    assert shown == {
+        "number": 2,
+        "sent_at": at,
+        "type": "news",
+        "title": "Title",
+        "notification_id": None,
+        "figures": figures(1, rate_limited=1, type_not_subscribed=1),
+        "body": "Body",
+        "url": None,
+        "accounts": [
+            {"account": SOME[0], "outcome": "rate_limited", **nothing}
+            | {"limited_until": "2027-01-15T09:00:00.000Z"},
+            {"account": SOME[4], "outcome": "type_not_subscribed", **nothing},
+            {"account": SOME[1], "outcome": "sent", **nothing},
+        ],
+        "next": None,
+    }
+
+
+async def test_a_call_that_reached_nobody_is_shown_if_it_missed_a_subscriber(
+    admin: AdminClient, secret: str
+) -> None:
+    await admin.notify("app", secret, "news", SOME[4])
+    await admin.notify("app", secret, "news", "test:chain:nobody")
+
+    assert [one["figures"] for one in await notifications(admin)] == [figures(0, type_not_subscribed=1)]
+
+
+async def test_a_later_call_that_reaches_an_account_takes_its_failure_back(
+    admin: AdminClient, secret: str
+) -> None:
+    await admin.notify("app", secret, "deals", SOME[0])
+    await admin.notify("app", secret, "news", *SOME[:2], SOME[4], notification_id="x")
+    admin.clock.advance(3_600)
+
+    await admin.notify("app", secret, "news", SOME[0], SOME[4], notification_id="x")
+
+    assert (await notifications(admin))[0]["figures"] == figures(2, type_not_subscribed=1)
+    assert await outcomes(admin, 2) == {SOME[4]: "type_not_subscribed", SOME[1]: "sent", SOME[0]: "sent"}
+
+
+async def test_reading_counts_and_so_does_marking_in_bulk(admin: AdminClient, secret: str) -> None:
+    await admin.notify("app", secret, "news", *SOME[:3], notification_id="x")
+    user_reads(admin, 0)
+    assert (await notifications(admin))[0]["figures"] == figures(3, read=1, read_rate=1 / 3)
+
+    await mark_all(admin, secret)
+    marked = (await notifications(admin))[0]["figures"]
+    await admin.notify("app", secret, "news", SOME[3], notification_id="x")
+
+    assert marked == figures(3, read=1, bulk_marked=2, read_rate=1.0)
+    assert (await notifications(admin))[0]["figures"] == figures(4, read=1, bulk_marked=2, read_rate=0.5)
+    assert list((await outcomes(admin, 1)).values()) == ["read", "bulk_marked", "bulk_marked", "sent"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        ("sent", [SOME[1], SOME[2]]),
+        ("read", [SOME[0]]),
+        ("bulk_marked", []),
+        ("rate_limited", [SOME[3]]),
+        ("type_not_subscribed", [SOME[4], SOME[5]]),
+    ],
+)
+async def test_accounts_are_filtered_by_outcome_page_by_page(
+    admin: AdminClient, secret: str, outcome: str, expected: list[str]
+) -> None:
+    await admin.notify("app", secret, "deals", SOME[3])
+    await admin.notify("app", secret, "news", *SOME)
+    user_reads(admin, 0)
+
+    found, after = [], ""
+    for _ in range(4):
+        page = (await admin.get(f"{SENT}/2?outcome={outcome}&limit=1{after}")).json
+        found += [entry["account"] for entry in page["accounts"]]
+        after = f"&after={page['next']}"
+        if page["next"] is None:
+            break
+
+    assert found == expected
+
+
+async def test_every_account_comes_once_over_several_calls_and_pages(admin: AdminClient, secret: str) -> None:
+    for each in (SOME[2:4], SOME[:2], SOME[4:]):
+        await admin.notify("app", secret, "news", *each, notification_id="x")
+
+    found, after = [], ""
+    while True:
+        page = (await admin.get(f"{SENT}/1?limit=2{after}")).json
+        found += [entry["account"] for entry in page["accounts"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+
+    assert found == [*SOME[4:], SOME[2], SOME[3], SOME[0], SOME[1]]
+
+
+async def test_an_account_that_has_left_is_still_named(admin: AdminClient, secret: str) -> None:
+    ethereum = "eip155:137:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+    await admin.subscribe("app", ethereum)
+    await admin.notify("app", secret, "news", ethereum, SOME[0])
+    for each in (ethereum, SOME[0]):
+        await admin.delete(f"/admin/projects/app/subscribers/{each}")
+
+    named = await outcomes(admin, 1)
+
+    assert sorted(named) == ["eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb", SOME[0]]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"{SENT}?after=x", 400),
+        (f"{SENT}?after=-1", 400),
+        (f"{SENT}?after={'9' * 19}", 400),
+        (f"{SENT}?limit=0", 400),
+        (f"{SENT}/1?after=1", 400),
+        (f"{SENT}/1?after={'9' * 19}.1", 400),
+        (f"{SENT}/1?outcome=lost", 400),
+        (f"{SENT}/2", 404),
+        (f"{SENT}/999999999999999999", 404),
+        (f"{SENT}/x", 404),
+        ("/admin/projects/other/notifications/1", 404),
+        ("/admin/projects/none/notifications", 404),
+    ],
+)
+async def test_what_cannot_be_found_or_read_is_refused(
+    admin: AdminClient, secret: str, path: str, status: int
+) -> None:
+    await admin.create("other", "news")
+    await admin.notify("app", secret, "news", SOME[0])
+
+    (await admin.get(path)).problem(status)
+
+
+async def test_failures_are_kept_for_their_time_and_figures_stay(admin: AdminClient, secret: str) -> None:
+    await admin.notify("app", secret, "news", SOME[0], SOME[4])
+    await admin.notify("app", secret, "news", SOME[5])
+    admin.clock.advance(30 * DAY)
+
+    async def swept() -> bool:
+        return [one["number"] for one in await notifications(admin)] == [1]
+
+    await eventually(swept)
+    assert await outcomes(admin, 1) == {SOME[0]: "sent"}
+    assert (await notifications(admin))[0]["figures"] == figures(1, type_not_subscribed=1)
+
+
+async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(tmp_path: Path) -> None:
+    async with running_server(tmp_path, admin_token=ADMIN_TOKEN, max_missed_accounts=5) as server:
+        admin = AdminClient(server)
+        secrets = {name: await admin.create(name, "news", "deals") for name in ("app", "other")}
+        for name in secrets:
+            for each in SOME:
+                await admin.subscribe(name, each, ["deals"])
+        await admin.notify("other", secrets["other"], "news", *SOME[:5])
+
+        for _ in range(4):
+            await admin.notify("app", secrets["app"], "news", *SOME[:3])
+            server.clock.advance(1)
+
+        assert [one["number"] for one in await notifications(admin)] == [5, 4]
+        assert list(await outcomes(admin, 5)) == SOME[:3]
+        assert list(await outcomes(admin, 4)) == SOME[1:3]
+        others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
+        assert len(others) == 5
+        with closing(connect(server.settings.database_file)) as database:
+            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id").fetchall() == [
+                (5,),
+                (5,),
+            ]
+
+
+async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
+    admin: AdminClient, secret: str
+) -> None:
+    await admin.notify("app", secret, "news", SOME[0])
+    with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
+        database.execute(
+            """
+            WITH RECURSIVE numbers (n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM numbers WHERE n < 7000)
+            INSERT INTO accounts (id, account_key) SELECT n, 'test:crowd:' || n FROM numbers
+            """
+        )
+        database.execute(
+            "INSERT INTO deliveries (account, sending, read_at_ms)"
+            " SELECT id, 1, CASE WHEN id = 7000 THEN 1800000000000 END FROM accounts WHERE id >= 1000"
+        )
+
+    first = (await admin.get(f"{SENT}/1?outcome=read")).json
+    second = (await admin.get(f"{SENT}/1?outcome=read&after={first['next']}")).json
+
+    assert (first["accounts"], first["next"]) == ([], "1.5998")
+    assert [entry["account"] for entry in second["accounts"]] == ["test:crowd:7000"]
+    assert second["next"] is None

@@ -1,0 +1,190 @@
+"""A dry run of notify: what the call would answer now, and nothing changes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from sqlite3 import connect
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.asking import Answer
+from tests.support.figures import METRICS_TOKEN
+from tests.support.project import NEWS, OFFERS, App, account, accounts, opened_app
+from tests.support.server import RunningServer, running_server
+
+A, B, C = accounts(3)
+DRY_RUN = "?dry_run=1"
+NO_SWEEPING = 86_400
+
+
+async def ask_dry(app: App, fields: Any, query: str = DRY_RUN) -> Answer:
+    return await app.ask("POST", f"{app.paths['notify']}{query}", fields)
+
+
+def a_call(wanted: list[str], notification_id: str | None = None, type_id: str = NEWS) -> dict[str, Any]:
+    content = {"type": type_id, "title": "Title", "body": "Body"}
+    return {"notification": content, "accounts": wanted, "notification_id": notification_id}
+
+
+def everything(server: RunningServer) -> dict[str, list[Any]]:
+    """Every row of the database but those of the limits on calls."""
+    with closing(connect(server.settings.database_file)) as database:
+        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {
+            name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names if name != "buckets"
+        }
+
+
+def add_device(app: App, spelled: str) -> None:
+    """A webhook that would be called for each notification to the account."""
+    with closing(connect(app.server.settings.database_file, timeout=30)) as database, database:
+        database.execute(
+            "INSERT INTO devices (device_id, account, channel, address, created_at_ms) SELECT 'device', id,"
+            " 'webhook', 'http://127.0.0.1:9/', 0 FROM accounts WHERE account_key LIKE ?",
+            (f"%{spelled[-40:]}",),
+        )
+
+
+@pytest.fixture
+async def quiet(tmp_path: Path) -> AsyncIterator[App]:
+    """A project on a server that does not sweep, so that rows change by calls alone."""
+    async with (
+        running_server(tmp_path, sweep_interval=NO_SWEEPING, metrics_token=METRICS_TOKEN) as server,
+        opened_app(server) as app,
+    ):
+        yield app
+
+
+async def test_it_answers_every_list_and_changes_nothing(quiet: App) -> None:
+    await quiet.subscribe(A, B)
+    await quiet.subscribe(C, types=[OFFERS])
+    for _ in range(50):
+        await quiet.notify([B])
+        quiet.server.clock.advance(0.5)
+    add_device(quiet, A)
+    before = everything(quiet.server)
+    call = a_call([A, B, C, account(9)], "once")
+
+    dry = await ask_dry(quiet, call)
+
+    assert everything(quiet.server) == before
+    assert dry.json["sent"] == [A]
+    assert [(failed["account"], failed["reason"]) for failed in dry.json["failed"]] == [
+        (B, "rate_limited"),
+        (C, "type_not_subscribed"),
+    ]
+    assert dry.json["not_found"] == [account(9)]
+    assert (await quiet.post(call)).json == dry.json
+    assert len(everything(quiet.server)["outbox"]) == 1
+
+
+async def test_a_dry_run_of_a_repeat_goes_by_the_first_call(quiet: App) -> None:
+    await quiet.subscribe(A)
+    await quiet.subscribe(B, types=[OFFERS])
+    await quiet.post(a_call([A], "once"))
+    before = everything(quiet.server)
+
+    dry = await ask_dry(quiet, a_call([A, B], "once", OFFERS))
+
+    assert dry.json == {
+        "sent": [A],
+        "failed": [{"account": B, "reason": "type_not_subscribed"}],
+        "not_found": [],
+    }
+    assert everything(quiet.server) == before
+
+
+async def test_it_has_a_limit_of_its_own(app: App) -> None:
+    await app.subscribe(A)
+
+    passed = [(await ask_dry(app, a_call([A]))).status for _ in range(20)]
+    refused = await ask_dry(app, a_call([A]))
+
+    assert passed == [200] * 20
+    refused.problem(429)
+    assert refused.headers["RateLimit-Policy"].startswith('"notify-dry-runs";q=20;')
+    sent = await app.notify([A])
+    assert sent.headers["RateLimit"].startswith('"notify-calls";r=19;')
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?dry_run=yes",
+        "?dry_run",
+        "?dry_run=",
+        "?dry_run=1&dry_run=0",
+        "?dryRun=1",
+        "?dry-run=1",
+        "?DRY_RUN=1",
+    ],
+)
+async def test_a_parameter_that_may_mean_a_dry_run_is_refused(app: App, query: str) -> None:
+    await app.subscribe(A)
+
+    problem = (await ask_dry(app, a_call([A]), query)).problem(400)
+
+    assert "dry_run" in problem["detail"]
+    assert everything(app.server)["deliveries"] == []
+
+
+@pytest.mark.parametrize("query", ["?dry_run=0", "?dry_run=false", "?other=1"])
+async def test_a_call_that_is_no_dry_run_is_done(app: App, query: str) -> None:
+    await app.subscribe(A)
+
+    assert (await ask_dry(app, a_call([A]), query)).json["sent"] == [A]
+
+    assert len(everything(app.server)["deliveries"]) == 1
+
+
+async def test_it_refuses_what_the_call_would_refuse(app: App) -> None:
+    unknown = a_call([A], type_id="none")
+
+    dry, real = await ask_dry(app, unknown), await app.post(unknown)
+
+    assert dry.problem(400)["errors"] == real.problem(400)["errors"]
+    (await ask_dry(app, {"accounts": [A]})).problem(400)
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from([NEWS, OFFERS]),
+        st.sampled_from([None, "x", "y"]),
+        st.lists(st.integers(1, 6), min_size=1, max_size=6),
+        st.integers(0, 4_000),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(runs=st.lists(steps, min_size=1, max_size=3))
+@settings(max_examples=10)
+def test_the_call_after_a_dry_run_answers_the_very_same(runs: list[Any]) -> None:
+    """Accounts 1 and 2 choose everything, 3 and 4 one type each, 5 and 6 nothing. Buckets hold 2 tokens."""
+    asyncio.run(_agree(runs))
+
+
+async def _agree(runs: list[Any]) -> None:
+    with TemporaryDirectory() as directory:
+        async with (
+            running_server(Path(directory), sweep_interval=NO_SWEEPING, account_burst=2) as server,
+            opened_app(server) as app,
+        ):
+            await app.subscribe(account(1), account(2))
+            await app.subscribe(account(3), types=[NEWS])
+            await app.subscribe(account(4), types=[OFFERS])
+            for number, run in enumerate(runs):
+                for type_id, notification_id, wanted, seconds in run:
+                    server.clock.advance(seconds + 1)
+                    key = None if notification_id is None else f"{notification_id} {number}"
+                    call = a_call([account(each) for each in wanted], key, type_id)
+                    before = everything(server)
+                    dry = await ask_dry(app, call)
+                    assert everything(server) == before
+                    assert (await app.post(call)).body == dry.body
