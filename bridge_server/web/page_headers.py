@@ -16,7 +16,7 @@ _POLICY = {
 
 
 def page_headers(**policy: str) -> CIMultiDictProxy[str]:
-    """The headers of a page that no cache keeps, with these directives of the Content-Security-Policy, by name."""
+    """The headers of a page that no cache keeps; directives of its Content-Security-Policy by name."""
     directives = _POLICY | {name.replace("_", "-"): value for name, value in policy.items()}
     return ready_made(
         {

@@ -39,6 +39,7 @@ button[aria-pressed=true], button.main { background: var(--accent); border-color
 .message { padding: 0 1rem; color: var(--faint); }
 .message:not(:empty) { padding-bottom: .75rem; }
 .error { color: var(--bad); }
+.filters { padding-top: 0; }
 .sign-in, .settings { display: grid; gap: .75rem; padding: 0 1rem 1rem; }
 .wallets { display: flex; flex-wrap: wrap; gap: .5rem; }
 legend { padding: 0; font-weight: bold; }
@@ -47,12 +48,12 @@ fieldset button { margin-top: .25rem; }
 input { width: 1.1em; height: 1.1em; accent-color: var(--accent); }
 ul { list-style: none; }
 li { border-top: 1px solid var(--line); padding: .6rem 1rem; }
-li button { display: flex; gap: .6rem; width: 100%; border: 0; padding: .1rem 0; text-align: start; align-items: baseline; }
+li button { display: flex; gap: .6rem; width: 100%; min-height: 1.75rem; border: 0; padding: 0; text-align: start; align-items: baseline; }
 li button:hover { color: var(--accent); }
-.dot { flex: none; width: .6em; height: .6em; border-radius: 50%; background: var(--accent); visibility: hidden; }
+.dot { flex: none; width: .6rem; height: .6rem; border-radius: 50%; background: var(--accent); visibility: hidden; }
 li.unread .dot { visibility: visible; }
 li.unread .title { font-weight: bold; }
-.facts, .opened { padding-inline-start: 1.2em; }
+.facts, .opened { padding-inline-start: 1.2rem; }
 .facts { color: var(--faint); font-size: .87em; }
 .opened { padding-block: .35rem; display: grid; gap: .35rem; justify-items: start; }
 a { color: var(--accent); }
