@@ -1,6 +1,7 @@
 """The examples for the published clients run in Node as they stand: each makes a pairing URI."""
 
 import asyncio
+import os
 import re
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_packages import PACKAGES, needs_node
-from tests.support.server import RunningServer
+from tests.support.server import RunningServer, server_process
 
 _ROOT = Path(__file__).parent.parent
 _PRINTED_URL = "https://bridge.example.org"
@@ -37,3 +38,43 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, gen
 
     assert process.returncode == 0
     assert re.match(r"(ethereum:)?wc[:-]", output.decode())
+
+
+@needs_node
+async def test_the_short_example_of_generation_2_connects(tmp_path: Path) -> None:
+    showing = (
+        "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
+    )
+
+    output = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
+
+    assert re.match(r"wc:[0-9a-f]{64}@2\?", output)
+
+
+@needs_node
+async def test_both_sides_of_generation_2_in_one_program(tmp_path: Path) -> None:
+    output = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
+
+    assert output.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
+
+
+async def printed_with_relay(folder: Path, printed_url: str, part: str, addition: str = "") -> str:
+    """The output of the page's example that has this part, with a server whose clock is right."""
+    page = (_ROOT / "docs/clients.md").read_text()
+    blocks: list[str] = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
+    (example,) = [block for block in blocks if part in block]
+    environment = os.environ | {"NODE_PATH": str(PACKAGES / "node_modules"), "IS_VITEST": "true"}
+    with server_process(folder / "data") as server:
+        program = example.replace(printed_url, server.url.replace("http", "ws")) + addition
+        process = await asyncio.create_subprocess_exec(
+            "node", "-e", program, cwd=folder, env=environment, stdout=PIPE
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 0
+    return output.decode()

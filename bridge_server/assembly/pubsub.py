@@ -76,8 +76,9 @@ def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
     messages = live.held(_messages)
 
     def charge(address: str, count: int) -> None:
-        cost = Cost(address, messages, min(count, messages.burst))
-        foundation.quotas.charge_costs((cost,))
+        tokens = min(count, messages.burst)
+        if not foundation.quotas.take((messages.name, address), messages, tokens):
+            foundation.quotas.charge_costs((Cost(address, messages, tokens),))
 
     return Irn(
         IrnStore(foundation.database, foundation.payload_bytes, foundation.subscription_bytes),

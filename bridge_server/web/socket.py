@@ -12,10 +12,12 @@ from typing import Literal, Protocol
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_websocket import WebSocketReader, WebSocketWriter, WSMessageNoDecodeText
 
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnsupportedMediaError
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
+from bridge_server.web.frame_queue import LATER, FrameQueue
 from bridge_server.web.frames import close_code, close_reason
 
 MOST_BUFFERED_BYTES = 1024 * 1024
@@ -81,6 +83,7 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         self.headers.update(_HEADERS)
         self._party = party
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
+        self._frames: FrameQueue | None = None
         self._request: web.BaseRequest | None = None
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
@@ -118,6 +121,15 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self._party.leave()
             raise
 
+    def _post_start(
+        self, request: web.BaseRequest, protocol: str | None, writer: WebSocketWriter
+    ) -> None:  # aiohttp's, with a queue that processes frames at once
+        self._ws_protocol, self._writer = protocol, writer
+        self._reader = self._frames = FrameQueue(request.protocol, self._party.hear)
+        self._parser = WebSocketReader(self._reader, self._max_msg_size, compress=False, decode_text=False)
+        request.protocol.set_parser(self._parser)
+        request.protocol.keep_alive(False)
+
     async def write_eof(self, data: bytes = b"") -> None:
         """Talk until one side ends; then close, and give up on a client that does not read."""
         assert self._request is not None
@@ -126,6 +138,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self._party.join(self)
             await self._talk()
         finally:
+            if self._frames is not None:
+                self._frames.drop()
             self._party.leave()
         if self._goodbye is not None:
             await self._goodbye
@@ -206,24 +220,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     async def _talk(self) -> None:
         try:
-            while True:
-                message = await self.receive()
-                kind = message.type
-                if kind is _IS_TEXT:
-                    pending = self._party.hear(message.data)
-                    if pending is not None:
-                        await pending
-                elif kind is WSMsgType.PONG:
-                    self._party.recognise(message.data)
-                elif kind is WSMsgType.PING:
-                    await self._party.settle()
-                    self._write_joined()
-                    await self.pong(message.data)
-                elif kind is WSMsgType.BINARY:
-                    raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")
-                else:
-                    await self._part(kind)
-                    return
+            while await self._process(await self._next_message()):
+                pass
         except BridgeError as error:
             await self.close(code=close_code(error), message=close_reason(error.detail))
         except ConnectionError:
@@ -231,6 +229,37 @@ class Socket(web.WebSocketResponse[Literal[False]]):
         except Exception:
             log.exception("socket_failed")
             await self.close(code=WSCloseCode.INTERNAL_ERROR, message=b"The server failed.")
+
+    async def _process(self, message: WSMessageNoDecodeText) -> bool:
+        """Whether there may be another one after it."""
+        kind = message.type
+        if kind is _IS_TEXT:
+            pending = self._party.hear(message.data)
+            if pending is not None:
+                await pending
+        elif kind is LATER:
+            await message.data
+        elif kind is WSMsgType.PONG:
+            self._party.recognise(message.data)
+        elif kind is WSMsgType.PING:
+            await self._party.settle()
+            self._write_joined()
+            await self.pong(message.data)
+        elif kind is WSMsgType.BINARY:
+            raise UnsupportedMediaError("Send JSON in text frames, not in binary ones.")
+        else:
+            await self._part(kind)
+            return False
+        return True
+
+    async def _next_message(self) -> WSMessageNoDecodeText:
+        """The next one that is not processed yet; meanwhile text frames are processed as they come."""
+        assert self._frames is not None
+        self._frames.is_idle = not self._is_ending
+        try:
+            return await self.receive()
+        finally:
+            self._frames.is_idle = False
 
     async def _part(self, last: WSMsgType) -> None:
         if last is WSMsgType.CLOSE:

@@ -77,11 +77,11 @@ class _IrnSocket(BareSocket):
             if self.answered is not None and not self.answered.done():
                 self.answered.set_result(time.perf_counter())
             return
+        self.received()
         number = data[start + 6 : data.index(b",", start)]
         self.transport.write(client_frame(b'{"id":%b,"jsonrpc":"2.0","result":true}' % number))
         if self.publishes:
             self.publisher.transport.write(_publication(self.topic))
-        self.received()
 
     async def ask(self, frame: bytes) -> float:
         """Milliseconds from a call to its answer."""

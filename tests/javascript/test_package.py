@@ -8,10 +8,12 @@ import orjson
 import pytest
 
 from bridge_server.version import VERSION
-from tests.support.node_packages import needs_node_alone, needs_test_runners
+from tests.support.node_packages import needs_node, needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, SERVER, NodeProject
 
 _SECONDS = 110.0
+_TESTS = PACKAGE / "tests"
+_PUBLISHED = _TESTS / "published-clients.test.js"
 _COMPILER_OPTIONS = {
     "strict": True,
     "noEmit": True,
@@ -22,9 +24,8 @@ _COMPILER_OPTIONS = {
 }
 
 
-@needs_node_alone
-@pytest.mark.parametrize("file", sorted((PACKAGE / "tests").glob("*.test.js")), ids=lambda file: file.stem)
-def test_its_own_tests_pass(file: Path) -> None:
+def passes(file: Path) -> None:
+    """Run one file of tests of the package."""
     finished = subprocess.run(
         ["node", "--test", file],
         cwd=PACKAGE,
@@ -38,6 +39,19 @@ def test_its_own_tests_pass(file: Path) -> None:
     )
 
     assert finished.returncode == 0, finished.stdout
+
+
+@needs_node_alone
+@pytest.mark.parametrize(
+    "file", sorted({*_TESTS.glob("*.test.js")} - {_PUBLISHED}), ids=lambda file: file.stem
+)
+def test_its_own_tests_pass(file: Path) -> None:
+    passes(file)
+
+
+@needs_node
+def test_its_wallet_pairs_with_a_published_client() -> None:
+    passes(_PUBLISHED)
 
 
 def test_its_version_is_the_servers() -> None:

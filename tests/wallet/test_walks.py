@@ -69,3 +69,14 @@ def test_each_file_of_a_walk_knows_the_next(subject: str) -> None:
 
 def test_the_wire_of_a_typed_data_message_is_called_by_its_method() -> None:
     assert "wallet/rpc/wire" in imported_by("wallet/rpc/methods")
+
+
+def test_a_topic_of_generation_2_walks_from_its_frame_to_the_rows_through_six_files() -> None:
+    walk = walk_of("a topic of generation 2.x")
+    frame = walk[walk.index("pubsub/irn/socket") :]
+
+    assert walk[0] == "pubsub/routes"
+    assert frame[-1] == "pubsub/irn/sql"
+    assert len(frame) <= MOST_FILES
+    for above, below in pairwise(frame[1:]):
+        assert below in imported_by(above), (above, below)

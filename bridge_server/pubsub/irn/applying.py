@@ -1,8 +1,6 @@
 """Rules of generation 2.x that need the database: the clients that a message waits for, and the limits."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.outbox.models import OutgoingMessage
@@ -11,49 +9,20 @@ from bridge_server.pubsub.irn.errors import SubscriptionBytesError, TooManySubsc
 from bridge_server.pubsub.irn.models import (
     Change,
     ClientKey,
-    ClientLimits,
     Envelope,
     Publishing,
     Subscribing,
     Unsubscribing,
 )
-from bridge_server.pubsub.irn.subscribers import KnownSubscribers, Subscribers
+from bridge_server.pubsub.irn.rules import Applied, Rules
+from bridge_server.pubsub.irn.subscribers import Subscribers
 from bridge_server.pubsub.queues.errors import QueueFullError
-from bridge_server.pubsub.queues.models import QueueLimits
-from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, send_later
+from bridge_server.pubsub.queues.notices import Allowance, Notices, send_later
 from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.topics.models import Topic
 
 _SUBSCRIPTION_BYTES = 400  # what a row costs, with its indexes
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds at this moment."""
-
-    now_ms: int
-    queue: QueueLimits
-    client: ClientLimits
-    call_expires_at_ms: int
-    notice: NoticeOf
-    subscribers: KnownSubscribers
-
-
-@dataclass(slots=True)
-class Applied:
-    """What came of changes."""
-
-    refused: dict[int, BridgeError] = field(default_factory=dict)
-    """By the position of the change."""
-    kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
-    """The clients that a stored message waits for, by its number."""
-    subscribers: dict[Topic, Subscribers] = field(default_factory=dict)
-    """What was read of topics."""
-    changed_topics: set[Topic] = field(default_factory=set)
-    """Topics that clients have subscribed to, or unsubscribed from."""
-    notice_bytes: Counter[str | None] = field(default_factory=Counter)
-    subscription_bytes: Counter[str | None] = field(default_factory=Counter)
 
 
 def apply_changes(
@@ -68,6 +37,8 @@ def apply_changes(
     work = _Work(rules, notice_bytes, subscription_bytes, is_full=is_full)
     for position, change in enumerate(changes):
         match change:
+            case Publishing() if work.has_arrived(change):
+                refused = None
             case Publishing():
                 refused = yield from work.publish(change)
             case Subscribing():
@@ -95,6 +66,20 @@ class _Work:
         self._shares = Shares(rules.now_ms)
         self._notices = Notices(rules.notice, notice_bytes, rules.now_ms)
         self.calls: list[str] = []
+
+    def has_arrived(self, publishing: Publishing) -> bool:
+        """Remember the call, if all receivers have acknowledged its messages and nothing else is stored.
+
+        Most publications are such, and it takes no statement to find out.
+        """
+        if self._is_full or publishing.subscribes is not None:
+            return False
+        for envelope in publishing.envelopes:
+            known = self._known_subscribers(envelope.topic)
+            if known is None or envelope.prompt or not _have_all(envelope, known.clients):
+                return False
+        self.calls.append(publishing.call)
+        return True
 
     def publish(self, publishing: Publishing) -> Transaction[BridgeError | None]:
         if self._is_full:
@@ -183,15 +168,17 @@ class _Work:
         return receivers
 
     def _subscribers_of(self, topic: Topic) -> Transaction[Sequence[ClientKey]]:
-        now_ms, applied = self._rules.now_ms, self.applied
-        found = applied.subscribers.get(topic)
-        if found is None and topic not in applied.changed_topics:
-            found = self._rules.subscribers.get(topic, now_ms)
+        found = self._known_subscribers(topic)
         if found is None:
-            rows = yield Statement(sql.SUBSCRIBERS, (topic, now_ms))
-            found = Subscribers.of(rows)
-            applied.subscribers[topic] = found
+            rows = yield Statement(sql.SUBSCRIBERS, (topic, self._rules.now_ms))
+            found = self.applied.subscribers[topic] = Subscribers.of(rows)
         return found.clients
+
+    def _known_subscribers(self, topic: Topic) -> Subscribers | None:
+        found = self.applied.subscribers.get(topic)
+        if found is None and topic not in self.applied.changed_topics:
+            return self._rules.subscribers.get(topic, self._rules.now_ms)
+        return found
 
     def _take_room(self, envelopes: Sequence[Envelope]) -> Transaction[QueueFullError | None]:
         """Count all of the messages, or none of them and say why not."""
@@ -242,3 +229,9 @@ class _Work:
             yield Statement(sql.INSERT_DELIVERY, (client, number))
         if clients:
             self.applied.kept[number] = clients
+
+
+def _have_all(envelope: Envelope, subscribers: Sequence[ClientKey]) -> bool:
+    """Whether there are subscribers but the sender, and all of them have acknowledged the message."""
+    acknowledged, sender = envelope.acknowledged, envelope.sender
+    return bool(acknowledged) and all(client in acknowledged or client == sender for client in subscribers)

@@ -10,9 +10,9 @@ import structlog
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError, UnavailableError
-from bridge_server.pubsub.irn.applying import Applied, Rules
 from bridge_server.pubsub.irn.models import Change, ClientKey, Envelope, Publishing
 from bridge_server.pubsub.irn.remembered import RememberedCalls
+from bridge_server.pubsub.irn.rules import Applied, Rules
 from bridge_server.pubsub.irn.store import IrnStore
 
 _MOST_CHANGES = 1_000
@@ -164,6 +164,7 @@ class IrnJournal:
                     change.done(refused)
             except Exception:  # the other clients are to be answered all the same
                 log.exception("answer_failed")
+        self._calls.forget_old(now_ms)
 
     def _forget_saved(self, publishing: Publishing, applied: Applied) -> None:
         for envelope in publishing.envelopes:

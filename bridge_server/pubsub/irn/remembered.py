@@ -15,8 +15,8 @@ _DIGEST_BYTES = 16
 def call_key(client: ClientKey, id_text: bytes, call: PublishCall) -> str:
     """The key of a call, by which a repetition is recognised: client, id and content."""
     parts = [client, id_text.decode().strip('"')]
-    for publication in call.publications:
-        parts += (publication.topic, str(len(publication.message)), publication.message)
+    for topic, message, *_ in call.publications:
+        parts += (topic, str(len(message)), message)
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -60,7 +60,6 @@ class RememberedCalls:
         if refused is None:
             self._expires_at_ms[call] = now_ms + REMEMBERED_MS
             self._expires_at_ms.move_to_end(call)
-            self._forget_old(now_ms)
         for done in waiting:
             done(refused)
 
@@ -69,7 +68,8 @@ class RememberedCalls:
         forgotten, self._forgotten = self._forgotten, 0
         return forgotten
 
-    def _forget_old(self, now_ms: int) -> None:
+    def forget_old(self, now_ms: int) -> None:
+        """Forget the calls whose time is over, and the oldest of more than may be remembered."""
         while self._expires_at_ms:
             call, expires_at_ms = next(iter(self._expires_at_ms.items()))
             if expires_at_ms > now_ms and len(self._expires_at_ms) <= self._limits.remembered_calls:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from bridge_server.pubsub.irn import sql
-from bridge_server.pubsub.irn.applying import Applied, Rules, apply_changes
+from bridge_server.pubsub.irn.applying import apply_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
+from bridge_server.pubsub.irn.rules import Applied, Rules
 from bridge_server.pubsub.irn.subscribers import KnownSubscribers
 from bridge_server.pubsub.queues.notices import Allowance, pay_for
 from bridge_server.storage.database import (

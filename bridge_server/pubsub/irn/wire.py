@@ -30,6 +30,7 @@ _LARGEST_ID = 2**64 - 1
 
 _MESSAGE = b'{"id":%d,"jsonrpc":"2.0","method":"irn_subscription","params":{"id":"%b","data":%b}}'
 _CONFIRMED = re.compile(rb'\{"id":([1-9][0-9]{0,15}),"jsonrpc":"2\.0","result":true\}')
+_LONGEST_CONFIRMED = 60
 _RESULT = b'{"id":%b,"jsonrpc":"2.0","result":%b}'
 
 _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
@@ -40,8 +41,8 @@ def read_frame(text: bytes) -> ClientRequest | Confirmation:
 
     A request whose id is wrong is read as one without an id.
     """
-    if confirmed := _CONFIRMED.fullmatch(text):  # every second frame, and as clients write it
-        return Confirmation(int(confirmed[1]), is_received=True)
+    if len(text) <= _LONGEST_CONFIRMED and (confirmed := _CONFIRMED.fullmatch(text)):
+        return Confirmation(int(confirmed[1]), is_received=True)  # every second frame, as clients write it
     try:
         values = orjson.loads(text)
     except orjson.JSONDecodeError as error:

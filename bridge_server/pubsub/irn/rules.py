@@ -1,0 +1,40 @@
+"""What one transaction of generation 2.x is given, and what comes of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.pubsub.irn.models import ClientKey, ClientLimits
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers, Subscribers
+from bridge_server.pubsub.queues.models import QueueLimits
+from bridge_server.pubsub.queues.notices import NoticeOf
+from bridge_server.topics.models import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds at this moment."""
+
+    now_ms: int
+    queue: QueueLimits
+    client: ClientLimits
+    call_expires_at_ms: int
+    notice: NoticeOf
+    subscribers: KnownSubscribers
+
+
+@dataclass(slots=True)
+class Applied:
+    """What came of changes."""
+
+    refused: dict[int, BridgeError] = field(default_factory=dict)
+    """By the position of the change."""
+    kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
+    """The clients that a stored message waits for, by its number."""
+    subscribers: dict[Topic, Subscribers] = field(default_factory=dict)
+    """What was read of topics."""
+    changed_topics: set[Topic] = field(default_factory=set)
+    """Topics that clients have subscribed to, or unsubscribed from."""
+    notice_bytes: Counter[str | None] = field(default_factory=Counter)
+    subscription_bytes: Counter[str | None] = field(default_factory=Counter)
