@@ -9,6 +9,7 @@ _POLICY = {
     "script-src": "'self'",
     "style-src": "'self'",
     "connect-src": "'self'",
+    "img-src": "'self' data:",
     "form-action": "'self'",
     "frame-ancestors": "'none'",
     "base-uri": "'none'",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chromium import CONFIGURATION, needs_chromium
 from tests.support.node_packages import needs_test_runners
 from tests.support.node_project import NodeProject
 
@@ -12,31 +13,15 @@ _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[2] / "docs" / "inbox.md"
 _FILE = re.compile(r"```(?:html|js|css)\n(?:// |<!-- |/\* )([\w.]+)(?: -->| \*/)?\n(.*?)```", re.DOTALL)
 _POLICY = re.compile(r"^Content-Security-Policy: .*$", re.MULTILINE)
-_CHROMIUM = Path("/usr/bin/chromium")
-_CONFIGURATION = f"""
-export default {{
-  workers: 1,
-  timeout: 30000,
-  use: {{
-    launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }},
-    permissions: ['local-network-access'],
-  }},
-}}
-"""
 
-pytestmark = [
-    needs_test_runners,
-    pytest.mark.skipif(
-        not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
-    ),
-]
+pytestmark = [needs_test_runners, needs_chromium]
 
 
 @pytest.mark.parametrize("file", sorted(_HERE.glob("*.spec.js")), ids=lambda file: file.stem)
 def test_an_account_uses_its_inbox(tmp_path: Path, file: Path) -> None:
     project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
     sources = {name: (_HERE / name).read_text("utf-8") for name in ("shop.js", file.name)}
-    project.write({"playwright.config.js": _CONFIGURATION, **sources, **_example()})
+    project.write({"playwright.config.js": CONFIGURATION, **sources, **_example()})
 
     output = project.run(project.program("@playwright/test"), "test")
 
