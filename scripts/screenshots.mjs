@@ -19,7 +19,7 @@ const { chromium } = createRequire(join(ROOT, 'tests', 'node', 'package.json'))(
 
 /** By name: the path of the page, its size, and what a person does there before the picture is taken. */
 const PICTURES = {
-  inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 520, act: readInbox },
+  inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 560, act: readInbox },
   'console-traffic': { path: '/console/traffic', width: 1200, height: 720, isConsole: true },
   'console-wallet': { path: '/console/wallet', width: 1200, height: 720, isConsole: true },
   'console-compose': { path: '/console/compose', width: 1200, height: 720, isConsole: true },

@@ -35,6 +35,7 @@ test('the server of the run has the settings of the configuration', async () => 
 })
 """
 
+
 @needs_test_runners
 def test_the_suite_for_vitest_passes(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "vitest", "@walletconnect/client")
