@@ -22,7 +22,6 @@ export class Server {
       method,
       signal,
       cache: 'no-store',
-      credentials: 'omit',
       headers: {
         ...(token && { Authorization: `Bearer ${token}` }),
         ...(body && { 'Content-Type': 'application/json' }),

@@ -57,6 +57,10 @@ li.unread .title { font-weight: bold; }
 .facts { color: var(--faint); font-size: .87em; }
 .opened { padding-block: .35rem; display: grid; gap: .35rem; justify-items: start; }
 a { color: var(--accent); }
+@media (forced-colors: active) {
+  .dot { background: CanvasText; forced-color-adjust: none; }
+  button[aria-pressed=true] { outline: 3px solid; }
+}
 .unseen { position: absolute; clip-path: inset(50%); width: 1px; height: 1px; overflow: hidden; white-space: nowrap; }
 `
 
