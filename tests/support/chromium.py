@@ -9,7 +9,8 @@ _CHROMIUM = Path("/usr/bin/chromium")
 CONFIGURATION = f"""
 export default {{
   workers: 1,
-  timeout: 30000,
+  timeout: 60000,
+  expect: {{ timeout: 15000 }},
   use: {{
     launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }},
     permissions: ['local-network-access'], // a page that this machine does not serve may reach the server

@@ -31,10 +31,25 @@ test('a stream that breaks goes on after the last event, and nothing is lost or 
   expect(await page.evaluate(() => window.streams.map(({ lastEventId }) => lastEventId))).toEqual([undefined, newest])
 })
 
-test('a server that refuses is asked again, more slowly each time', async ({ page, bridge, wallet }) => {
+/** The page's clock stands still; `timers` are the delays of its long timers, and no pause is shortened by chance. */
+async function holdClock(page) {
   await page.clock.install()
   await page.clock.pauseAt(Date.now() + 1000)
-  await page.addInitScript(() => (Math.random = () => 0))
+  await page.addInitScript(() => {
+    Math.random = () => 0
+    window.timers = []
+    const { setTimeout } = window
+    window.setTimeout = (work, milliseconds) => {
+      if (milliseconds >= 500) window.timers.push(milliseconds)
+      return setTimeout(work, milliseconds)
+    }
+  })
+}
+
+const timers = (page) => page.evaluate(() => window.timers)
+
+test('a server that refuses is asked again, more slowly each time', async ({ page, bridge, wallet }) => {
+  await holdClock(page)
   let refused = 0
   await page.route('**/inbox/stream', (route) => {
     refused += 1
@@ -42,19 +57,40 @@ test('a server that refuses is asked again, more slowly each time', async ({ pag
   })
   await openSignedIn(page, bridge, wallet)
   await expect(status(page)).toHaveText('Live updates are interrupted. Trying again…')
-  await expect.poll(() => refused).toBe(1)
-  for (const [number, seconds] of [1, 2, 4, 8].entries()) {
-    await page.clock.runFor(seconds * 500 - 1)
+  const pauses = [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
+  for (const [number, milliseconds] of pauses.entries()) {
+    await expect.poll(() => timers(page)).toEqual(pauses.slice(0, number + 1))
     expect(refused).toBe(number + 1)
-    await page.clock.runFor(seconds * 500 + 1)
-    await expect.poll(() => refused).toBe(number + 2)
+    if (number + 1 === pauses.length) await page.unroute('**/inbox/stream')
+    await page.clock.runFor(milliseconds)
   }
-
-  await page.unroute('**/inbox/stream')
-  await page.clock.runFor(16_000)
 
   await expect(status(page)).toHaveText('')
   await expect(page.getByText('No notifications yet.')).toBeVisible()
+})
+
+test('a server that names a time is asked no sooner', async ({ page, bridge, wallet }) => {
+  await holdClock(page)
+  await page.route('**/inbox/stream', (route) => route.fulfill({ status: 429, headers: { 'Retry-After': '7' } }))
+
+  await openSignedIn(page, bridge, wallet)
+
+  await expect.poll(() => timers(page)).toEqual([7000])
+})
+
+test('a stream without a sign of life is opened again', async ({ page, bridge, wallet }) => {
+  await holdClock(page)
+  let opened = 0
+  page.on('request', (request) => (opened += request.url().endsWith('/stream') ? 1 : 0))
+  await openSignedIn(page, bridge, wallet)
+  await expect.poll(() => timers(page)).toEqual([45_000, 45_000]) // before and after the server's first words
+
+  await page.clock.runFor(45_000)
+  await expect.poll(() => timers(page)).toEqual([45_000, 45_000, 500])
+  await page.clock.runFor(500)
+
+  await expect.poll(() => opened).toBe(2)
+  await expect(status(page)).toHaveText('')
 })
 
 test('a hidden page holds no connection, and catches up when it is seen again', async ({ page, bridge, wallet }) => {
