@@ -5,26 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import orjson
-import pytest
 
+from tests.support.chromium import CONFIGURATION
 from tests.support.console_client import new_link
 from tests.support.node_project import NodeProject
 from tests.support.server import RunningServer
 
-_CHROMIUM = Path("/usr/bin/chromium")
 _MOST_TESTS = 20
-_CONFIGURATION = f"""
-export default {{
-  workers: 1,
-  fullyParallel: true,
-  timeout: 30000,
-  use: {{ launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }} }},
-}}
-"""
-
-needs_chromium = pytest.mark.skipif(
-    not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
-)
 
 
 async def run_specification(
@@ -39,7 +26,7 @@ async def run_specification(
     project.write(
         {
             "package.json": orjson.dumps({"type": "module"}).decode(),
-            "playwright.config.js": _CONFIGURATION,
+            "playwright.config.js": CONFIGURATION,
             specification.name: specification.read_text("utf-8"),
             "links": "\n".join(links),
             **files,
@@ -52,7 +39,12 @@ async def run_specification(
     }
 
     output = await asyncio.to_thread(
-        project.run, project.program("@playwright/test"), "test", f"--shard={part}", environment=variables
+        project.run,
+        project.program("@playwright/test"),
+        "test",
+        "--fully-parallel",
+        f"--shard={part}",
+        environment=variables,
     )
 
     assert " passed" in output

@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from bridge_server.client import Cipher
-from tests.support.browser_tests import needs_chromium, run_specification
+from tests.support.browser_tests import run_specification
+from tests.support.chromium import needs_chromium
 from tests.support.node_packages import needs_test_runners
 from tests.support.server import running_server
 from tests.support.slow import slow
