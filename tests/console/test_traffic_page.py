@@ -1,4 +1,4 @@
-"""The page of traffic: the list, its filter, one request with the lifetime of its call, and its repetition."""
+"""The page of traffic: the list, its filter, its stream, one request with the lifetime of its call."""
 
 import asyncio
 import html

@@ -21,17 +21,8 @@ async def run_specification(
 
     `files` are put beside it, and `links`, with a sign-in link for each test.
     """
-    project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
     links = [f"{server.url}{await new_link(server)}" for _ in range(_MOST_TESTS)]
-    project.write(
-        {
-            "package.json": orjson.dumps({"type": "module"}).decode(),
-            "playwright.config.js": CONFIGURATION,
-            specification.name: specification.read_text("utf-8"),
-            "links": "\n".join(links),
-            **files,
-        }
-    )
+    project = _project(folder, specification, {**files, "links": "\n".join(links)})
     variables = {
         "BRIDGE_URL": server.url,
         "CONSOLE_URL": f"{server.url}/console",
@@ -48,3 +39,11 @@ async def run_specification(
     )
 
     assert " passed" in output
+
+
+def _project(folder: Path, specification: Path, files: Mapping[str, str]) -> NodeProject:
+    project = NodeProject(folder, "@playwright/test", "playwright", "playwright-core", "axe-core")
+    package = orjson.dumps({"type": "module"}).decode()
+    project.write({"package.json": package, "playwright.config.js": CONFIGURATION, **files})
+    project.write({specification.name: specification.read_text("utf-8")})
+    return project
