@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bridge_server.admin.handles import Handles
 from bridge_server.admin.traffic.stream import TrafficStreams
 from bridge_server.admin.traffic.wire import line_fields
 from bridge_server.assembly.foundation import Foundation
@@ -47,7 +46,7 @@ def observed_pages(foundation: Foundation, views: OperatorViews) -> ObservedPage
     """The pages over the operator's views."""
     observation = views.observation
     traffic, handles = observation.traffic, observation.handles
-    streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic, handles))
+    streams = None if traffic is None else TrafficStreams(traffic, partial(_row, traffic))
     settings = foundation.settings
     answers_calls = settings.test and settings.console_port is None
     page = TrafficPage(streams, views.lives, handles, _bridge_url(settings), answers_calls=answers_calls)
@@ -79,8 +78,8 @@ async def _look_forever(changes: PageChanges) -> None:
             changes.note(OBSERVED)
 
 
-def _row(traffic: TrafficLog, handles: Handles, recorded: Recorded) -> dict[str, Any]:
-    return row_fields(line_fields(recorded, traffic, handles))
+def _row(traffic: TrafficLog, recorded: Recorded) -> dict[str, Any]:
+    return row_fields(line_fields(recorded, traffic))
 
 
 def _bridge_url(settings: Settings) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from console_page import measure_console
 from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
@@ -30,7 +31,10 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "CPU time per request at 64 connections": {
         each.name: partial(measure_scenario, each) for each in SCENARIOS
     },
-    "A poll that an operator sees, by one that nobody looks at": {"watched-get-204": measure_watched},
+    "A poll that an operator sees, by one that nobody looks at": {
+        "watched-get-204": measure_watched,
+        "console": measure_console,
+    },
     "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
         "notify-500": measure_notify
     },

@@ -76,13 +76,14 @@ def request_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) ->
     exchange = recorded.exchange
     messages = {"request": exchange.request, "answer": exchange.answer}
     contents = {name: _contents_fields(each) for name, each in messages.items() if each is not None}
-    return line_fields(recorded, traffic, handles) | contents
+    subject = subject_of(exchange)
+    about = {"session": named(subject.session_id, handles), "call": named(subject.call_id, handles)}
+    return line_fields(recorded, traffic) | about | contents
 
 
-def line_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> dict[str, Any]:
-    """One request without its contents."""
-    exchange, subject = recorded.exchange, subject_of(recorded.exchange)
-    is_waiting = recorded.is_waiting
+def line_fields(recorded: Recorded, traffic: TrafficLog) -> dict[str, Any]:
+    """One request without its contents, and without the session and the call that it is about."""
+    exchange, is_waiting = recorded.exchange, recorded.is_waiting
     return {
         "number": recorded.number,
         "change": recorded.change,
@@ -96,8 +97,6 @@ def line_fields(recorded: Recorded, traffic: TrafficLog, handles: Handles) -> di
         "waits": traffic.waited_seconds(recorded) if is_waiting else None,
         "waited": exchange.waited_seconds,
         "gist": exchange.gist,
-        "session": named(subject.session_id, handles),
-        "call": named(subject.call_id, handles),
     }
 
 

@@ -135,7 +135,7 @@ class TrafficPage:
         kept = traffic.before(int(after) if after.isascii() and after.isdigit() and len(after) < 16 else None)
         found = list(islice(filter(chosen.passes, kept), _PAGE + 1))
         return {
-            "rows": [row_fields(wire.line_fields(each, traffic, self._handles)) for each in found[:_PAGE]],
+            "rows": [row_fields(wire.line_fields(each, traffic)) for each in found[:_PAGE]],
             "last": traffic.newest(),
             "next": found[_PAGE - 1].number if len(found) > _PAGE else None,
             "after": after,
