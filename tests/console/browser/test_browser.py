@@ -14,7 +14,7 @@ from tests.support.slow import slow
 
 _CHROMIUM = Path("/usr/bin/chromium")
 _SPECIFICATION = Path(__file__).parent / "console.spec.js"
-_TESTS = 13
+_TESTS = 14
 _CONFIGURATION = f"""
 export default {{
   workers: 1,
