@@ -1,7 +1,7 @@
 """The record of requests as server-sent events, for the operators who look at it now.
 
-Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second while
-there are more: what a stream costs does not grow with the traffic.
+Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
+while there are more: what a stream costs does not grow with the traffic.
 """
 
 import asyncio
