@@ -175,7 +175,7 @@ class BridgeLink:
         return await decided
 
     def _waits(self, session: HeadlessSession, happening: Happening) -> None:
-        """Have whoever pairs wait no longer: the sign-in waits for the test program."""
+        """Let `pair` return: the sign-in waits for the test program."""
         if isinstance(happening, CallCame) and happening.call.session is session and not self.decided.done():
             self.decided.set_result(None)
 

@@ -17,8 +17,11 @@ from bridge_server.client import (
     UnsupportedError,
     Wallet,
 )
+from bridge_server.client.session.conversation import Conversation
 from bridge_server.client.sign_in.authentication import read_authentication, write_authentication
 from bridge_server.client.sign_in.cacaos import message_of, verified
+from bridge_server.client.v2.pairing_requests import PairingRequests
+from bridge_server.client.v2.uri import RelayPairing
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.sign_in_message import parse_sign_in_message
 from bridge_server.ethereum.signing_key import SigningKey
@@ -263,3 +266,38 @@ def test_an_answer_is_valid_from_its_first_moment_until_its_last() -> None:
 def test_a_wallet_reads_no_request_that_would_forge_lines(content: Any) -> None:
     with pytest.raises(BadPayloadError):
         read_authentication(content)
+
+
+SESSION_ASKED: dict[str, Any] = {
+    "id": 2,
+    "method": "wc_sessionPropose",
+    "params": {"proposer": {"publicKey": "09".rjust(64, "0"), "metadata": {"name": "Dapp"}}},
+}
+UNREADABLE = {"chains": ["two\nlines"], "domain": "dapp.example"}
+
+
+def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None:
+    conversation = Conversation()
+    requests = PairingRequests(RelayPairing(bytes(32)), conversation)
+    params = {**SESSION_ASKED["params"], "requests": {"authentication": [UNREADABLE]}}
+
+    requests.heard({**SESSION_ASKED, "params": params})
+
+    assert conversation.proposal is not None
+    assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: bool) -> None:
+    conversation = Conversation()
+    requests = PairingRequests(RelayPairing(bytes(32), methods=("wc_sessionAuthenticate",)), conversation)
+    params = {"requester": SESSION_ASKED["params"]["proposer"], "authPayload": UNREADABLE}
+    asked_one_click = {"id": 1, "method": "wc_sessionAuthenticate", "params": params}
+
+    for content in (asked_one_click, SESSION_ASKED)[:: 1 if is_first else -1]:
+        with suppress(BadPayloadError):
+            requests.heard(content)
+
+    assert requests.one_click is None
+    assert conversation.proposal is not None
+    assert conversation.proposal.name == "Dapp"

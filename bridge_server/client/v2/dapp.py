@@ -203,8 +203,9 @@ class RelayDapp:
 
     def _settled(self, content: dict[str, Any]) -> None:
         settled = parameters(content)
+        approval = read_approval(settled)
         try:
-            approval = replace(read_approval(settled), cacaos=self._signed_in(settled))
+            approval = replace(approval, cacaos=self._signed_in(settled))
         except BadPayloadError as failure:
             self._refuse_settlement(content.get("id"), failure)
             raise

@@ -1,5 +1,6 @@
 """The requests of a dapp on the pairing's topic: a session, or a sign-in and a session by one signature."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,8 @@ from bridge_server.client.v2.methods import AUTHENTICATE
 from bridge_server.client.v2.one_click import OneClick, read_one_click
 from bridge_server.client.v2.session import parameters
 from bridge_server.client.v2.uri import RelayPairing
+
+_log = logging.getLogger(__name__)
 
 
 class PairingRequests:
@@ -34,9 +37,7 @@ class PairingRequests:
         """Handle a message of the pairing's topic. Raises BadPayloadError."""
         match content.get("method"):
             case "wc_sessionAuthenticate" if self.one_click is None:
-                self.one_click = read_one_click(content.get("id"), parameters(content))
-                asked = self.one_click
-                self._announce(asked.requester, asked.proposal, (asked.authentication,))
+                self._asked_one_click(content)
             case "wc_sessionPropose" if self.session is None:
                 self._proposed(content)
 
@@ -44,18 +45,28 @@ class PairingRequests:
         """Wait for the parameters of the `wc_sessionPropose`."""
         return await self._conversation.until(lambda: self.session)
 
+    def _asked_one_click(self, content: dict[str, Any]) -> None:
+        try:
+            asked = read_one_click(content.get("id"), parameters(content))
+        except BadPayloadError:  # the proposal is left
+            self._expects_one_click = False
+            if self.session is not None:
+                self._announce(self.session["proposer"], self.session, ())
+            raise
+        self.one_click = asked
+        self._announce(asked.requester, asked.proposal, (asked.authentication,))
+
     def _proposed(self, content: dict[str, Any]) -> None:
         asked = parameters(content)
         proposer = asked.get("proposer")
         if not isinstance(proposer, dict):
             raise BadPayloadError("The proposal has no proposer.")
         read_public_key(proposer.get("publicKey"))
-        authentications = read_authentications(asked)
         self.session, self.session_id = asked, content.get("id")
         if self._expects_one_click:
             self._conversation.wake()
         else:
-            self._announce(proposer, asked, authentications)
+            self._announce(proposer, asked, _authentications(asked))
 
     def _announce(
         self, peer: Mapping[str, Any], asked: dict[str, Any], authentications: tuple[Authentication, ...]
@@ -64,3 +75,12 @@ class PairingRequests:
         known = metadata if isinstance(metadata, dict) else {}
         name, url = str(known.get("name") or ""), str(known.get("url") or "")
         self._conversation.proposed(Proposal(name, url, asked, authentications))
+
+
+def _authentications(asked: dict[str, Any]) -> tuple[Authentication, ...]:
+    """The sign-ins of a proposal; none if they cannot be read, for the session can still be approved."""
+    try:
+        return read_authentications(asked)
+    except BadPayloadError as error:
+        _log.warning("the sign-in of a proposal cannot be read: %s", error)
+        return ()
