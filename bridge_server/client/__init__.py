@@ -1,11 +1,12 @@
 """The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it.
 
 Each way to the bridge has a folder with both sides: `http` for the plain bridge and generation 0.7, `v1` and
-`v2` for generations 1.x and 2.x; `sign_in` has the authentication of 2.x.
+`v2` for generations 1.x and 2.x.
 """
 
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.generations import Generation
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.cipher import Cipher
 from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.session.errors import (
@@ -24,7 +25,6 @@ from bridge_server.client.session.errors import (
 )
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import Pairing, parse_pairing
-from bridge_server.client.sign_in.authentication import Authentication
 from bridge_server.client.wallet import Wallet
 
 __all__ = [

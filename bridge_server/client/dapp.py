@@ -10,11 +10,11 @@ import aiohttp
 from bridge_server.client.generations import DappSide, Generation
 from bridge_server.client.http.dapp import PollingDapp
 from bridge_server.client.relay_url import sound_relay_url
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.contents import Approval, Event
 from bridge_server.client.session.errors import BadPairingError
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import Pairing, parse_pairing, sound_bridge_url, sound_name
-from bridge_server.client.sign_in.authentication import Authentication
 from bridge_server.client.v1.dapp import SocketDapp
 from bridge_server.client.v2.dapp import RelayDapp
 from bridge_server.client.v2.namespaces import ETHEREUM

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bridge_server.client.sign_in.authentication import read_authentication
+from bridge_server.client.session.authentication import read_authentication
 from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.headless.calls import HeadlessCall
 from bridge_server.headless.methods import (

@@ -17,7 +17,7 @@ from bridge_server.client import (
     UnsupportedError,
     Wallet,
 )
-from bridge_server.client.sign_in.authentication import write_authentication
+from bridge_server.client.session.authentication import write_authentication
 from bridge_server.headless.actions import Policy
 from bridge_server.headless.calls import HeadlessCall, Outcome, Result
 from bridge_server.headless.chains import asked_chains, chain_number, chosen_chain

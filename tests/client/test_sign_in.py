@@ -17,9 +17,9 @@ from bridge_server.client import (
     UnsupportedError,
     Wallet,
 )
+from bridge_server.client.session.authentication import read_authentication, write_authentication
+from bridge_server.client.session.cacaos import message_of, verified
 from bridge_server.client.session.conversation import Conversation
-from bridge_server.client.sign_in.authentication import read_authentication, write_authentication
-from bridge_server.client.sign_in.cacaos import message_of, verified
 from bridge_server.client.v2.pairing_requests import PairingRequests
 from bridge_server.client.v2.uri import RelayPairing
 from bridge_server.ethereum.messages import personal_message_hash

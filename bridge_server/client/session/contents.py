@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.errors import BadPayloadError, CallFailedError, RejectedError
-from bridge_server.client.sign_in.authentication import Authentication
 
 USER_REJECTED = 4001
 """The error code for a rejection by the user (EIP-1193)."""

@@ -9,15 +9,15 @@ from typing import Any
 
 import aiohttp
 
-from bridge_server.client.session.contents import Approval, Event, write_request
-from bridge_server.client.session.errors import BadPayloadError, RejectedError, UnsupportedError
-from bridge_server.client.session.pace import Pace
-from bridge_server.client.session.pairing import Pairing
-from bridge_server.client.sign_in.authentication import (
+from bridge_server.client.session.authentication import (
     Authentication,
     sound_authentication,
     write_authentication,
 )
+from bridge_server.client.session.contents import Approval, Event, write_request
+from bridge_server.client.session.errors import BadPayloadError, RejectedError, UnsupportedError
+from bridge_server.client.session.pace import Pace
+from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v2.envelope import OwnResponses, TopicKey
 from bridge_server.client.v2.keys import KEY_BYTES, KeyPair, read_public_key
 from bridge_server.client.v2.methods import (

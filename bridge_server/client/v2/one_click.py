@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from bridge_server.client.session.contents import Approval
-from bridge_server.client.session.errors import BadPayloadError
-from bridge_server.client.sign_in.authentication import (
+from bridge_server.client.session.authentication import (
     Authentication,
     read_authentication,
     write_authentication,
 )
-from bridge_server.client.sign_in.cacaos import namespaces_of, verified
-from bridge_server.client.sign_in.recaps import methods_of, read_recap
+from bridge_server.client.session.cacaos import namespaces_of, verified
+from bridge_server.client.session.contents import Approval
+from bridge_server.client.session.errors import BadPayloadError
+from bridge_server.client.session.recaps import methods_of, read_recap
 from bridge_server.client.v2.envelope import PeerResponses
 from bridge_server.client.v2.keys import KeyPair, read_public_key
 from bridge_server.client.v2.methods import AUTHENTICATION_SECONDS

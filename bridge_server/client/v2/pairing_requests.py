@@ -4,10 +4,10 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from bridge_server.client.session.authentication import Authentication, read_authentications
 from bridge_server.client.session.contents import Proposal
 from bridge_server.client.session.conversation import Conversation
 from bridge_server.client.session.errors import BadPayloadError
-from bridge_server.client.sign_in.authentication import Authentication, read_authentications
 from bridge_server.client.v2.keys import read_public_key
 from bridge_server.client.v2.methods import AUTHENTICATE
 from bridge_server.client.v2.one_click import OneClick, read_one_click

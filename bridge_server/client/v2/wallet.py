@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 
+from bridge_server.client.session.cacaos import namespaces_of
 from bridge_server.client.session.contents import Call, Proposal, Push, write_request
 from bridge_server.client.session.errors import BadPayloadError, SessionEndedError, UnsupportedError
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import Pairing
-from bridge_server.client.sign_in.cacaos import namespaces_of
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.keys import KeyPair, read_public_key
 from bridge_server.client.v2.methods import (

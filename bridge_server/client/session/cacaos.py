@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from bridge_server.client.session.errors import BadPayloadError
-from bridge_server.client.sign_in.recaps import chains_of, methods_of, read_recap, stated
+from bridge_server.client.session.recaps import chains_of, methods_of, read_recap, stated
 from bridge_server.ethereum.messages import personal_message_hash
 from bridge_server.ethereum.recovery import SignatureError, recover_address
 

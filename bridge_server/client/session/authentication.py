@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any
 
+from bridge_server.client.session import recaps
+from bridge_server.client.session.cacaos import message_of
 from bridge_server.client.session.errors import BadPayloadError
-from bridge_server.client.sign_in import recaps
-from bridge_server.client.sign_in.cacaos import message_of
 
 _NONCE = re.compile(r"[A-Za-z0-9]{8,128}")
 _ONE_LINE = re.compile(r"[^\r\n]*")
