@@ -41,27 +41,27 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, gen
 
 
 @needs_node
-async def test_the_short_example_of_generation_2_connects(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/clients.md"])
+async def test_the_short_example_of_generation_2_connects(tmp_path: Path, page: str) -> None:
     showing = (
         "connecting.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
     )
 
-    output = await printed_with_relay(tmp_path, "wss://bridge.example.org", "const connecting", showing)
+    output = await printed_with_relay(tmp_path, page, "wss://bridge.example.org", "const connecting", showing)
 
     assert re.match(r"wc:[0-9a-f]{64}@2\?", output)
 
 
 @needs_node
 async def test_both_sides_of_generation_2_in_one_program(tmp_path: Path) -> None:
-    output = await printed_with_relay(tmp_path, "ws://127.0.0.1:8080", "session_proposal")
+    output = await printed_with_relay(tmp_path, "docs/clients.md", "ws://127.0.0.1:8080", "session_proposal")
 
     assert output.splitlines() == ["The dapp wants personal_sign", "It signed: 0x5f1c...1b"]
 
 
-async def printed_with_relay(folder: Path, printed_url: str, part: str, addition: str = "") -> str:
+async def printed_with_relay(folder: Path, page: str, printed_url: str, part: str, addition: str = "") -> str:
     """The output of the page's example that has this part, with a server whose clock is right."""
-    page = (_ROOT / "docs/clients.md").read_text()
-    blocks: list[str] = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
+    blocks: list[str] = re.findall(r"```js\n(.*?)```", (_ROOT / page).read_text("utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if part in block]
     environment = os.environ | {"NODE_PATH": str(PACKAGES / "node_modules"), "IS_VITEST": "true"}
     with server_process(folder / "data") as server:

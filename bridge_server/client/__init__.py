@@ -6,6 +6,7 @@ Each way to the bridge has a folder with both sides: `http` for the plain bridge
 
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.generations import Generation
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.cipher import Cipher
 from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
 from bridge_server.client.session.errors import (
@@ -29,6 +30,7 @@ from bridge_server.client.wallet import Wallet
 __all__ = [
     "AnswerTimeoutError",
     "Approval",
+    "Authentication",
     "BadAnswerError",
     "BadPairingError",
     "BadPayloadError",

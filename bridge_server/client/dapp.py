@@ -10,6 +10,7 @@ import aiohttp
 from bridge_server.client.generations import DappSide, Generation
 from bridge_server.client.http.dapp import PollingDapp
 from bridge_server.client.relay_url import sound_relay_url
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.contents import Approval, Event
 from bridge_server.client.session.errors import BadPairingError
 from bridge_server.client.session.pace import Pace
@@ -27,11 +28,13 @@ class Dapp:
     If `bridge_url` ends in `/compat/v0.7`, wallets of generation 0.7 can scan the URI. `generation` is
     `plain` (also `0.7`) over HTTP, `1.x` or `2.x` over a WebSocket. `url` is the dapp's page, which wallets
     show. In generation 2.x `bridge_url` is the relay's, the dapp proposes `namespaces` (CAIP-25; Ethereum's
-    main chain by default), and `project_id` is sent to the relay.
+    main chain by default), and `project_id` is sent to the relay. With `authentication` the wallet is asked
+    to sign in, too: see `Approval.cacaos`. With `one_click` its signature is also the approval, of the
+    methods of the authentication (`wc_sessionAuthenticate`); other wallets approve `namespaces`.
 
     Leaving the block closes the connections; the session stays open until `end`. A client session passed as
     `http` stays open. Every method can be cancelled, and calls can be concurrent. Raises BadPairingError;
-    ValueError for invalid namespaces or an unknown generation.
+    ValueError for invalid namespaces, an invalid authentication or an unknown generation.
     """
 
     def __init__(
@@ -43,12 +46,17 @@ class Dapp:
         url: str = "",
         namespaces: Mapping[str, Any] | None = None,
         project_id: str | None = None,
+        authentication: Authentication | None = None,
+        one_click: bool = False,
         http: aiohttp.ClientSession | None = None,
         pace: Pace | None = None,
     ) -> None:
         self._side: DappSide
-        if generation != "2.x" and (namespaces is not None or project_id is not None):
-            raise ValueError("namespaces and project_id belong to generation 2.x")
+        of_2x = (namespaces, project_id, authentication)
+        if generation != "2.x" and any(option is not None for option in of_2x):
+            raise ValueError("namespaces, project_id and authentication belong to generation 2.x")
+        if one_click and authentication is None:
+            raise ValueError("one_click needs an authentication")
         match generation:
             case "plain" | "0.7":
                 self._side = PollingDapp(sound_bridge_url(bridge_url), sound_name(name), http, pace or Pace())
@@ -57,7 +65,15 @@ class Dapp:
             case "2.x":
                 relay_url, asked = sound_relay_url(bridge_url), ETHEREUM if namespaces is None else namespaces
                 self._side = RelayDapp(
-                    relay_url, sound_name(name), url, asked, project_id, http, pace or Pace()
+                    relay_url,
+                    sound_name(name),
+                    url,
+                    asked,
+                    project_id,
+                    http,
+                    pace or Pace(),
+                    authentication,
+                    one_click,
                 )
             case _:
                 raise ValueError(f"generation must be plain, 0.7, 1.x or 2.x, not {generation!r}")

@@ -1,7 +1,7 @@
 """The wallet's side of a session, in every generation of the protocol."""
 
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from bridge_server.client.generations import Generation, WalletSide
 from bridge_server.client.http.wallet import PollingWallet
 from bridge_server.client.relay_url import required_relay_url
 from bridge_server.client.session.contents import USER_REJECTED, Call, Proposal, Push
-from bridge_server.client.session.errors import BadPairingError
+from bridge_server.client.session.errors import BadPairingError, UnsupportedError
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import Pairing, parse_pairing
 from bridge_server.client.v1.wallet import SocketWallet
@@ -94,15 +94,26 @@ class Wallet:
         return await self._side.proposal(timeout)
 
     async def approve(
-        self, accounts: Iterable[str], *, chain_id: int = 1, push: Push | None = None
+        self,
+        accounts: Iterable[str],
+        *,
+        chain_id: int = 1,
+        push: Push | None = None,
+        cacaos: Sequence[Mapping[str, Any]] = (),
     ) -> int | None:
         """Approve the session; returns its expiry in epoch milliseconds, if it is known.
 
         A later approval, with other accounts or another chain, replaces this one. An account is an address;
         in generation 2.x it can also be a CAIP-10 id. `push` has the push details for new calls over HTTP;
-        None removes them. Raises SessionEndedError, RequestRefusedError, BridgeUnreachableError; TypeError if
-        `accounts` is not a list of strings; over a WebSocket AnswerTimeoutError without a proposal.
+        None removes them. `cacaos` are the sign-ins that the proposal of generation 2.x asks for, made by
+        `Authentication.cacao`; without them the session is approved alone. Raises SessionEndedError,
+        RequestRefusedError, BridgeUnreachableError; TypeError if `accounts` is not a list of strings; over a
+        WebSocket AnswerTimeoutError without a proposal; UnsupportedError in other generations.
         """
+        if cacaos:
+            if not isinstance(self._side, RelayWallet):
+                raise UnsupportedError("Only generation 2.x has sign-ins.")
+            return await self._side.approve(accounts, chain_id, push, cacaos)
         return await self._side.approve(accounts, chain_id, push)
 
     async def reject(self) -> None:

@@ -3,18 +3,21 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bridge_server.ethereum.hex_data import quantity
+from bridge_server.client.session.authentication import read_authentication
+from bridge_server.ethereum.hex_data import hex_of, quantity
 from bridge_server.headless.calls import HeadlessCall
 from bridge_server.headless.methods import (
+    AUTHENTICATE,
     CHANGING_CHAIN,
     RAW_TRANSACTIONS,
     SIGNING,
     signing_account,
 )
+from bridge_server.headless.sessions import SessionState
 from bridge_server.headless.signer import Signer
 from bridge_server.kernel.errors import ForbiddenError
 from bridge_server.version import USER_AGENT
-from bridge_server.wallet.errors import InvalidParamsError, UnknownAccountError
+from bridge_server.wallet.errors import InvalidParamsError, MethodNotFoundError, UnknownAccountError
 from bridge_server.wallet.models import Address, Caller
 from bridge_server.wallet.rpc.wire import permissions, read_chain
 
@@ -43,6 +46,7 @@ class Answering:
             "wallet_getPermissions": self._permissions,
             "wallet_requestPermissions": self._request_permissions,
             "wallet_revokePermissions": self._revoke_permissions,
+            AUTHENTICATE: self._authenticate,
             **dict.fromkeys(CHANGING_CHAIN, self._go_to_chain),
             **dict.fromkeys((*SIGNING, *RAW_TRANSACTIONS), self._sign),
         }
@@ -83,6 +87,23 @@ class Answering:
         """End a web page's connection. A session over a bridge is ended by its own protocol."""
         if call.session.generation == "page":
             await call.session.disconnect()
+
+    async def _authenticate(self, call: HeadlessCall) -> list[dict[str, Any]]:
+        """Sign in with each account of the session, which is decided afterwards."""
+        session = call.session
+        if session.generation != "2.x" or session.state is not SessionState.PROPOSED:
+            raise MethodNotFoundError(f"The wallet has no method {call.method} in a session.")
+        asked = read_authentication(call.params)
+        chain = f"eip155:{call.chain_id}"
+        if chain not in asked.chains:
+            raise InvalidParamsError("The sign-in must be on a chain of Ethereum, such as eip155:1.")
+        cacaos = []
+        for address in session.accounts:
+            account = f"{chain}:{address}"
+            params = [hex_of(asked.message(account).encode()), address]
+            signature = await self._signer.sign("personal_sign", params, call.chain_id)
+            cacaos.append(asked.cacao(account, signature))
+        return cacaos
 
     async def _go_to_chain(self, call: HeadlessCall) -> None:
         """Go to any chain that a dapp names (EIP-3326, EIP-3085)."""

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from bridge_server.client import (
     AnswerTimeoutError,
+    Authentication,
     BridgeClientError,
     BridgeUnreachableError,
     Call,
@@ -15,10 +17,20 @@ from bridge_server.client import (
     UnsupportedError,
     Wallet,
 )
+from bridge_server.client.session.authentication import write_authentication
 from bridge_server.headless.actions import Policy
 from bridge_server.headless.calls import HeadlessCall, Outcome, Result
 from bridge_server.headless.chains import asked_chains, chain_number, chosen_chain
-from bridge_server.headless.feed import Feed, Paired, SessionChanged, SessionDecided, SessionEnded
+from bridge_server.headless.feed import (
+    CallCame,
+    Feed,
+    Happening,
+    Paired,
+    SessionChanged,
+    SessionDecided,
+    SessionEnded,
+)
+from bridge_server.headless.methods import AUTHENTICATE
 from bridge_server.headless.origins import origin_of
 from bridge_server.headless.sessions import DappFacts, HeadlessSession, SessionState
 
@@ -131,12 +143,41 @@ class BridgeLink:
         session.chain_id = chosen_chain(session.chain_id, asked)
         self._other_chains = [chain for chain in asked if chain != session.chain_id]
         self._feed.tell(Paired(session))
-        if await self._is_approved(session):
-            await self._approve(session)
-        else:
+        cacaos = await self._signed_in(session, proposal) if await self._is_approved(session) else None
+        if cacaos is None:
             await self._client.reject()
             self._decide(session, SessionState.REJECTED)
             session.end(SessionState.REJECTED, "wallet")
+        else:
+            await self._approve(session, cacaos)
+
+    async def _signed_in(self, session: HeadlessSession, proposal: Proposal) -> list[Any] | None:
+        """The sign-ins that the proposal asks for, each decided as a call; None if one is refused."""
+        cacaos: list[Any] = []
+        with self._feed.watched_by(partial(self._waits, session)):
+            for asked in proposal.authentications:
+                outcome = await self._decided_authentication(session, asked)
+                if not isinstance(outcome, Result):
+                    return None
+                cacaos += outcome.value if isinstance(outcome.value, list) else [outcome.value]
+        return cacaos
+
+    async def _decided_authentication(self, session: HeadlessSession, asked: Authentication) -> Outcome:
+        decided: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        async def decide(_: HeadlessCall, outcome: Outcome) -> None:
+            if not decided.done():
+                decided.set_result(outcome)
+
+        numbers = [number for number in map(chain_number, asked.chains) if number is not None]
+        chain_id = chosen_chain(session.chain_id, numbers)
+        self._take(session, AUTHENTICATE, write_authentication(asked), chain_id, decide)
+        return await decided
+
+    def _waits(self, session: HeadlessSession, happening: Happening) -> None:
+        """Let `pair` return: the sign-in waits for the test program."""
+        if isinstance(happening, CallCame) and happening.call.session is session and not self.decided.done():
+            self.decided.set_result(None)
 
     async def _is_approved(self, session: HeadlessSession) -> bool:
         if self._policy in ("approve", "reject"):
@@ -145,10 +186,10 @@ class BridgeLink:
         self.decided.set_result(None)
         return await session.decision
 
-    async def _approve(self, session: HeadlessSession) -> None:
+    async def _approve(self, session: HeadlessSession, cacaos: list[Any]) -> None:
         """Approve. Over HTTP this is the first request, which tells whether the bridge is there."""
         if session.generation in ("1.x", "2.x"):
-            await _until_it_is_back(lambda: self._publish(session))
+            await _until_it_is_back(lambda: self._publish(session, cacaos))
         else:
             await self._publish(session)
         self._decide(session, SessionState.APPROVED)
@@ -159,14 +200,14 @@ class BridgeLink:
         if not self.decided.done():
             self.decided.set_result(None)
 
-    async def _publish(self, session: HeadlessSession) -> None:
+    async def _publish(self, session: HeadlessSession, cacaos: Sequence[Any] = ()) -> None:
         """Publish the accounts on the session's chain; in generation 2.x on all that were asked for."""
         ids = [
             f"eip155:{chain}:{account}"
             for chain in ([session.chain_id, *self._other_chains] if session.generation == "2.x" else ())
             for account in session.accounts
         ]
-        await self._client.approve(ids or session.accounts, chain_id=session.chain_id)
+        await self._client.approve(ids or session.accounts, chain_id=session.chain_id, cacaos=cacaos)
 
     def _called(self, session: HeadlessSession, call: Call) -> None:
         chain_id = chain_number(call.chain) or session.chain_id

@@ -9,6 +9,8 @@ from bridge_server.wallet.node.reading_methods import READING_METHODS
 MESSAGES = ("personal_sign", "eth_sign")
 TYPED_DATA = ("eth_signTypedData", "eth_signTypedData_v3", "eth_signTypedData_v4")
 TRANSACTIONS = ("eth_sendTransaction", "eth_signTransaction")
+AUTHENTICATE = "wc_sessionAuthenticate"
+"""The sign-in that a dapp of generation 2.x asks for with its session: a call of its own to the rules."""
 RAW_TRANSACTIONS = ("eth_sendRawTransaction",)
 SIGNING = frozenset((*MESSAGES, *TYPED_DATA, *TRANSACTIONS))
 """The methods that need a key, and so a session with the account."""
@@ -30,7 +32,7 @@ STATE = frozenset(
 QUIET = STATE | CONNECTING | READING_METHODS
 """The methods that need nobody's consent: only a rule, and never the policy, stands against them."""
 
-KNOWN = QUIET | SIGNING | CHANGING_CHAIN | frozenset(RAW_TRANSACTIONS)
+KNOWN = QUIET | SIGNING | CHANGING_CHAIN | frozenset((*RAW_TRANSACTIONS, AUTHENTICATE))
 
 _ACCOUNT_PLACES = {"personal_sign": 1, "eth_sign": 0, **dict.fromkeys(TYPED_DATA, 0)}
 _SUBJECT_PLACES = {"personal_sign": 0, "eth_sign": 1, **dict.fromkeys(TYPED_DATA, 1)}

@@ -9,6 +9,7 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.hex_data import HexError, address_of, data_of, hex_of, quantity, quantity_of
 from bridge_server.ethereum.raw_transactions import RawTransactionError, read_raw_transaction
 from bridge_server.headless.methods import (
+    AUTHENTICATE,
     MESSAGES,
     RAW_TRANSACTIONS,
     TRANSACTIONS,
@@ -33,7 +34,7 @@ def text_of(method: str, params: Any) -> str:
 
 def explanation_of(method: str, params: Any, chain_id: int) -> list[Line]:
     """The labels and lines that an approval shows for the data to sign; none for other methods."""
-    if method not in _READERS:
+    if method not in _READERS or method == AUTHENTICATE:
         return []
     try:
         subject = signed_subject(method, params)
@@ -68,6 +69,10 @@ def _typed_data(method: str, params: Any) -> str:
     return f"{document['primaryType']} for {name}" if name else str(document["primaryType"])
 
 
+def _authentication(_: str, params: Any) -> str:
+    return f"sign in to {params['domain']}: {params['statement']}".removesuffix(": None")
+
+
 def _transaction(_: str, params: Any) -> str:
     fields = params[0]
     data = fields.get("data") or fields.get("input") or "0x"
@@ -96,4 +101,5 @@ _READERS: dict[str, Callable[[str, Any], str]] = {
     **dict.fromkeys(TYPED_DATA, _typed_data),
     **dict.fromkeys(TRANSACTIONS, _transaction),
     **dict.fromkeys(RAW_TRANSACTIONS, _raw_transaction),
+    AUTHENTICATE: _authentication,
 }

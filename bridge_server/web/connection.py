@@ -15,8 +15,8 @@ import structlog
 from aiohttp import web
 
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.web.aiohttp_internals import ObservedHandler
 from bridge_server.web.connections import Connections
-from bridge_server.web.observed_handler import ObservedHandler
 from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 

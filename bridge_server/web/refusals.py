@@ -17,6 +17,8 @@ from aiohttp.http_exceptions import BadHttpMethod, HttpProcessingError, InvalidU
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from bridge_server.web.aiohttp_internals import has_known_sockets
+
 Refuse: TypeAlias = Callable[[web.BaseRequest, int, str], web.StreamResponse]
 """Answers a request that could not be read: its status, and what was wrong with it."""
 
@@ -52,6 +54,8 @@ class RefusingRunner(web.AppRunner):
             server.__class__ = _server_that(self._refuse, type(server))
         else:
             log.warning("aiohttp_unknown", advice="unreadable requests are answered in aiohttp's own words")
+        if not has_known_sockets():
+            log.warning("aiohttp_unknown", advice="frames of WebSockets are processed in aiohttp's own way")
 
 
 @lru_cache(maxsize=1)

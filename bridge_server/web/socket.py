@@ -7,17 +7,17 @@ idle socket costs.
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import structlog
 from aiohttp import WSCloseCode, WSMsgType, hdrs, web
 from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http_websocket import WebSocketReader, WebSocketWriter, WSMessageNoDecodeText
+from aiohttp.http_websocket import WSMessageNoDecodeText
 
 from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnsupportedMediaError
+from bridge_server.web.aiohttp_internals import LATER, PromptSocket
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
-from bridge_server.web.frame_queue import LATER, FrameQueue
 from bridge_server.web.frames import close_code, close_reason
 
 MOST_BUFFERED_BYTES = 1024 * 1024
@@ -68,22 +68,20 @@ def wants_socket(request: web.Request) -> bool:
     )
 
 
-class Socket(web.WebSocketResponse[Literal[False]]):
+class Socket(PromptSocket):
     """101, and then a conversation between a party and a client."""
 
     def __init__(self, party: Party, message_limit_bytes: int) -> None:
         super().__init__(
+            party.hear,
             autoclose=False,
             autoping=False,
-            compress=False,
-            decode_text=False,
             max_msg_size=message_limit_bytes + 1,
             timeout=GOODBYE_SECONDS,
         )
         self.headers.update(_HEADERS)
         self._party = party
         self._too_big = f"A message may have at most {message_limit_bytes} bytes."
-        self._frames: FrameQueue | None = None
         self._request: web.BaseRequest | None = None
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
@@ -121,15 +119,6 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self._party.leave()
             raise
 
-    def _post_start(
-        self, request: web.BaseRequest, protocol: str | None, writer: WebSocketWriter
-    ) -> None:  # aiohttp's, with a queue that processes frames at once
-        self._ws_protocol, self._writer = protocol, writer
-        self._reader = self._frames = FrameQueue(request.protocol, self._party.hear)
-        self._parser = WebSocketReader(self._reader, self._max_msg_size, compress=False, decode_text=False)
-        request.protocol.set_parser(self._parser)
-        request.protocol.keep_alive(False)
-
     async def write_eof(self, data: bytes = b"") -> None:
         """Talk until one side ends; then close, and give up on a client that does not read."""
         assert self._request is not None
@@ -138,8 +127,8 @@ class Socket(web.WebSocketResponse[Literal[False]]):
             self._party.join(self)
             await self._talk()
         finally:
-            if self._frames is not None:
-                self._frames.drop()
+            if self.frames is not None:
+                self.frames.drop()
             self._party.leave()
         if self._goodbye is not None:
             await self._goodbye
@@ -254,12 +243,13 @@ class Socket(web.WebSocketResponse[Literal[False]]):
 
     async def _next_message(self) -> WSMessageNoDecodeText:
         """The next one that is not processed yet; meanwhile text frames are processed as they come."""
-        assert self._frames is not None
-        self._frames.is_idle = not self._is_ending
+        if self.frames is None:
+            return await self.receive()
+        self.frames.is_idle = not self._is_ending
         try:
             return await self.receive()
         finally:
-            self._frames.is_idle = False
+            self.frames.is_idle = False
 
     async def _part(self, last: WSMsgType) -> None:
         if last is WSMsgType.CLOSE:

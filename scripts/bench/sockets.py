@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from secrets import token_hex
 from statistics import median
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ _WARM_UP = 200
 PROBES = 200
 _PATIENCE_SECONDS = 5.0
 PAYLOAD = "5a" * (PAYLOAD_BYTES // 2)
-_TEXT, _PING, _PONG = 0x81, 0x89, 0x8A
+_TEXT, _CLOSE, _PING, _PONG = 0x81, 0x88, 0x89, 0x8A
 _HANDSHAKE = (
     "GET {} HTTP/1.1\r\nHost: {}:{}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
@@ -72,6 +73,7 @@ class BareSocket(asyncio.Protocol):
         self._data = b""
         self.publisher = self
         self.count = 0
+        self.farewell = ""
         self.is_open: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.came: asyncio.Future[float] | None = None
 
@@ -88,6 +90,8 @@ class BareSocket(asyncio.Protocol):
                 self.heard(data, position, end)
             elif data[position] == _PING:
                 self.transport.write(client_frame(data[position + 2 : end], _PONG))
+            elif data[position] == _CLOSE:
+                self.farewell = data[position + 4 : end].decode() or "a close frame without a reason"
             position = end
         self._data = data[max(0, position) :] if self.is_open.done() else data
 
@@ -169,7 +173,7 @@ def _counted(process: Running, pairs: int, window: int, is_echo: bool) -> Figure
 
 async def _count(process: Running, pairs: int, window: int, is_echo: bool) -> Figures:
     """Let it run up, then count for a while."""
-    topics = [f"{number:036}" for number in range(pairs)]
+    topics = [token_hex(18) for _ in range(pairs)]  # messages that the round before left would come, too
     receivers = [
         BareSocket(process.url, b"" if is_echo else _message(topic, "ack"), _message(topic, "pub", PAYLOAD))
         for topic in topics
@@ -190,12 +194,16 @@ async def count_received(
     process: Running, receivers: Sequence[BareSocket], publishers: Sequence[BareSocket]
 ) -> Figures:
     """Count for a while; then close all sockets."""
+    sockets = [*receivers, *publishers]
     before, started, cpu_ns = sum(each.count for each in receivers), time.perf_counter(), process.cpu_ns()
     await asyncio.sleep(COUNTED_SECONDS)
     messages = sum(each.count for each in receivers) - before
     seconds, cpu_us = time.perf_counter() - started, (process.cpu_ns() - cpu_ns) / 1e3
-    close_clients([*receivers, *publishers])
+    farewells = [each.farewell for each in sockets if each.farewell]
+    close_clients(sockets)
     await asyncio.to_thread(process.wait_until_idle)
+    if farewells:
+        raise MeasurementError(f"a socket was closed: {farewells[0]}")
     if not messages:
         raise MeasurementError("no message came")
     return {"us": cpu_us / messages, "rate": messages / seconds}

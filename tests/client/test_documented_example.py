@@ -11,7 +11,7 @@ import pytest
 from tests.support.server import RunningServer
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "clients.md").read_text("utf-8")
-_EVERY_GENERATION, _GENERATION_2 = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
+_EVERY_GENERATION, _GENERATION_2, _SIGN_IN = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 _PRINTED_URL = "http://127.0.0.1:8080"
 _PRINTED_DAPP = 'name="Example Dapp"'
 _SECONDS = 60
@@ -43,6 +43,12 @@ async def test_the_session_of_2_x_of_the_documentation_has_namespaces_and_events
         "It signed: 0x5f1c...1b",
         "It says chainChanged 10",
     ]
+
+
+async def test_the_wallet_of_the_documentation_signs_in(relay: RunningServer) -> None:
+    account = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+
+    assert await _printed(_SIGN_IN, relay.url) == [f"Signed in: ('{account}',)"]
 
 
 async def _printed(program: str, url: str) -> list[str]:

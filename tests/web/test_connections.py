@@ -12,8 +12,8 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from bridge_server.web import aiohttp_internals, tally
 from bridge_server.web import connection as connection_module
-from bridge_server.web import observed_handler, tally
 from bridge_server.web.answers import text_answer
 from tests.support.eventually import eventually
 from tests.support.idle_clients import ANOTHER, SOMEBODY, client, everything_from, get
@@ -255,14 +255,14 @@ async def test_an_aiohttp_that_is_made_otherwise_serves_without_guard(
 def test_an_aiohttp_that_lacks_a_private_attribute_is_found_out() -> None:
     names = ("_current_request", "_messages", "_request_count")
 
-    assert observed_handler.is_as_known(web.RequestHandler)
-    assert not observed_handler.is_as_known(type("Handler", (), dict.fromkeys(names)))
+    assert aiohttp_internals.has_known_attributes(web.RequestHandler)
+    assert not aiohttp_internals.has_known_attributes(type("Handler", (), dict.fromkeys(names)))
 
 
 async def test_connections_are_guarded_without_private_attributes_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observed_handler, "_IS_AS_KNOWN", False)
+    monkeypatch.setattr(aiohttp_internals, "_HAS_KNOWN_ATTRIBUTES", False)
     async with guarded(greet, per_address=1, head_seconds=0.05) as server:
         with client(server.port) as silent:
             await server.until(lambda connections: connections.open == 1)

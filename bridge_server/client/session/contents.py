@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.errors import BadPayloadError, CallFailedError, RejectedError
 
 USER_REJECTED = 4001
@@ -22,6 +23,13 @@ class Approval:
     accounts: tuple[str, ...]
     chain_id: int | None
     content: Mapping[str, Any] = field(repr=False, compare=False)
+    cacaos: tuple[Mapping[str, Any], ...] = field(default=(), repr=False, compare=False)
+    """The verified sign-ins of generation 2.x (CAIP-74), if the dapp asked for an authentication."""
+
+    @property
+    def signed_in(self) -> tuple[str, ...]:
+        """The accounts that signed in, as CAIP-10 ids, each once."""
+        return tuple(dict.fromkeys(each["p"]["iss"].removeprefix("did:pkh:") for each in self.cacaos))
 
     @property
     def namespaces(self) -> Mapping[str, Any]:
@@ -39,6 +47,8 @@ class Proposal:
     """The address of the dapp's page as the dapp gives it; empty if it gives none."""
     content: Mapping[str, Any] = field(repr=False, compare=False)
     """The parameters of `wc_sessionRequest` (1.x) or `wc_sessionPropose` (2.x)."""
+    authentications: tuple[Authentication, ...] = ()
+    """The sign-ins that a dapp of generation 2.x asks for; the wallet may approve without."""
 
 
 @dataclass(frozen=True, slots=True)

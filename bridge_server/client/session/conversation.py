@@ -32,19 +32,19 @@ class Conversation:
     def proposed(self, proposal: Proposal) -> None:
         """Store the dapp's proposal. Later ones are ignored."""
         self.proposal = self.proposal or proposal
-        self._wake()
+        self.wake()
 
     def approved(self, approval: Approval) -> None:
         """Store the wallet's approval, or its update."""
         if self.approval is not None:
             self._fresh_updates.append(approval)
         self.approval = approval
-        self._wake()
+        self.wake()
 
     def fail(self, failure: BridgeClientError) -> None:
         """End the session with an error for everybody who waits. Later ones are ignored."""
         self.failure = self.failure or failure
-        self._wake()
+        self.wake()
 
     def ask(self, call_id: str) -> None:
         """Expect an answer to a call. Unexpected answers are ignored."""
@@ -54,19 +54,19 @@ class Conversation:
         """Store a JSON-RPC response."""
         if call_id in self._asked:
             _remember(self._answers, call_id, answer)
-            self._wake()
+            self.wake()
 
     def called(self, call: Call) -> None:
         """Store a call for the wallet. A repetition is ignored."""
         if call.call_id not in self._calls:
             _remember(self._calls, call.call_id, call)
             self._fresh_calls.append(call)
-            self._wake()
+            self.wake()
 
     def happened(self, event: Event) -> None:
         """Store an event of the wallet."""
         self._fresh_events.append(event)
-        self._wake()
+        self.wake()
 
     def call(self, call_id: str) -> Call:
         """A received call. Raises CallExpiredError."""
@@ -128,7 +128,8 @@ class Conversation:
             except SessionEndedError:
                 return
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have the waiting tasks look again."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

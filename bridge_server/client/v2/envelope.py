@@ -45,6 +45,35 @@ class TopicKey:
         return _decrypted(self.key, rest)
 
 
+class OwnResponses:
+    """The topic of the responses that anybody may seal for a public key; its owner opens them."""
+
+    def __init__(self, own: KeyPair) -> None:
+        self._own = own
+        self.topic = response_topic(own.public)
+
+    def open(self, envelope: object) -> Any:
+        """Decrypt an envelope of type 1; returns its content. Raises BadPayloadError."""
+        return open_from_sender(self._own, envelope)[1]
+
+
+class PeerResponses:
+    """The topic of the responses to another side's public key."""
+
+    def __init__(self, own: KeyPair, peer_public: bytes) -> None:
+        self._own, self._peer_public = own, peer_public
+        self.topic = response_topic(peer_public)
+
+    def seal(self, content: Any) -> str:
+        """Encrypt a content as an envelope of type 1. Raises TypeError, BadPayloadError."""
+        return seal_from(self._own, self._peer_public, content)
+
+
+def response_topic(public: bytes) -> str:
+    """The topic of the responses to a public key."""
+    return sha256(public).hexdigest()
+
+
 def seal_from(sender: KeyPair, receiver_public: bytes, content: Any) -> str:
     """Encrypt a content as an envelope of type 1. Raises TypeError, BadPayloadError."""
     key = sender.symmetric_key(receiver_public)

@@ -13,6 +13,8 @@ REQUEST_SECONDS = _FIFTEEN_MINUTES
 """The lifetime of a call."""
 PROPOSAL_SECONDS = _FIVE_MINUTES
 """The lifetime of a proposal, and of the pairing that carries it."""
+AUTHENTICATION_SECONDS = 3_600
+"""The lifetime of a `wc_sessionAuthenticate`."""
 SESSION_SECONDS = 7 * _DAY
 """The lifetime of a session from its approval, and again from each extension."""
 
@@ -35,7 +37,11 @@ REQUESTS = {
     "wc_sessionEvent": PublishOptions(_FIVE_MINUTES, 1110, prompt=True),
     "wc_sessionDelete": PublishOptions(_DAY, 1112),
     "wc_sessionPing": PublishOptions(_DAY, 1114),
+    "wc_sessionAuthenticate": PublishOptions(AUTHENTICATION_SECONDS, 1116, prompt=True),
 }
 RESPONSES = {method: PublishOptions(request.ttl, request.tag + 1) for method, request in REQUESTS.items()}
 REJECTION = PublishOptions(_FIVE_MINUTES, 1120)
 """The response that rejects a proposal."""
+AUTHENTICATION_REJECTION = PublishOptions(_FIVE_MINUTES, 1118)
+"""The response that rejects a `wc_sessionAuthenticate`."""
+AUTHENTICATE = "wc_sessionAuthenticate"

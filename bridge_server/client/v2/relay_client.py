@@ -20,7 +20,7 @@ import orjson
 from bridge_server.client.session.errors import BadPayloadError, RequestRefusedError
 from bridge_server.client.session.line import TOO_LARGE, Line
 from bridge_server.client.v2.client_id import ClientId
-from bridge_server.client.v2.envelope import TopicKey
+from bridge_server.client.v2.envelope import OwnResponses, PeerResponses, TopicKey
 from bridge_server.client.v2.methods import PublishOptions
 from bridge_server.version import USER_AGENT
 
@@ -49,16 +49,16 @@ class RelayClient:
         self._project_id = project_id
         self._failed = failed
         self._calls: dict[int, _Call] = {}
-        self._topics: dict[str, tuple[TopicKey, Callable[[dict[str, Any]], None]]] = {}
+        self._topics: dict[str, tuple[TopicKey | OwnResponses, Callable[[dict[str, Any]], None]]] = {}
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self._resubscribing: asyncio.Task[None] | None = None
 
-    def listen(self, key: TopicKey, heard: Callable[[dict[str, Any]], None]) -> None:
+    def listen(self, key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None]) -> None:
         """Handle the messages of a topic. Each later connection subscribes to it."""
         self._topics[key.topic] = (key, heard)
 
     def subscribe(
-        self, key: TopicKey, heard: Callable[[dict[str, Any]], None]
+        self, key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None]
     ) -> Coroutine[Any, Any, object]:
         """Subscribe to a topic, on this connection and every later one. Raises RequestRefusedError.
 
@@ -72,7 +72,7 @@ class RelayClient:
         if self._topics.pop(key.topic, None) is not None:
             await self.call("irn_unsubscribe", {"topic": key.topic, "id": key.topic})
 
-    async def publish(self, key: TopicKey, content: Any, how: PublishOptions) -> None:
+    async def publish(self, key: TopicKey | PeerResponses, content: Any, how: PublishOptions) -> None:
         """Publish a message. Raises RequestRefusedError; TypeError if `content` is not JSON."""
         parameters = {"topic": key.topic, "message": key.seal(content), "ttl": how.ttl, "tag": how.tag}
         await self.call("irn_publish", {**parameters, "prompt": how.prompt})
@@ -177,7 +177,7 @@ class RelayClient:
         return True
 
 
-def _hear(key: TopicKey, heard: Callable[[dict[str, Any]], None], message: object) -> None:
+def _hear(key: TopicKey | OwnResponses, heard: Callable[[dict[str, Any]], None], message: object) -> None:
     try:
         content = key.open(message)
         if not isinstance(content, dict):

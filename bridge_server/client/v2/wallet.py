@@ -2,19 +2,28 @@
 
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Any
 
 import aiohttp
 
+from bridge_server.client.session.cacaos import namespaces_of
 from bridge_server.client.session.contents import Call, Proposal, Push, write_request
 from bridge_server.client.session.errors import BadPayloadError, SessionEndedError, UnsupportedError
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import Pairing
 from bridge_server.client.v2.envelope import TopicKey
 from bridge_server.client.v2.keys import KeyPair, read_public_key
-from bridge_server.client.v2.methods import REJECTION, SESSION_SECONDS
+from bridge_server.client.v2.methods import (
+    AUTHENTICATE,
+    AUTHENTICATION_REJECTION,
+    REJECTION,
+    RESPONSES,
+    SESSION_SECONDS,
+)
 from bridge_server.client.v2.namespaces import allows_call, approved
+from bridge_server.client.v2.one_click import OneClick, one_click_result
+from bridge_server.client.v2.pairing_requests import PairingRequests
 from bridge_server.client.v2.session import (
     UNAUTHORIZED_METHOD,
     RelaySession,
@@ -46,7 +55,7 @@ class RelayWallet:
         self._metadata = introduction(name, url)
         self._own = KeyPair()
         self._session = RelaySession(relay_url, project_id, http, pace, self._requested)
-        self._proposal_id: Any = None
+        self._asked = PairingRequests(relay_pairing, self._session.conversation)
         self._settlement_id = ""
         self._namespaces: dict[str, Any] = {}
         self._answered = False
@@ -63,7 +72,7 @@ class RelayWallet:
 
     async def open(self) -> None:
         """Listen for the proposal, in the background."""
-        self._session.relay.listen(self._pairing, self._paired)
+        self._session.relay.listen(self._pairing, self._asked.heard)
         self._session.line.open(self._session.relay)
 
     async def close(self) -> None:
@@ -75,18 +84,27 @@ class RelayWallet:
         async with self._session.line.within(timeout, "The dapp did not propose a session"):
             return await self._session.conversation.proposal_made()
 
-    async def approve(self, accounts: Iterable[str], chain_id: int, push: Push | None) -> int | None:
+    async def approve(
+        self,
+        accounts: Iterable[str],
+        chain_id: int,
+        push: Push | None,
+        cacaos: Sequence[Mapping[str, Any]] = (),
+    ) -> int | None:
         """Answer the proposal and settle the session; after that, publish an update."""
         if push is not None:
             raise UnsupportedError("Generation 2.x registers webhooks with POST /subscribe, not here.")
         proposal = await self.proposal(self._session.line.pace.patience_seconds)
-        self._namespaces = approved(proposal.content, accounts, chain_id)
+        namespaces = approved(proposal.content, accounts, chain_id)
         async with self._session.line.patiently("The relay did not take the wallet's word"):
             if self._answered:
-                await self._session.request("wc_sessionUpdate", {"namespaces": self._namespaces})
+                self._namespaces = namespaces
+                await self._session.request("wc_sessionUpdate", {"namespaces": namespaces})
+            elif self._asked.one_click is not None and cacaos:
+                await self._authenticate(self._asked.one_click, cacaos)
             else:
-                await self._settle(proposal)
-                self._answered = True
+                await self._settle(namespaces, cacaos)
+            self._answered = True
         expires_s = self._session.expires_s
         return None if expires_s is None else expires_s * 1_000
 
@@ -94,8 +112,7 @@ class RelayWallet:
         """Answer the proposal with an error, and end the session."""
         await self.proposal(self._session.line.pace.patience_seconds)
         async with self._session.line.patiently("The relay did not take the wallet's word"):
-            content = failed(self._proposal_id, _USER_REJECTED, "User rejected.")
-            await self._session.relay.publish(self._pairing, content, REJECTION)
+            await self._publish_rejection()
         self._session.conversation.fail(SessionEndedError("This side rejected the session."))
 
     def calls(self) -> AsyncGenerator[Call, None]:
@@ -137,17 +154,41 @@ class RelayWallet:
         """Wait for the dapp's answer to a ping."""
         await self._session.ping(timeout)
 
-    async def _settle(self, proposal: Proposal) -> None:
-        proposer = proposal.content["proposer"]
+    async def _publish_rejection(self) -> None:
+        if self._asked.one_click is None:
+            content = failed(self._asked.session_id, _USER_REJECTED, "User rejected.")
+            await self._session.relay.publish(self._pairing, content, REJECTION)
+        else:
+            content = failed(self._asked.one_click.request_id, _USER_REJECTED, "User rejected.")
+            topic = self._asked.one_click.responses(self._own)
+            await self._session.relay.publish(topic, content, AUTHENTICATION_REJECTION)
+
+    async def _authenticate(self, asked: OneClick, cacaos: Sequence[Mapping[str, Any]]) -> None:
+        """Answer a `wc_sessionAuthenticate`. Without allowed methods there is no session."""
+        self._namespaces = namespaces_of(cacaos)
+        if self._namespaces:
+            key = TopicKey(self._own.symmetric_key(asked.requester_public))
+            self._session.key = key
+            self._session.extend()
+            await self._session.relay.subscribe(key, self._heard)
+        result = one_click_result(cacaos, self._own, self._metadata)
+        content = {"id": asked.request_id, "jsonrpc": "2.0", "result": result}
+        await self._session.relay.publish(asked.responses(self._own), content, RESPONSES[AUTHENTICATE])
+        if not self._namespaces:
+            self._session.conversation.fail(SessionEndedError("The dapp asked for a sign-in alone."))
+
+    async def _settle(self, namespaces: dict[str, Any], cacaos: Sequence[Mapping[str, Any]]) -> None:
+        proposer = (await self._asked.session_asked())["proposer"]
+        self._namespaces = namespaces
         key = TopicKey(self._own.symmetric_key(read_public_key(proposer.get("publicKey"))))
         self._session.key = key
         self._session.expires_s = int(time.time()) + SESSION_SECONDS
         self._session.relay.listen(key, self._heard)
         settlement_id = self._session.ids.next()
         self._settlement_id = str(settlement_id)
-        settlement = write_request(settlement_id, "wc_sessionSettle", self._settlement())
+        settlement = write_request(settlement_id, "wc_sessionSettle", self._settlement(cacaos))
         answer = {"relay": {"protocol": "irn"}, "responderPublicKey": self._own.public.hex()}
-        response = {"id": self._proposal_id, "jsonrpc": "2.0", "result": answer}
+        response = {"id": self._asked.session_id, "jsonrpc": "2.0", "result": answer}
         both = {
             "pairingTopic": self._pairing.topic,
             "sessionTopic": key.topic,
@@ -156,28 +197,16 @@ class RelayWallet:
         }
         await self._session.relay.call("wc_approveSession", both)
 
-    def _settlement(self) -> dict[str, Any]:
-        return {
+    def _settlement(self, cacaos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        settlement = {
             "relay": {"protocol": "irn"},
             "namespaces": self._namespaces,
             "controller": {"publicKey": self._own.public.hex(), "metadata": self._metadata},
             "expiry": self._session.expires_s,
         }
-
-    def _paired(self, content: dict[str, Any]) -> None:
-        """Handle the proposal. Raises BadPayloadError."""
-        if content.get("method") != "wc_sessionPropose" or self._session.conversation.proposal is not None:
-            return
-        asked = parameters(content)
-        proposer = asked.get("proposer")
-        if not isinstance(proposer, dict):
-            raise BadPayloadError("The proposal has no proposer.")
-        read_public_key(proposer.get("publicKey"))
-        metadata = proposer.get("metadata")
-        known = metadata if isinstance(metadata, dict) else {}
-        self._proposal_id = content.get("id")
-        name, url = str(known.get("name") or ""), str(known.get("url") or "")
-        self._session.conversation.proposed(Proposal(name, url, asked))
+        if cacaos:
+            settlement["proposalRequestsResponses"] = {"authentication": list(cacaos)}
+        return settlement
 
     def _heard(self, content: dict[str, Any]) -> None:
         """Handle a message of the session's topic. An error for the settlement ends the session."""

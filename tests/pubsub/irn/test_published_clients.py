@@ -1,15 +1,12 @@
 """The published clients of generation 2.x, unmodified, in Node: sign-client, ethereum-provider, walletkit."""
 
 import asyncio
-import os
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import server_process
@@ -17,7 +14,6 @@ from tests.support.slow import slow
 
 pytestmark = needs_node
 
-_ROOT = Path(__file__).parents[3]
 _PATIENCE_SECONDS = 120
 ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
@@ -104,22 +100,3 @@ async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(t
                 result = orjson.loads(await line_of(process))
 
     assert result["restart"] == {"before": "0x01", "answered": ["0x02", "0x03"], "after": "0x04"}
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/clients.md"])
-async def test_the_example_makes_a_pairing_uri(tmp_path: Path, page: str) -> None:
-    blocks = re.findall(r"```js\n(.*?)```", (_ROOT / page).read_text("utf-8"), re.DOTALL)
-    (example,) = [block for block in blocks if "require('@walletconnect/sign-client')" in block]
-    show = "dapp.then(dapp => dapp.connect({})).then(({ uri }) => { console.log(uri); process.exit() })"
-    with server_process(tmp_path / "data") as server:
-        relay_url = server.url.replace("http", "ws")
-        process = await asyncio.create_subprocess_exec(
-            "node", "-e", example.replace("wss://bridge.example.org", relay_url) + show,
-            cwd=tmp_path, env={**os.environ, "NODE_PATH": str(PACKAGES / "node_modules")},
-            stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            output, _ = await process.communicate()
-
-    assert process.returncode == 0
-    assert re.search(r"^wc:[0-9a-f]{64}@2\?", output.decode(), re.MULTILINE)

@@ -1,0 +1,303 @@
+"""Dapps of generation 2.x that ask wallets to sign in, along with a session or by one signature."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from bridge_server.client import (
+    Approval,
+    Authentication,
+    BadPayloadError,
+    Dapp,
+    RejectedError,
+    SessionEndedError,
+    UnsupportedError,
+    Wallet,
+)
+from bridge_server.client.session.authentication import read_authentication, write_authentication
+from bridge_server.client.session.cacaos import message_of, verified
+from bridge_server.client.session.conversation import Conversation
+from bridge_server.client.v2.pairing_requests import PairingRequests
+from bridge_server.client.v2.uri import RelayPairing
+from bridge_server.ethereum.messages import personal_message_hash
+from bridge_server.ethereum.sign_in_message import parse_sign_in_message
+from bridge_server.ethereum.signing_key import SigningKey
+from tests.client.pairs import BRISK
+from tests.client.socket_pairs import dapp_at, wallet_for
+from tests.support.server import RunningServer
+
+KEY = SigningKey(bytes(31) + b"\x07")
+OTHER_KEY = SigningKey(bytes(31) + b"\x08")
+ACCOUNT = f"eip155:1:{KEY.address}"
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def asked(**changes: Any) -> Authentication:
+    given = {"domain": "dapp.example", "uri": "https://dapp.example/login", "statement": "Sign in."}
+    return Authentication(**{**given, "methods": ("personal_sign", "eth_sign"), **changes})
+
+
+def signature_of(message: str, key: SigningKey = KEY) -> str:
+    return "0x" + key.sign(personal_message_hash(message.encode())).hex()
+
+
+def signed(request: Authentication, account: str = ACCOUNT, key: SigningKey = KEY) -> dict[str, Any]:
+    return request.cacao(account, signature_of(request.message(account), key))
+
+
+async def answered(
+    relay: RunningServer, one_click: bool, answer: Callable[[Authentication], list[dict[str, Any]]]
+) -> tuple[Approval, list[str]]:
+    """The approval as the dapp sees it, and the methods of the calls that the wallet then answered."""
+    seen = []
+    async with (
+        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
+        wallet_for(dapp, relay.url) as wallet,
+    ):
+        (request,) = (await wallet.proposal()).authentications
+        await wallet.approve([KEY.address], cacaos=answer(request))
+        approval = await dapp.approval()
+        call_id = await dapp.request("personal_sign", ["0x00"])
+        call = await anext(wallet.calls())
+        seen.append(call.method)
+        await wallet.answer(call, "0x01")
+        assert await dapp.result(call_id) == "0x01"
+        await dapp.end()
+    return approval, seen
+
+
+@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+async def test_a_wallet_signs_in_and_is_called_in_the_session(relay: RunningServer, one_click: bool) -> None:
+    approval, seen = await answered(relay, one_click, lambda request: [signed(request)])
+
+    assert approval.signed_in == (ACCOUNT,)
+    assert approval.accounts == (KEY.address,)
+    assert seen == ["personal_sign"]
+    (cacao,) = approval.cacaos
+    assert parse_sign_in_message(message_of(cacao["p"])).domain == "dapp.example"
+
+
+@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+async def test_a_wallet_may_approve_the_session_without_a_sign_in(
+    relay: RunningServer, one_click: bool
+) -> None:
+    approval, seen = await answered(relay, one_click, lambda _: [])
+
+    assert approval.signed_in == ()
+    assert (approval.accounts, seen) == ((KEY.address,), ["personal_sign"])
+
+
+@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+async def test_a_wallet_rejects(relay: RunningServer, one_click: bool) -> None:
+    async with (
+        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
+        wallet_for(dapp, relay.url) as wallet,
+    ):
+        await wallet.reject()
+
+        with pytest.raises(RejectedError, match="User rejected"):
+            await dapp.approval()
+
+
+@pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+async def test_a_dapp_refuses_a_sign_in_that_another_account_signed(
+    relay: RunningServer, one_click: bool
+) -> None:
+    async with (
+        dapp_at(relay.url, "2.x", authentication=asked(), one_click=one_click) as dapp,
+        wallet_for(dapp, relay.url) as wallet,
+    ):
+        (request,) = (await wallet.proposal()).authentications
+        await wallet.approve([KEY.address], cacaos=[signed(request, key=OTHER_KEY)])
+
+        with pytest.raises(BadPayloadError, match="another account"):
+            await dapp.approval()
+        if not one_click:
+            assert [call async for call in wallet.calls()] == []
+
+
+async def test_a_sign_in_without_methods_makes_no_session(relay: RunningServer) -> None:
+    authentication = asked(methods=())
+    async with (
+        dapp_at(relay.url, "2.x", authentication=authentication, one_click=True) as dapp,
+        wallet_for(dapp, relay.url) as wallet,
+    ):
+        (request,) = (await wallet.proposal()).authentications
+        assert await wallet.approve([KEY.address], cacaos=[signed(request)]) is None
+
+        assert (await dapp.approval()).signed_in == (ACCOUNT,)
+        assert [call async for call in wallet.calls()] == []
+        with pytest.raises(SessionEndedError):
+            await dapp.call("personal_sign", [])
+
+
+@pytest.mark.parametrize("generation", ["plain", "1.x"])
+async def test_other_generations_have_no_sign_ins(server: RunningServer, generation: Any) -> None:
+    with pytest.raises(ValueError, match=r"2\.x"):
+        Dapp(server.url, name="Dapp", generation=generation, authentication=asked())
+    async with (
+        Dapp(server.url, name="Dapp", generation=generation, pace=BRISK) as dapp,
+        Wallet.from_uri(dapp.uri, generation=generation, pace=BRISK) as wallet,
+    ):
+        with pytest.raises(UnsupportedError):
+            await wallet.approve([KEY.address], cacaos=[{}])
+
+
+def test_one_click_needs_an_authentication() -> None:
+    with pytest.raises(ValueError, match="needs an authentication"):
+        Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", one_click=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"chains": ()},
+        {"chains": ("solana:1",)},
+        {"nonce": "short"},
+        {"nonce": "has spaces"},
+        {"domain": ""},
+        {"statement": "two\nlines"},
+        {"statement": "Grüezi"},
+        {"expires_at": "tomorrow"},
+        {"not_before": "2026-01-01T00:00:00"},
+    ],
+)
+def test_a_dapp_asks_for_nothing_that_wallets_cannot_sign(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - each has its own text
+        Dapp("http://127.0.0.1:9", name="Dapp", generation="2.x", authentication=asked(**changes))
+
+
+def test_an_account_signs_only_on_a_chain_that_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="eip155:1"):
+        asked().message(f"eip155:5:{KEY.address}")
+
+
+def test_the_message_says_which_methods_the_signature_allows() -> None:
+    message = asked(nonce="n" * 8, issued_at="2026-01-01T00:00:00Z").message(ACCOUNT)
+
+    lines = message.splitlines()
+    assert lines[3] == (
+        "Sign in. I further authorize the stated URI to perform the following actions on my behalf: "
+        "(1) 'request': 'eth_sign', 'personal_sign' for 'eip155'."
+    )
+    assert lines[-2:] == ["Resources:", "- urn:recap:" + lines[-1].rpartition(":")[2]]
+
+
+TIMED = asked(
+    issued_at="2026-01-01T00:00:00Z", expires_at="2026-01-03T00:00:00Z", not_before="2026-01-01T00:00:00Z"
+)
+
+
+def test_a_read_request_asks_for_the_same() -> None:
+    read = read_authentication(write_authentication(TIMED))
+
+    assert read.message(ACCOUNT) == TIMED.message(ACCOUNT)
+    assert verified(signed(read), write_authentication(TIMED), NOW) == ACCOUNT
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "reason"),
+    [
+        ("domain", "evil.example", "domain"),
+        ("nonce", "otherotherother", "nonce"),
+        ("aud", "https://evil.example", "aud"),
+        ("version", "2", "version"),
+        ("iss", f"did:pkh:eip155:5:{KEY.address}", "eip155:5"),
+        ("iss", f"did:pkh:solana:1:{KEY.address}", "iss"),
+        ("iss", 7, "iss"),
+        ("iat", "2026-01-03T00:00:00Z", "future"),
+        ("iat", "yesterday", "iat must be a time"),
+        ("exp", "2026-01-01T23:59:59Z", "expired"),
+        ("exp", "never", "exp must be a time"),
+        ("nbf", "2026-01-02T00:00:01Z", "not valid yet"),
+        ("statement", "two\nlines", "line break"),
+        ("statement", 7, "statement"),
+        ("resources", [7], "resources"),
+        ("resources", ["urn:recap:e30"], "recap"),
+        ("resources", ["urn:recap:=?"], "recap"),
+    ],
+)
+def test_an_answer_to_another_request_is_refused(member: str, value: Any, reason: str) -> None:
+    cacao = signed(TIMED)
+    cacao["p"][member] = value
+    with suppress(BadPayloadError):  # no message can be made of some
+        cacao["s"]["s"] = signature_of(message_of(cacao["p"]))
+
+    with pytest.raises(BadPayloadError, match=reason):
+        verified(cacao, write_authentication(TIMED), NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda cacao: cacao["s"].update(t="eip1271"), "EIP-191"),
+        (lambda cacao: cacao["h"].update(t="other"), "EIP-191"),
+        (lambda cacao: cacao["s"].update(s="0x12"), "no signature"),
+        (lambda cacao: cacao["s"].update(s="0xzz"), "no signature"),
+        (lambda cacao: cacao["p"].pop("aud"), "aud"),
+        (lambda cacao: cacao.pop("s"), "CAIP-74"),
+        (lambda cacao: cacao["p"].update(requestId="1"), "another account"),
+    ],
+)
+def test_a_changed_answer_is_refused(change: Callable[[Any], object], reason: str) -> None:
+    cacao = signed(TIMED)
+    change(cacao)
+
+    with pytest.raises(BadPayloadError, match=reason):
+        verified(cacao, write_authentication(TIMED), NOW)
+
+
+def test_an_answer_is_valid_from_its_first_moment_until_its_last() -> None:
+    cacao, request = signed(TIMED), write_authentication(TIMED)
+
+    assert verified(cacao, request, datetime(2026, 1, 1, tzinfo=UTC)) == ACCOUNT
+    assert verified(cacao, request, datetime(2026, 1, 3, tzinfo=UTC) - timedelta(seconds=1)) == ACCOUNT
+    with pytest.raises(BadPayloadError, match="expired"):
+        verified(cacao, request, datetime(2026, 1, 3, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, {}, {"chains": []}, {**write_authentication(TIMED), "nonce": "two\nlines"}, {"resources": 7}],
+)
+def test_a_wallet_reads_no_request_that_would_forge_lines(content: Any) -> None:
+    with pytest.raises(BadPayloadError):
+        read_authentication(content)
+
+
+SESSION_ASKED: dict[str, Any] = {
+    "id": 2,
+    "method": "wc_sessionPropose",
+    "params": {"proposer": {"publicKey": "09".rjust(64, "0"), "metadata": {"name": "Dapp"}}},
+}
+UNREADABLE = {"chains": ["two\nlines"], "domain": "dapp.example"}
+
+
+def test_a_proposal_whose_sign_in_cannot_be_read_can_be_approved_alone() -> None:
+    conversation = Conversation()
+    requests = PairingRequests(RelayPairing(bytes(32)), conversation)
+    params = {**SESSION_ASKED["params"], "requests": {"authentication": [UNREADABLE]}}
+
+    requests.heard({**SESSION_ASKED, "params": params})
+
+    assert conversation.proposal is not None
+    assert (conversation.proposal.name, conversation.proposal.authentications) == ("Dapp", ())
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_one_click_request_that_cannot_be_read_leaves_the_proposal(is_first: bool) -> None:
+    conversation = Conversation()
+    requests = PairingRequests(RelayPairing(bytes(32), methods=("wc_sessionAuthenticate",)), conversation)
+    params = {"requester": SESSION_ASKED["params"]["proposer"], "authPayload": UNREADABLE}
+    asked_one_click = {"id": 1, "method": "wc_sessionAuthenticate", "params": params}
+
+    for content in (asked_one_click, SESSION_ASKED)[:: 1 if is_first else -1]:
+        with suppress(BadPayloadError):
+            requests.heard(content)
+
+    assert requests.one_click is None
+    assert conversation.proposal is not None
+    assert conversation.proposal.name == "Dapp"

@@ -1,0 +1,118 @@
+"""Dapps of generation 2.x that ask a headless wallet to sign in: the rules decide it as a call."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bridge_server.client import Authentication, BadPayloadError, CallFailedError, Dapp, RejectedError
+from bridge_server.headless import CallState, HeadlessWallet, SessionState
+from bridge_server.headless.methods import AUTHENTICATE
+from tests.headless.dapps import BRISK, FIRST, HELLO, NAMESPACES, PAGE, SECOND
+from tests.support.server import RunningServer
+
+pytestmark = pytest.mark.parametrize("one_click", [False, True], ids=["proposal", "one click"])
+CHAIN = "eip155:31337"
+
+
+@asynccontextmanager
+async def dapp_that_asks(relay: RunningServer, one_click: bool) -> AsyncIterator[Dapp]:
+    authentication = Authentication(
+        "dapp.example", f"{PAGE}/login", (CHAIN,), statement="Hello.", methods=("personal_sign",)
+    )
+    namespaces = {**NAMESPACES["eip155"], "methods": ["personal_sign", AUTHENTICATE]}
+    async with Dapp(
+        relay.url,
+        name="Example Dapp",
+        url=PAGE,
+        generation="2.x",
+        namespaces={"eip155": namespaces},
+        authentication=authentication,
+        one_click=one_click,
+        pace=BRISK,
+    ) as dapp:
+        yield dapp
+
+
+async def test_it_signs_in_with_every_account_of_the_session(relay: RunningServer, one_click: bool) -> None:
+    async with HeadlessWallet(2, pace=BRISK) as wallet, dapp_that_asks(relay, one_click) as dapp:
+        session = await wallet.pair(dapp.uri, relay_url=relay.url)
+        approval = await dapp.approval()
+        signature = await dapp.call("personal_sign", [HELLO, SECOND])
+
+    assert approval.signed_in == (f"{CHAIN}:{FIRST}", f"{CHAIN}:{SECOND}")
+    assert session.dapp.name == "Example Dapp"
+    assert signature.startswith("0x")
+    assert next((call.method, call.text, call.chain_id) for call in wallet.calls) == (
+        AUTHENTICATE,
+        "sign in to dapp.example: Hello.",
+        31337,
+    )
+
+
+@pytest.mark.parametrize("rule", [f"{AUTHENTICATE}=reject", f"{AUTHENTICATE}@{PAGE}=error:-32000:no"])
+async def test_a_refused_sign_in_rejects_the_session(
+    relay: RunningServer, one_click: bool, rule: str
+) -> None:
+    async with HeadlessWallet(pace=BRISK, rules=[rule]) as wallet, dapp_that_asks(relay, one_click) as dapp:
+        session = await wallet.pair(dapp.uri, relay_url=relay.url)
+        with pytest.raises(RejectedError):
+            await dapp.approval()
+
+    assert session.state is SessionState.REJECTED
+    assert [call.state for call in wallet.calls] == [CallState.REFUSED]
+
+
+async def test_the_policies_decide_without_a_rule(relay: RunningServer, one_click: bool) -> None:
+    async with (
+        HeadlessWallet(pace=BRISK, policy="reject") as wallet,
+        dapp_that_asks(relay, one_click) as dapp,
+    ):
+        await wallet.pair(dapp.uri, relay_url=relay.url)
+        with pytest.raises(RejectedError):
+            await dapp.approval()
+    async with (
+        HeadlessWallet(pace=BRISK, session="reject") as wallet,
+        dapp_that_asks(relay, one_click) as dapp,
+    ):
+        await wallet.pair(dapp.uri, relay_url=relay.url)
+        with pytest.raises(RejectedError):
+            await dapp.approval()
+        assert wallet.calls == []
+
+
+async def test_a_sign_in_waits_for_the_test_program(relay: RunningServer, one_click: bool) -> None:
+    rules = [f"{AUTHENTICATE}=ask"]
+    async with HeadlessWallet(pace=BRISK, rules=rules) as wallet, dapp_that_asks(relay, one_click) as dapp:
+        session = await wallet.pair(dapp.uri, relay_url=relay.url)
+        assert session.state is SessionState.PROPOSED
+        await (await wallet.next_call(AUTHENTICATE)).approve()
+
+        assert (await dapp.approval()).signed_in == (f"{CHAIN}:{FIRST}",)
+
+
+async def test_a_wallet_that_answers_nonsense_is_found_out(relay: RunningServer, one_click: bool) -> None:
+    cacao = '{"h":{"t":"caip122"},"p":{"iss":"did:pkh:eip155:1:0x%s"},"s":{"t":"eip191","s":"0x"}}' % (
+        "1" * 40
+    )
+    async with (
+        HeadlessWallet(pace=BRISK, rules=[f"{AUTHENTICATE}=answer:[{cacao}]"]) as wallet,
+        dapp_that_asks(relay, one_click) as dapp,
+    ):
+        if one_click:
+            with pytest.raises(BadPayloadError):
+                await wallet.pair(dapp.uri, relay_url=relay.url)
+        else:
+            await wallet.pair(dapp.uri, relay_url=relay.url)
+            with pytest.raises(BadPayloadError):
+                await dapp.approval()
+
+
+async def test_a_sign_in_is_no_call_of_a_session(relay: RunningServer, one_click: bool) -> None:
+    async with HeadlessWallet(pace=BRISK) as wallet, dapp_that_asks(relay, one_click) as dapp:
+        await wallet.pair(dapp.uri, relay_url=relay.url)
+        await dapp.approval()
+        with pytest.raises(CallFailedError) as failure:
+            await dapp.call(AUTHENTICATE, {})
+
+    assert failure.value.code == (3001 if one_click else -32601)
