@@ -21,6 +21,7 @@ from bridge_server.console.projects.handlers import ProjectsPage
 from bridge_server.console.refused_attempts import RefusedAttempts
 from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
+from bridge_server.console.settings.handlers import SettingsPage
 from bridge_server.console.static_files import StaticFiles
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
@@ -74,7 +75,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
 
 def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
-    return (_projects(parts), *_faults(parts))
+    return (_projects(parts), *_faults(parts), SettingsPage(parts.desks.settings).page())
 
 
 def _projects(parts: ConsoleParts) -> ConsolePage:

@@ -178,7 +178,7 @@ class ConsoleHandlers:
         return {
             "page": page,
             "host": host_of(request),
-            "here": request.path,
+            "here": str(request.rel_url.without_query_params(_NOTICE)),
             "form_token": session.form_token,
             "since": self._changes.number,
         }
