@@ -24,9 +24,7 @@ class SettingsPage:
         """The settings whose name or source has the text that is searched for."""
         report, search = report_fields(await self._desk.report()), asked.query.get("search", "").strip()
         found = {name: row for name, row in report["settings"].items() if _fits(name, row, search.lower())}
-        return View(
-            "settings/settings.html", {"settings": found, "ready": report["ready"], "search": search}
-        )
+        return View("settings/settings.html", {"settings": found, "ready": report["ready"], "search": search})
 
 
 def _fits(name: str, row: Mapping[str, Any], search: str) -> bool:
