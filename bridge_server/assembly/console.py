@@ -9,6 +9,7 @@ from bridge_server.assembly.operator_desks import OperatorDesks
 from bridge_server.assembly.operator_views import OperatorViews
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.testmode import TestMode
+from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.wallet.node.node import Node
 from bridge_server.web.health import Readiness
@@ -22,6 +23,7 @@ class ConsoleParts:
     views: OperatorViews | None
     dispatcher: Dispatcher
     node: Node
+    wallet: AssembledWallet
     readiness: Readiness
     test_mode: TestMode | None
 

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, wallet_page
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
@@ -35,6 +36,7 @@ _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "faults": (),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
+    **OUT_TOPICS,
 }
 """What open pages can wait for, with the events that announce it. Rules for faults announce themselves."""
 
@@ -52,7 +54,8 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    static_files, pages = StaticFiles(), _pages(parts)
+    note_what_goes_out(parts, changes)
+    static_files, pages = StaticFiles(), _pages(foundation, parts)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     handlers = ConsoleHandlers(
@@ -73,9 +76,14 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     )
 
 
-def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+def _pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
-    return (_projects(parts), *_faults(parts), SettingsPage(parts.desks.settings).page())
+    return (
+        wallet_page(foundation, parts),
+        _projects(parts),
+        *_faults(parts),
+        SettingsPage(parts.desks.settings).page(),
+    )
 
 
 def _projects(parts: ConsoleParts) -> ConsolePage:

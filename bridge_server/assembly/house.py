@@ -66,5 +66,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(foundation, ConsoleParts(desks, views, dispatcher, wallet.node, readiness, mode)),
+        console_room(
+            foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
+        ),
     )

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ async def test_the_settings_are_searched(console: ConsoleClient) -> None:
 
 @pytest.mark.own_server
 async def test_no_secret_is_shown(tmp_path: Path) -> None:
-    secret = {"rpc_token": "of-the-wallet", "node_url": "http://node.example/a-key"}
+    secret: dict[str, Any] = {"rpc_token": "of-the-wallet", "node_url": "http://node.example/a-key"}
     async with running_server(tmp_path / "data", console=True, admin_token=ADMIN_TOKEN, **secret) as server:
         page = await (await ConsoleClient(server).sign_in()).page(PATH)
 
