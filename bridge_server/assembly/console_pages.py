@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
-from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, wallet_page
+from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, out_pages
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
@@ -54,7 +54,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    note_what_goes_out(parts, changes)
+    note_what_goes_out(foundation, parts, changes)
     static_files, pages = StaticFiles(), _pages(foundation, parts)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
@@ -79,7 +79,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
 def _pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
     return (
-        wallet_page(foundation, parts),
+        *out_pages(foundation, parts),
         _projects(parts),
         *_faults(parts),
         SettingsPage(parts.desks.settings).page(),

@@ -43,6 +43,8 @@ class Done:
     to: str
     message: str
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_good: bool = True
+    """False when the change was made, and its outcome is not what the person wanted."""
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]
