@@ -22,6 +22,7 @@ async function signIn(page) {
   })
   page.faults = faults
   await page.goto(nextLink())
+  await page.goto(`${process.env.CONSOLE_URL}/projects`)
   await expect(page.getByRole('heading', { name: 'Projects' })).toBeVisible()
 }
 
