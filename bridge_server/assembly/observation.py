@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bridge_server.admin.handles import KEY_BYTES, Handles
+from bridge_server.admin.outbox.service import PUSHES
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
 from bridge_server.outbox.attempts import AttemptLog, NotedSender
@@ -60,7 +61,7 @@ def observation_of(
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     handles = Handles(os.urandom(KEY_BYTES))
-    attempts = AttemptLog(clock, keeps_bodies=instruments is not None)
+    attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
     return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles, attempts)
 
 

@@ -1,7 +1,7 @@
 """The last attempts to deliver, and how many had each outcome: in memory, where an operator can look."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -14,6 +14,7 @@ MOST_ATTEMPTS = 500
 LARGEST_BODY_BYTES = 16 * 1024
 """A longer body is not kept."""
 WEBHOOK_CHANNEL = "webhook"
+WEBHOOK_OF_A_DEVICE = "webhook-push"
 
 _WEB_SCHEMES = ("", "http", "https")
 
@@ -35,10 +36,14 @@ class Attempt:
 
 
 class AttemptLog:
-    """The newest attempts; the oldest go when there are too many."""
+    """The newest attempts; the oldest go when there are too many.
 
-    def __init__(self, clock: Clock, *, keeps_bodies: bool = False) -> None:
+    `pushes` are the purposes of messages for devices, for which webhooks may stand.
+    """
+
+    def __init__(self, clock: Clock, pushes: Collection[Purpose] = (), *, keeps_bodies: bool = False) -> None:
         self._clock = clock
+        self._pushes = pushes
         self._keeps_bodies = keeps_bodies
         self._kept: deque[Attempt] = deque(maxlen=MOST_ATTEMPTS)
         self._outcomes: dict[str, Counter[str]] = {}
@@ -57,7 +62,7 @@ class AttemptLog:
     def note(self, message: OutgoingMessage, outcome: Outcome, milliseconds: float) -> None:
         """Keep an attempt that took so long."""
         self._last_number += 1
-        channel = _channel(message)
+        channel = self._channel(message)
         keeps_body = self._keeps_bodies and len(message.body) <= LARGEST_BODY_BYTES
         self._kept.append(
             Attempt(
@@ -90,6 +95,12 @@ class AttemptLog:
         self._kept.clear()
         self._outcomes.clear()
 
+    def _channel(self, message: OutgoingMessage) -> str:
+        channel = message.channel.removeprefix(PUBLIC_MARK)
+        if channel not in _WEB_SCHEMES:
+            return channel
+        return WEBHOOK_OF_A_DEVICE if message.purpose in self._pushes else WEBHOOK_CHANNEL
+
 
 class NotedSender:
     """Sends through the sender, and notes each attempt. What goes by an `inner` channel leaves nothing."""
@@ -106,8 +117,3 @@ class NotedSender:
         if message.channel not in self._inner:
             self._attempts.note(message, outcome, (perf_counter() - started) * 1_000)
         return outcome
-
-
-def _channel(message: OutgoingMessage) -> str:
-    channel = message.channel.removeprefix(PUBLIC_MARK)
-    return WEBHOOK_CHANNEL if channel in _WEB_SCHEMES else channel

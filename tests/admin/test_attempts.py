@@ -110,8 +110,11 @@ async def test_an_attempt_that_nobody_made_is_not_found(admin: AdminClient, numb
 async def test_messages_are_listed_by_kind(admin: AdminClient, receiver: WebhookReceiver) -> None:
     receiver.otherwise = status(500)
     await owe(admin, receiver, 1)
-    await attempts(admin, 1)
 
+    async def waits() -> bool:
+        return bool((await admin.get("/admin/outbox?state=waiting")).json["messages"])
+
+    await eventually(waits)
     for state in ("", "&state=waiting"):
         assert len((await admin.get(f"/admin/outbox?kind=webhook{state}")).json["messages"]) == 1
         assert (await admin.get(f"/admin/outbox?kind=push{state}")).json["messages"] == []

@@ -46,7 +46,7 @@ class Desk:
         async def there() -> bool:
             page = await self.console.page(f"{WEBHOOKS}?state={state}")
             found[:] = re.findall(rf'href="({WEBHOOKS}/\d+-[^"]+)"', page)
-            return bool(found) and f'data-label="Attempts" class="number">{attempts}<' in page
+            return bool(found) and f'data-label="Attempts" class="number more">{attempts}<' in page
 
         await eventually(there)
         return found[0]
@@ -120,7 +120,7 @@ async def test_all_dead_messages_of_a_destination_are_sent_or_dropped(desk: Desk
     assert "given up" in listed
     assert f'name="destination" value="{desk.destination}"><button>Send all now' in listed
     sent = await desk.console.change(WEBHOOKS, "retry-dead", destination=desk.destination)
-    assert "1 dead messages are sent now." in sent
+    assert "1 dead message is sent now." in sent
     await desk.come_to("waiting", 2)
     other = await desk.console.change(WEBHOOKS, "drop-dead", destination="https://a.example:443")
     assert "0 dead messages are dropped." in other

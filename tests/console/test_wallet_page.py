@@ -164,7 +164,7 @@ async def test_transactions_are_shown_by_state(desk: Desk) -> None:
 
     queued = await desk.console.page(f"{PATH}/transactions?state=queued")
 
-    assert "→ 0x1212121212121212121212121212121212121212" in queued
+    assert "to 0x1212121212121212121212121212121212121212" in queued
     assert "1.5 ether" in queued
     assert "<option selected>queued</option>" in queued
     assert "No transaction is mined." in await desk.console.page(f"{PATH}/transactions?state=mined")

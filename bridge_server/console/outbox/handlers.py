@@ -1,6 +1,6 @@
 """The pages of the outbox: messages that are owed, and the last attempts to deliver."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +9,7 @@ import orjson
 from bridge_server.admin.outbox import wire
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.console.models import ROOT, Asked, Change, Done, PagePath, View
+from bridge_server.outbox.attempts import WEBHOOK_CHANNEL
 from bridge_server.outbox.stored import MessageKind, MessageState
 from bridge_server.web.json_body import JsonObject
 
@@ -70,11 +71,11 @@ class OutboxViews:
 
     async def retry_dead(self, asked: Asked) -> Done:
         count = await self._desk.retry_dead(_destination(asked))
-        return self.done(f"{count} dead messages are sent now.")
+        return self.done(f"{_dead(count)} sent now.")
 
     async def drop_dead(self, asked: Asked) -> Done:
         count = await self._desk.drop_dead(_destination(asked))
-        return self.done(f"{count} dead messages are dropped.")
+        return self.done(f"{_dead(count)} dropped.")
 
     def done(self, message: str, *, is_good: bool = True) -> Done:
         """Go back to the list with this message."""
@@ -93,7 +94,10 @@ class OutboxViews:
         after = asked.query.get("after", "")
         wanted = wire.read_attempt_filter({**query, "kind": self._kind})
         found = self._desk.attempts(wanted, wire.read_attempt_place(after), _PAGE)
-        page = wire.attempt_page_fields(found, self._desk.outcomes())
+        is_push = self._kind is MessageKind.PUSH
+        outcomes = self._desk.outcomes().items()
+        own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
+        page = wire.attempt_page_fields(found, own)
         return {**self._frame(), **page, **_asked(query, after)}
 
     def _frame(self) -> dict[str, Any]:
@@ -109,9 +113,13 @@ def _destination(asked: Asked) -> str:
     return wire.read_destination(JsonObject({"destination": asked.form.get("destination", "")}, None))
 
 
-def _written(body: Any) -> str | None:
-    """The body as JSON on several lines; None if it is not shown."""
-    return None if body is None else orjson.dumps(body, option=orjson.OPT_INDENT_2).decode()
+def _written(body: Any) -> Sequence[str]:
+    """The lines of the body as JSON; none if it is not shown."""
+    return () if body is None else orjson.dumps(body, option=orjson.OPT_INDENT_2).decode().split("\n")
+
+
+def _dead(count: int) -> str:
+    return "1 dead message is" if count == 1 else f"{count} dead messages are"
 
 
 def _notice(kind: MessageKind, body: Any) -> Mapping[str, Any] | None:
