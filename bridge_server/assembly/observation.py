@@ -70,10 +70,10 @@ def noted(sender: Sender, observation: Observation | None) -> Sender:
     return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
 
 
-def observer_of(observation: Observation, addresses: ClientAddresses) -> Observer:
+def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:
     """What the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
-    observer = Observer(record, observation.clients, observation.made, addresses)
+    observer = Observer(record, observation.clients, observation.made, addresses, clock)
     observation.sightings.before_reading = observer.drain
     return observer
