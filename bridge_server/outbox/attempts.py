@@ -20,7 +20,7 @@ _WEB_SCHEMES = ("", "http", "https")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class DeliveryAttempt:
     """One attempt to deliver a message, and its outcome. `body` is kept in test mode only."""
 
     number: int
@@ -45,7 +45,7 @@ class AttemptLog:
         self._clock = clock
         self._pushes = pushes
         self._keeps_bodies = keeps_bodies
-        self._kept: deque[Attempt] = deque(maxlen=MOST_ATTEMPTS)
+        self._kept: deque[DeliveryAttempt] = deque(maxlen=MOST_ATTEMPTS)
         self._outcomes: dict[str, Counter[str]] = {}
         self._last_number = 0
         self._listeners: list[Callable[[], None]] = []
@@ -65,7 +65,7 @@ class AttemptLog:
         channel = self._channel(message)
         keeps_body = self._keeps_bodies and len(message.body) <= LARGEST_BODY_BYTES
         self._kept.append(
-            Attempt(
+            DeliveryAttempt(
                 self._last_number,
                 self._clock.now_ms(),
                 message.message_id,
@@ -82,11 +82,11 @@ class AttemptLog:
         for listener in self._listeners:
             listener()
 
-    def before(self, number: int | None) -> Iterator[Attempt]:
+    def before(self, number: int | None) -> Iterator[DeliveryAttempt]:
         """The attempts with lower numbers, all of them for None, newest first."""
         return (each for each in reversed(self._kept) if number is None or each.number < number)
 
-    def find(self, number: int) -> Attempt | None:
+    def find(self, number: int) -> DeliveryAttempt | None:
         """The attempt of this number, if it is still kept."""
         return next((each for each in self._kept if each.number == number), None)
 
@@ -111,7 +111,7 @@ class NotedSender:
         self._inner = inner
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """Attempt to deliver once."""
+        """DeliveryAttempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
         if message.channel not in self._inner:

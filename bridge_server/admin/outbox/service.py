@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.notify.device_notices import DEVICE
-from bridge_server.outbox.attempts import Attempt, AttemptLog
+from bridge_server.outbox.attempts import AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.errors import AttemptNotFoundError
 from bridge_server.outbox.message_store import DeadSlice, MessageStore
@@ -41,7 +41,7 @@ class AttemptFilter:
 class AttemptPage:
     """Attempts, newest first. `rest` is the number after which more follow, None at the end."""
 
-    attempts: Sequence[Attempt]
+    attempts: Sequence[DeliveryAttempt]
     rest: int | None
 
 
@@ -85,11 +85,11 @@ class OutboxDesk:
         found = list(islice(fitting, limit + 1))
         return AttemptPage(found[:limit], found[limit - 1].number if len(found) > limit else None)
 
-    def attempts_of(self, message_id: str) -> Sequence[Attempt]:
+    def attempts_of(self, message_id: str) -> Sequence[DeliveryAttempt]:
         """The attempts to deliver a message that are still kept, newest first."""
         return [each for each in self._attempts.before(None) if each.message_id == message_id]
 
-    def attempt(self, number: int) -> Attempt:
+    def attempt(self, number: int) -> DeliveryAttempt:
         """One attempt. Raises AttemptNotFoundError."""
         found = self._attempts.find(number)
         if found is None:
@@ -125,7 +125,7 @@ class OutboxDesk:
         return Claimant(stored.queue, stored.client, stored.attempts > 0)
 
 
-def _fits(attempt: Attempt, wanted: AttemptFilter) -> bool:
+def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
     kind = MessageKind.PUSH if attempt.purpose in PUSHES else MessageKind.WEBHOOK
     return wanted.kind in (None, kind) and wanted.destination in (None, attempt.destination)
 

@@ -12,7 +12,7 @@ from bridge_server.admin.shortened import shortened
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.notify.device_notices import DEVICE
-from bridge_server.outbox.attempts import Attempt
+from bridge_server.outbox.attempts import DeliveryAttempt
 from bridge_server.outbox.errors import AttemptNotFoundError, MessageNotFoundError
 from bridge_server.outbox.models import Purpose
 from bridge_server.outbox.signature import SIGNATURE
@@ -126,7 +126,7 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
 
 
 def whole_fields(
-    whole: WholeMessage, headers: Mapping[str, str], attempts: Sequence[Attempt], now_ms: int
+    whole: WholeMessage, headers: Mapping[str, str], attempts: Sequence[DeliveryAttempt], now_ms: int
 ) -> dict[str, Any]:
     """A message with its headers, its size, its last attempts and, where it is no payload, its body."""
     return {
@@ -148,7 +148,7 @@ def attempt_page_fields(page: AttemptPage, outcomes: Mapping[str, Mapping[str, i
     }
 
 
-def attempt_fields(attempt: Attempt) -> dict[str, Any]:
+def attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
     """An attempt as the list has it."""
     outcome = attempt.outcome
     return {
@@ -166,7 +166,7 @@ def attempt_fields(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def whole_attempt_fields(attempt: Attempt) -> dict[str, Any]:
+def whole_attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
     """An attempt with what was sent, in test mode; outside of it `body` is null."""
     return {
         **attempt_fields(attempt),
