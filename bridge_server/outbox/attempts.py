@@ -111,7 +111,7 @@ class NotedSender:
         self._inner = inner
 
     async def send(self, message: OutgoingMessage, now_ms: int) -> Outcome:
-        """DeliveryAttempt to deliver once."""
+        """Attempt to deliver once."""
         started = perf_counter()
         outcome = await self._sender.send(message, now_ms)
         if message.channel not in self._inner:
