@@ -10,6 +10,8 @@ from bridge_server.admin.outbox.handlers import OutboxHandlers
 from bridge_server.admin.outbox.routes import outbox_routes
 from bridge_server.admin.projects.handlers import ProjectHandlers
 from bridge_server.admin.projects.routes import project_routes
+from bridge_server.admin.pushes.handlers import PushDeskHandlers
+from bridge_server.admin.pushes.routes import push_desk_routes
 from bridge_server.admin.rows import AdminRows, guard_of
 from bridge_server.admin.settings.handlers import SettingsHandlers
 from bridge_server.admin.settings.routes import settings_routes
@@ -51,7 +53,8 @@ def _routes(foundation: Foundation, desks: OperatorDesks, rows: AdminRows) -> tu
         *account_routes(AccountHandlers(desks.accounts, desks.inbox, limit), rows),
         *approval_routes(ApprovalHandlers(desks.approvals), rows, may_sign=may_sign),
         *wallet_desk_routes(WalletDeskHandlers(desks.wallet), rows, may_sign=may_sign),
-        *outbox_routes(OutboxHandlers(desks.outbox, foundation.webhooks.headers), rows),
+        *outbox_routes(OutboxHandlers(desks.outbox), rows),
+        *push_desk_routes(PushDeskHandlers(desks.pushes), rows),
         *webhook_test_routes(WebhookTestHandlers(desks.webhook_tests), rows),
         *settings_routes(SettingsHandlers(desks.settings), rows),
     )

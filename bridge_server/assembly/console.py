@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from bridge_server.assembly.operator_desks import OperatorDesks
 from bridge_server.assembly.operator_views import OperatorViews
 from bridge_server.assembly.testmode import TestMode
+from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.wallet.node.node import Node
 from bridge_server.web.health import Readiness
@@ -18,5 +19,6 @@ class ConsoleParts:
     views: OperatorViews | None
     dispatcher: Dispatcher
     node: Node
+    wallet: AssembledWallet
     readiness: Readiness
     test_mode: TestMode | None

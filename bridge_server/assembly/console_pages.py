@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
 from bridge_server.assembly.console_observed import OBSERVED, ObservedPages, following, observed_pages
+from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, out_pages
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
@@ -22,6 +23,7 @@ from bridge_server.console.projects.handlers import ProjectsPage
 from bridge_server.console.refused_attempts import RefusedAttempts
 from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
+from bridge_server.console.settings.handlers import SettingsPage
 from bridge_server.console.static_files import StaticFiles
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
@@ -36,6 +38,7 @@ _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     OBSERVED: (),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
+    **OUT_TOPICS,
 }
 """What open pages can wait for, with the events that announce it. Rules for faults announce themselves."""
 
@@ -53,8 +56,9 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
+    note_what_goes_out(foundation, parts, changes)
     observed = None if parts.views is None else observed_pages(foundation, parts.views)
-    static_files, pages = StaticFiles(), _pages(parts, observed)
+    static_files, pages = StaticFiles(), _pages(foundation, parts, observed)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     handlers = ConsoleHandlers(
@@ -82,11 +86,18 @@ def _stop(changes: PageChanges, observed: ObservedPages | None) -> None:
         observed.stop()
 
 
-def _pages(parts: ConsoleParts, observed: ObservedPages | None) -> tuple[ConsolePage, ...]:
+def _pages(
+    foundation: Foundation, parts: ConsoleParts, observed: ObservedPages | None
+) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
-    if observed is None:
-        return (_projects(parts), *_faults(parts))
-    return (observed.traffic, observed.sessions, _projects(parts), observed.clients, *_faults(parts))
+    return (
+        *((observed.traffic, observed.sessions) if observed is not None else ()),
+        *out_pages(foundation, parts),
+        _projects(parts),
+        *((observed.clients,) if observed is not None else ()),
+        *_faults(parts),
+        SettingsPage(parts.desks.settings).page(),
+    )
 
 
 def _projects(parts: ConsoleParts) -> ConsolePage:

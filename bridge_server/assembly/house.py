@@ -51,7 +51,9 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
     readiness = readiness_of(foundation, rooms)
-    desks = operator_desks(foundation, projects, notifications, inbox.reading, wallet, dispatcher, readiness)
+    desks = operator_desks(
+        foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness
+    )
     sweeper = sweeper_of(foundation, rooms)
     views = operator_views(foundation, rooms, push)
     observing = (
@@ -67,5 +69,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(foundation, ConsoleParts(desks, views, dispatcher, wallet.node, readiness, mode)),
+        console_room(
+            foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
+        ),
     )

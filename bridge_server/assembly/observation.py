@@ -5,8 +5,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bridge_server.admin.handles import KEY_BYTES, Handles
+from bridge_server.admin.outbox.service import PUSHES
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
+from bridge_server.outbox.attempts import AttemptLog, NotedSender
+from bridge_server.outbox.channels import Sender
+from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.relay.sightings import Sightings
 from bridge_server.settings.settings import Settings
 from bridge_server.testmode.instruments import Instruments
@@ -15,6 +19,9 @@ from bridge_server.web.clients import Clients
 from bridge_server.web.lately import Lately
 from bridge_server.web.observing import Observer
 from bridge_server.web.traffic import TrafficLog
+
+_INNER_CHANNELS = frozenset({OWN_CHANNEL})
+"""They lead to another part of this server, which sends the push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Observation:
     open_sockets: Counter[str]
     """Open sockets by address, without exempt clients."""
     handles: Handles
+    attempts: AttemptLog
+    """The last attempts to deliver webhooks and pushes."""
 
 
 def is_observed(settings: Settings) -> bool:
@@ -52,7 +61,13 @@ def observation_of(
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
     handles = Handles(os.urandom(KEY_BYTES))
-    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles)
+    attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
+    return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles, attempts)
+
+
+def noted(sender: Sender, observation: Observation | None) -> Sender:
+    """The sender, whose attempts an operator can see; itself where no operator looks."""
+    return sender if observation is None else NotedSender(sender, observation.attempts, _INNER_CHANNELS)
 
 
 def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:

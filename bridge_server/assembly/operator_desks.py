@@ -4,18 +4,22 @@ from dataclasses import dataclass
 
 from bridge_server.admin.accounts.service import AccountViews
 from bridge_server.admin.approvals.service import ApprovalDesk
-from bridge_server.admin.outbox.service import OutboxDesk
+from bridge_server.admin.outbox.service import PUSHES, OutboxDesk
+from bridge_server.admin.pushes.service import PushDesk
 from bridge_server.admin.settings.service import SettingsDesk
 from bridge_server.admin.wallet.service import WalletDesk
 from bridge_server.admin.webhooks.service import WebhookTests
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.observation import noted
 from bridge_server.assembly.projects import ProjectServices
+from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.wallet import AssembledWallet
 from bridge_server.inbox.reading import InboxReads
 from bridge_server.notify.audience_store import AudienceStore
 from bridge_server.notify.audiences import Audiences
 from bridge_server.notify.history_store import HistoryStore
 from bridge_server.notify.service import Notifications
+from bridge_server.outbox.attempts import AttemptLog
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.message_store import MessageStore
 from bridge_server.wallet.approval_store import ApprovalStore
@@ -35,6 +39,7 @@ class OperatorDesks:
     approvals: ApprovalDesk
     wallet: WalletDesk
     outbox: OutboxDesk
+    pushes: PushDesk
     webhook_tests: WebhookTests
     settings: SettingsDesk
 
@@ -45,11 +50,12 @@ def operator_desks(
     notifications: Notifications,
     inbox: InboxReads,
     wallet: AssembledWallet,
+    push: PushServices,
     dispatcher: Dispatcher,
     readiness: Readiness,
 ) -> OperatorDesks:
     """The services over those of the rooms."""
-    database, clock = foundation.database, foundation.clock
+    database, clock, observation = foundation.database, foundation.clock, foundation.observation
     history = HistoryStore(database)
     return OperatorDesks(
         projects=projects,
@@ -66,7 +72,16 @@ def operator_desks(
         inbox=inbox,
         approvals=ApprovalDesk(ApprovalStore(database), wallet.approvals, clock),
         wallet=WalletDesk(wallet.accounts, TransactionListing(database), foundation.settings.audit_file),
-        outbox=OutboxDesk(MessageStore(database), dispatcher, clock),
-        webhook_tests=WebhookTests(foundation.webhook_sender, clock, foundation.ids, foundation.stopping),
+        outbox=OutboxDesk(
+            MessageStore(database, pushes=PUSHES),
+            dispatcher,
+            clock,
+            AttemptLog(clock) if observation is None else observation.attempts,
+            foundation.webhooks.headers,
+        ),
+        pushes=PushDesk(push.server),
+        webhook_tests=WebhookTests(
+            noted(foundation.webhook_sender, observation), clock, foundation.ids, foundation.stopping
+        ),
         settings=SettingsDesk(foundation.live.shown, readiness),
     )

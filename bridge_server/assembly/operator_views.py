@@ -100,6 +100,7 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         observation.clients.clear()
         observation.made.clear()
         observation.sightings.clear()
+        observation.attempts.clear()
         if streams is not None:
             streams.end_all()
 

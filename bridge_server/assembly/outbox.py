@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.observation import noted
 from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
@@ -20,7 +21,7 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatch
     gone_handlers = {purpose: forget for room in rooms for purpose, forget in room.gone_handlers.items()}
     return Dispatcher(
         OutboxStore(foundation.database),
-        Channels(senders, otherwise=foundation.webhook_sender),
+        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
         foundation.events,
         foundation.clock,
         gone_handlers,

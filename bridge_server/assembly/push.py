@@ -6,6 +6,7 @@ from functools import partial
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.instruments import push_sink
+from bridge_server.assembly.observation import noted
 from bridge_server.assembly.push_providers import push_providers
 from bridge_server.assembly.room import Room, Running, afterwards
 from bridge_server.kernel.token_bucket import Limit, per_second
@@ -129,7 +130,7 @@ def _push_server(foundation: Foundation, senders: Mapping[str, Sender], bridges:
     settings = foundation.settings
     return PushServer(
         PushStore(foundation.database),
-        Channels(senders, otherwise=foundation.webhook_sender),
+        noted(Channels(senders, otherwise=foundation.webhook_sender), foundation.observation),
         bridges,
         foundation.clock,
         foundation.ids,

@@ -59,6 +59,8 @@ class Done:
     picture: str = field(default="", repr=False)
     picture_of: str = ""
     """What the image shows, for those who do not see it."""
+    is_good: bool = True
+    """False when the change was made, and its outcome is not what the person wanted."""
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]

@@ -13,6 +13,16 @@ class MessageNotFoundError(NotFoundError):
         super().__init__("The outbox has no such message: it was delivered or dropped, or never was.")
 
 
+class AttemptNotFoundError(NotFoundError):
+    """The attempt to deliver is not kept any more, or never was made."""
+
+    code = "attempt-not-found"
+    title = "No such attempt"
+
+    def __init__(self) -> None:
+        super().__init__("There is no such attempt: only the last ones are kept, and none after a restart.")
+
+
 class MessageBeingSentError(ConflictError):
     """An attempt to deliver the message is under way."""
 

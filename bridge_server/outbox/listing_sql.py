@@ -12,22 +12,24 @@ next_attempt_at_ms, died_at_ms, last_error
 _STATE = """
 CASE WHEN died_at_ms IS NOT NULL THEN 'dead' WHEN next_attempt_at_ms <= ?1 THEN 'due' ELSE 'waiting' END
 """
+_KIND = "CASE WHEN purpose IN (SELECT value FROM json_each(?5)) THEN 'push' ELSE 'webhook' END"
 _WANTED = """
 WHERE state = coalesce(?2, state) AND purpose = coalesce(?3, purpose)
-    AND destination = coalesce(?4, destination)
+    AND destination = coalesce(?4, destination) AND kind = coalesce(?6, kind)
 """
 
 PAGE = f"""
 SELECT {_LISTED} FROM (
-    SELECT {_LISTED}, {_STATE} AS state FROM outbox WHERE id < ?5 ORDER BY id DESC LIMIT ?6
-) {_WANTED} ORDER BY id DESC LIMIT ?7
+    SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
+    WHERE id < ?7 ORDER BY id DESC LIMIT ?8
+) {_WANTED} ORDER BY id DESC LIMIT ?9
 """
 PAGE_REST = "SELECT id, 0 FROM outbox WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 DEAD_PAGE = f"""
 SELECT {_LISTED} FROM (
-    SELECT {_LISTED}, {_STATE} AS state FROM outbox
-    WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?5, ?6) ORDER BY died_at_ms DESC, id DESC LIMIT ?7
-) {_WANTED} ORDER BY died_at_ms DESC, id DESC LIMIT ?8
+    SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
+    WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?7, ?8) ORDER BY died_at_ms DESC, id DESC LIMIT ?9
+) {_WANTED} ORDER BY died_at_ms DESC, id DESC LIMIT ?10
 """
 DEAD_PAGE_REST = """
 SELECT id, died_at_ms FROM outbox WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?, ?)

@@ -1,6 +1,6 @@
 """Stored messages for an operator, in SQL: listed, sent again at once, dropped."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from bridge_server.outbox import listing_sql as sql
@@ -44,10 +44,19 @@ class DeadSlice:
 
 
 class MessageStore:
-    """Messages of every state. Times are milliseconds since the Unix epoch."""
+    """Messages of every state. Times are milliseconds since the Unix epoch.
 
-    def __init__(self, database: Database, rows_per_page: int = ROWS_PER_PAGE) -> None:
+    `pushes` are the purposes of messages for devices.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        rows_per_page: int = ROWS_PER_PAGE,
+        pushes: Collection[Purpose] = (),
+    ) -> None:
         self.database = database
+        self._pushes = json_array(pushes)
         self._rows_per_page = rows_per_page
 
     @reading
@@ -58,7 +67,14 @@ class MessageStore:
         is_dead = wanted.state is MessageState.DEAD
         place, window = after or _NEWEST, self._rows_per_page
         begin: tuple[Value, ...] = (place.died_at_ms, place.row_id) if is_dead else (place.row_id,)
-        conditions = (now_ms, wanted.state, wanted.purpose, wanted.destination)
+        conditions = (
+            now_ms,
+            wanted.state,
+            wanted.purpose,
+            wanted.destination,
+            self._pushes,
+            wanted.kind,
+        )
         statement = sql.DEAD_PAGE if is_dead else sql.PAGE
         rows = yield Statement(statement, (*conditions, *begin, window, limit + 1))
         messages = [_stored(row) for row in rows]

@@ -165,6 +165,7 @@ class OutboxStore:
         row = (message.row_id, message.message.message_id)
         yield Statement(_POSTPONE, (message.attempts + 1, next_attempt_at_ms, error, *row))
         yield from _note_failure(message, now_ms, error, silent)
+        yield OutboxChanged()
 
     @transaction
     def bury(self, message: DueMessage, died_at_ms: int, error: str, silent: str | None) -> Transaction[None]:

@@ -18,6 +18,14 @@ class MessageState(StrEnum):
     """It was given up."""
 
 
+class MessageKind(StrEnum):
+    """The kind of a message, by its purpose."""
+
+    WEBHOOK = "webhook"
+    PUSH = "push"
+    """It is for a device, which a webhook may stand for."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
     """A message without its URL and its body. Times are milliseconds since the Unix epoch.
@@ -60,6 +68,7 @@ class MessageFilter:
     state: MessageState | None = None
     purpose: str | None = None
     destination: str | None = None
+    kind: MessageKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

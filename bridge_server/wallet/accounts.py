@@ -72,6 +72,7 @@ class Accounts:
         self._lasting: dict[Address, AccountSource] = {}
         self._open: dict[Address, _OpenKey] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._lock_listeners: list[Callable[[], None]] = []
         for source, keys in ((AccountSource.DEVELOPMENT, development), (AccountSource.RAW_KEY, raw)):
             for key in keys:
                 self._lasting.setdefault(_address(key), source)
@@ -80,6 +81,10 @@ class Accounts:
     def on_unlocked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each unlock."""
         self._listeners.append(listener)
+
+    def on_locked(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after keys were forgotten, on demand or because their time was over."""
+        self._lock_listeners.append(listener)
 
     def addresses(self) -> list[Address]:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
@@ -158,11 +163,14 @@ class Accounts:
             return False
         if self._open.pop(address, None) is None:
             self._check_known(address)
+        else:
+            self._announce_lock()
         return True
 
     def lock_all(self) -> None:
         """Forget every key that a passphrase has opened."""
         self._open = {address: opened for address, opened in self._open.items() if address in self._lasting}
+        self._announce_lock()
 
     async def create(self, passphrase: str) -> Address:
         """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
@@ -228,6 +236,12 @@ class Accounts:
         ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
         for address in ended:
             del self._open[address]
+        if ended:
+            self._announce_lock()
+
+    def _announce_lock(self) -> None:
+        for listener in self._lock_listeners:
+            listener()
 
     def _is_good(self, address: Address, opened: _OpenKey) -> bool:
         """Whether an open key may still be used: its time is not over, and its file exists."""

@@ -11,6 +11,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.wallet.events import ApprovalsChanged
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
 _COLUMNS = """
@@ -63,6 +64,7 @@ class ApprovalStore:
     def add(self, approval: ApprovalRequest) -> Transaction[None]:
         """Store a pending request."""
         yield Statement(_INSERT, _row(approval))
+        yield ApprovalsChanged()
 
     async def get(self, approval_id: ApprovalId) -> ApprovalRequest | None:
         """One request."""
@@ -101,6 +103,8 @@ class ApprovalStore:
             ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
         else:
             ((decided,),) = yield Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
+        if decided:
+            yield ApprovalsChanged()
         return bool(decided)
 
     @transaction

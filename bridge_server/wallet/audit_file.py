@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -32,7 +32,13 @@ class AuditLog:
         self._file = _NOT_OPEN
         self._is_unsynced = False
         self._is_broken_off = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[], None]] = []
         self._lock = Lock()  # a line is never written to a file that is being replaced
+
+    def on_line(self, listener: Callable[[], None]) -> None:
+        """Call `listener` in the event loop after each line."""
+        self._listeners.append(listener)
 
     def append(self, entry: AuditEntry) -> None:
         """Add a line. Raises UnavailableError when it cannot be written whole."""
@@ -48,11 +54,15 @@ class AuditLog:
             self._is_broken_off = written < len(line)
         if written < len(line):
             raise _unwritten("no space is left")
+        if self._loop is not None:
+            for listener in self._listeners:
+                self._loop.call_soon_threadsafe(listener)  # transactions are signed in other threads
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Keep the file open while inside. Raises OSError when it cannot be opened."""
         self._use(self._open())
+        self._loop = asyncio.get_running_loop()
         try:
             async with running(self._keep_forever()):
                 yield

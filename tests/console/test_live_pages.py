@@ -147,3 +147,11 @@ async def test_the_hit_of_a_rule_is_announced(console: ConsoleClient, opened: Op
     await console.get("/info")
 
     assert await stream.next() == "changed-faults"
+
+
+async def test_an_open_page_loads_again_with_its_query_and_without_its_notice(console: ConsoleClient) -> None:
+    await console.send(PROJECTS, "create", name="Again", project_id="again")
+
+    page = await console.page(f"{PROJECTS}/again?search=a%26b&notice=seen")
+
+    assert f'hx-get="{PROJECTS}/again?search=a%26b"' in page

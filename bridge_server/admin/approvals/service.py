@@ -40,6 +40,11 @@ class ApprovalDesk:
         self._approvals = approvals
         self._clock = clock
 
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a decision."""
+        return self._approvals.waiting
+
     def now_ms(self) -> int:
         """The time by which requests expire."""
         return self._clock.now_ms()

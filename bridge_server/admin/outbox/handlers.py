@@ -1,25 +1,19 @@
 """Handlers of the outbox's endpoints: read the request, call the service once, write the answer."""
 
-from collections.abc import Callable, Mapping
-
 from aiohttp import web
 
 from bridge_server.admin.outbox import wire
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.pages import wanted_page
-from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 
 
 class OutboxHandlers:
-    """One method per endpoint. `headers_of` makes the headers with which a webhook would be sent now."""
+    """One method per endpoint."""
 
-    def __init__(
-        self, desk: OutboxDesk, headers_of: Callable[[OutgoingMessage, int], Mapping[str, str]]
-    ) -> None:
+    def __init__(self, desk: OutboxDesk) -> None:
         self._desk = desk
-        self._headers_of = headers_of
 
     async def messages(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
@@ -27,10 +21,19 @@ class OutboxHandlers:
         return json_answer(wire.write(wire.page_fields(found, self._desk.now_ms())))
 
     async def message(self, request: web.Request) -> web.Response:
-        found, now_ms = await self._desk.message(*_id(request)), self._desk.now_ms()
-        is_webhook = found.message.channel in ("http", "https")
-        headers = self._headers_of(found.message, now_ms) if is_webhook else {}
-        return json_answer(wire.write(wire.whole_fields(found, headers, now_ms)))
+        found = await self._desk.message(*_id(request))
+        headers, attempts = self._desk.headers(found), self._desk.attempts_of(found.message.message_id)
+        return json_answer(wire.write(wire.whole_fields(found, headers, attempts, self._desk.now_ms())))
+
+    async def attempts(self, request: web.Request) -> web.Response:
+        after, limit = wanted_page(request)
+        wanted, before = wire.read_attempt_filter(request.query), wire.read_attempt_place(after)
+        found = self._desk.attempts(wanted, before, limit)
+        return json_answer(wire.write(wire.attempt_page_fields(found, self._desk.outcomes())))
+
+    async def attempt(self, request: web.Request) -> web.Response:
+        found = self._desk.attempt(wire.read_attempt(request.match_info["number"]))
+        return json_answer(wire.write(wire.whole_attempt_fields(found)))
 
     async def retry(self, request: web.Request) -> web.Response:
         stored = await self._desk.retry(*_id(request))

@@ -15,6 +15,8 @@ def outbox_routes(handlers: OutboxHandlers, rows: AdminRows) -> tuple[Route, ...
         read(_OUTBOX, "outbox", handlers.messages),
         write("POST", f"{_OUTBOX}/retry-dead", "retry-dead-messages", handlers.retry_dead),
         write("POST", f"{_OUTBOX}/drop-dead", "drop-dead-messages", handlers.drop_dead),
+        read(f"{_OUTBOX}/attempts", "outbox-attempts", handlers.attempts),
+        read(f"{_OUTBOX}/attempts/{{number:[^/]{{1,128}}}}", "outbox-attempt", handlers.attempt),
         read(_MESSAGE, "outbox-message", handlers.message),
         write("DELETE", _MESSAGE, "drop-message", handlers.drop),
         write("POST", f"{_MESSAGE}/retry", "retry-message", handlers.retry),

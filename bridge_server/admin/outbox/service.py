@@ -1,24 +1,63 @@
 """What an operator does with stored messages, beside the dispatcher that sends them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.notify.device_notices import DEVICE
+from bridge_server.outbox.attempts import AttemptLog, DeliveryAttempt
 from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.outbox.errors import AttemptNotFoundError
 from bridge_server.outbox.message_store import DeadSlice, MessageStore
-from bridge_server.outbox.models import Claimant
+from bridge_server.outbox.models import Claimant, OutgoingMessage
 from bridge_server.outbox.stored import (
     MessageFilter,
+    MessageKind,
     MessagePage,
     MessagePlace,
     StoredMessage,
     WholeMessage,
 )
+from bridge_server.push.notices import PUSH
+
+PUSHES = (DEVICE, PUSH)
+"""The purposes of messages for devices."""
+
+HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
+"""Makes the headers with which a webhook would be sent at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFilter:
+    """The attempts to list; None leaves a condition out."""
+
+    kind: MessageKind | None = None
+    destination: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPage:
+    """Attempts, newest first. `rest` is the number after which more follow, None at the end."""
+
+    attempts: Sequence[DeliveryAttempt]
+    rest: int | None
 
 
 class OutboxDesk:
     """Lists, retries and drops messages. A message that is being sent at this moment is left alone."""
 
-    def __init__(self, store: MessageStore, dispatcher: Dispatcher, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        dispatcher: Dispatcher,
+        clock: Clock,
+        attempts: AttemptLog,
+        headers_of: HeadersOf,
+    ) -> None:
+        self._attempts = attempts
+        self._headers_of = headers_of
         self._store = store
         self._dispatcher = dispatcher
         self._clock = clock
@@ -34,6 +73,32 @@ class OutboxDesk:
     async def message(self, row_id: int, message_id: str) -> WholeMessage:
         """One message. Raises MessageNotFoundError."""
         return await self._store.whole(row_id, message_id)
+
+    def headers(self, whole: WholeMessage) -> Mapping[str, str]:
+        """The headers with which a webhook would be sent now; a channel has none."""
+        message = whole.message
+        return self._headers_of(message, self.now_ms()) if message.channel in ("http", "https") else {}
+
+    def attempts(self, wanted: AttemptFilter, before: int | None, limit: int) -> AttemptPage:
+        """The last attempts to deliver, newest first."""
+        fitting = (each for each in self._attempts.before(before) if _fits(each, wanted))
+        found = list(islice(fitting, limit + 1))
+        return AttemptPage(found[:limit], found[limit - 1].number if len(found) > limit else None)
+
+    def attempts_of(self, message_id: str) -> Sequence[DeliveryAttempt]:
+        """The attempts to deliver a message that are still kept, newest first."""
+        return [each for each in self._attempts.before(None) if each.message_id == message_id]
+
+    def attempt(self, number: int) -> DeliveryAttempt:
+        """One attempt. Raises AttemptNotFoundError."""
+        found = self._attempts.find(number)
+        if found is None:
+            raise AttemptNotFoundError
+        return found
+
+    def outcomes(self) -> Mapping[str, Mapping[str, int]]:
+        """By channel, how many attempts since the start had each outcome."""
+        return self._attempts.outcomes
 
     async def retry(self, row_id: int, message_id: str) -> StoredMessage:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
@@ -58,6 +123,11 @@ class OutboxDesk:
     async def _claimant(self, row_id: int, message_id: str) -> Claimant:
         stored = await self._store.get(row_id, message_id)
         return Claimant(stored.queue, stored.client, stored.attempts > 0)
+
+
+def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
+    kind = MessageKind.PUSH if attempt.purpose in PUSHES else MessageKind.WEBHOOK
+    return wanted.kind in (None, kind) and wanted.destination in (None, attempt.destination)
 
 
 async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice]]) -> int:

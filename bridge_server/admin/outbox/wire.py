@@ -1,20 +1,24 @@
 """JSON of stored messages. Payloads, tokens, secrets and whole ids of sessions never appear."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import orjson
 from pydantic import Field
 
+from bridge_server.admin.outbox.service import AttemptFilter, AttemptPage
 from bridge_server.admin.shortened import shortened
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.notify.device_notices import DEVICE
-from bridge_server.outbox.errors import MessageNotFoundError
+from bridge_server.outbox.attempts import DeliveryAttempt
+from bridge_server.outbox.errors import AttemptNotFoundError, MessageNotFoundError
+from bridge_server.outbox.models import Purpose
 from bridge_server.outbox.signature import SIGNATURE
 from bridge_server.outbox.stored import (
     MessageFilter,
+    MessageKind,
     MessagePage,
     MessagePlace,
     MessageState,
@@ -30,6 +34,7 @@ SUCCESS = b'{"success":true}'
 
 _PLACE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", re.ASCII)
 _NAMED = re.compile(r"([0-9]{1,18})-(.+)", re.ASCII | re.DOTALL)
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _SET = "(set)"
 
 
@@ -45,13 +50,35 @@ def read_destination(document: JsonObject) -> str:
 
 
 def read_filter(query: Mapping[str, str]) -> MessageFilter:
-    """Read the query parameters `state`, `purpose` and `destination`. Raises InvalidInputError."""
+    """Read the query parameters `state`, `kind`, `purpose` and `destination`. Raises InvalidInputError."""
     state = query.get("state")
     if state is not None and state not in list(MessageState):
         raise InvalidInputError(f"The query parameter state takes {', '.join(MessageState)}.")
     return MessageFilter(
-        None if state is None else MessageState(state), query.get("purpose"), query.get("destination")
+        None if state is None else MessageState(state),
+        query.get("purpose"),
+        query.get("destination"),
+        _kind(query),
     )
+
+
+def read_attempt_filter(query: Mapping[str, str]) -> AttemptFilter:
+    """Read the query parameters `kind` and `destination`. Raises InvalidInputError."""
+    return AttemptFilter(_kind(query), query.get("destination"))
+
+
+def read_attempt_place(after: str) -> int | None:
+    """Read the query parameter `after`. Raises InvalidInputError."""
+    if after and not _NUMBER.fullmatch(after):
+        raise InvalidInputError("The query parameter after takes the next of the page before.")
+    return int(after) if after else None
+
+
+def read_attempt(text: str) -> int:
+    """The number that names an attempt. Raises AttemptNotFoundError."""
+    if not _NUMBER.fullmatch(text):
+        raise AttemptNotFoundError
+    return int(text)
 
 
 def read_place(after: str) -> MessagePlace | None:
@@ -88,7 +115,7 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
         "state": stored.state(now_ms),
         "purpose": stored.purpose,
         "destination": stored.queue.destination,
-        "subject": _subject(stored),
+        "subject": _subject(stored.purpose, stored.subject),
         "attempts": stored.attempts,
         "created_at": rfc3339(stored.created_at_ms),
         "next_attempt_at": _moment(stored.next_attempt_at_ms),
@@ -98,14 +125,52 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
     }
 
 
-def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> dict[str, Any]:
-    """A message with its headers, its size and, where it is no payload, its body."""
+def whole_fields(
+    whole: WholeMessage, headers: Mapping[str, str], attempts: Sequence[DeliveryAttempt], now_ms: int
+) -> dict[str, Any]:
+    """A message with its headers, its size, its last attempts and, where it is no payload, its body."""
     return {
         **message_fields(whole.stored, now_ms),
         "message_id": whole.message.message_id,
         "headers": {str(name): _SET if name == SIGNATURE else value for name, value in headers.items()},
         "body_bytes": len(whole.message.body),
         "body": _body(whole),
+        "last_attempts": [attempt_fields(each) for each in attempts],
+    }
+
+
+def attempt_page_fields(page: AttemptPage, outcomes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """A page of attempts, and how many had each outcome; `next` is null at the end."""
+    return {
+        "attempts": [attempt_fields(each) for each in page.attempts],
+        "outcomes": {channel: dict(counts) for channel, counts in outcomes.items()},
+        "next": None if page.rest is None else str(page.rest),
+    }
+
+
+def attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
+    """An attempt as the list has it."""
+    outcome = attempt.outcome
+    return {
+        "number": attempt.number,
+        "at": rfc3339(attempt.at_ms),
+        "message_id": attempt.message_id,
+        "purpose": attempt.purpose,
+        "channel": attempt.channel,
+        "destination": attempt.destination,
+        "subject": _subject(attempt.purpose, attempt.subject),
+        "outcome": outcome.verdict.name.lower(),
+        "status": outcome.status,
+        "milliseconds": round(attempt.milliseconds, 1),
+        "failure": outcome.reason or None,
+    }
+
+
+def whole_attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
+    """An attempt with what was sent, in test mode; outside of it `body` is null."""
+    return {
+        **attempt_fields(attempt),
+        "body": None if attempt.body is None else orjson.loads(attempt.body),
     }
 
 
@@ -119,11 +184,18 @@ def write(fields: dict[str, Any]) -> bytes:
     return orjson.dumps(fields)
 
 
-def _subject(stored: StoredMessage) -> str | None:
+def _kind(query: Mapping[str, str]) -> MessageKind | None:
+    kind = query.get("kind")
+    if kind is not None and kind not in list(MessageKind):
+        raise InvalidInputError(f"The query parameter kind takes {', '.join(MessageKind)}.")
+    return None if kind is None else MessageKind(kind)
+
+
+def _subject(purpose: Purpose, subject: str | None) -> str | None:
     """A project is named whole; sessions and topics are capabilities."""
-    if stored.subject is None or stored.purpose in (PROJECT_EVENT, DEVICE):
-        return stored.subject
-    return shortened(stored.subject)
+    if subject is None or purpose in (PROJECT_EVENT, DEVICE):
+        return subject
+    return shortened(subject)
 
 
 def _body(whole: WholeMessage) -> Any:

@@ -13,6 +13,11 @@ class TransactionsOwed(DomainEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsMoved(DomainEvent):
+    """Transactions are in another state, or were tried in vain."""
+
+
+@dataclass(frozen=True, slots=True)
 class TransactionsPostponed(DomainEvent):
     """The next attempt to send some transactions is due at this time, and no earlier."""
 

@@ -23,7 +23,11 @@ from bridge_server.wallet.models import (
     TransactionState,
 )
 from bridge_server.wallet.transactions import sql
-from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
+from bridge_server.wallet.transactions.events import (
+    TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
+)
 from bridge_server.wallet.transactions.rows import (
     queued_transaction,
     read_all,
@@ -106,6 +110,7 @@ class TransactionStore:
         for *place, transaction_hash in rows:
             error = f"Transaction {transaction_hash} has its nonce."
             yield Statement(sql.REPLACE_OTHERS, (error, now_ms, *place, transaction_hash))
+        yield TransactionsMoved()
 
     async def refuse(self, transaction_id: TransactionId, error: str, now_ms: int) -> None:
         """The node or the approving person refused it: its nonce is free."""
@@ -216,6 +221,7 @@ class TransactionStore:
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step
+        yield TransactionsMoved()
 
 
 def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:

@@ -1,0 +1,1 @@
+"""Pushes to devices: how one looks, and a test of one."""

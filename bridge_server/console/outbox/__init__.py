@@ -1,0 +1,1 @@
+"""The pages of the outbox: webhooks, and pushes to devices."""

@@ -1,0 +1,130 @@
+"""The pages of the outbox: messages that are owed, and the last attempts to deliver."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from bridge_server.admin.outbox import wire
+from bridge_server.admin.outbox.service import OutboxDesk
+from bridge_server.console.models import ROOT, Asked, Change, Done, PagePath, View
+from bridge_server.outbox.attempts import WEBHOOK_CHANNEL
+from bridge_server.outbox.stored import MessageKind, MessageState
+from bridge_server.web.json_body import JsonObject
+
+_LIVE = ("outbox",)
+_PAGE = 25
+_MESSAGE = "{id:[0-9]{1,18}-[^/]{1,600}}"
+
+
+class OutboxViews:
+    """The views and changes that webhooks and pushes share. `place` is the path of the page."""
+
+    def __init__(self, desk: OutboxDesk, kind: MessageKind, place: str) -> None:
+        self._desk = desk
+        self._kind = kind
+        self._place = place
+
+    def paths(self, test: Change) -> tuple[PagePath, ...]:
+        """The paths of the page; `test` sends a test."""
+        changes = {"test": test, "retry-dead": self.retry_dead, "drop-dead": self.drop_dead}
+        return (
+            PagePath(self._place, self.show, changes),
+            PagePath(f"{self._place}/attempts", self.show_attempts),
+            PagePath(f"{self._place}/attempts/{{number:[^/]{{1,128}}}}", self.show_attempt),
+            PagePath(
+                f"{self._place}/{_MESSAGE}", self.show_message, {"retry": self.retry, "drop": self.drop}
+            ),
+        )
+
+    async def show(self, asked: Asked) -> View:
+        """A page of the messages that are owed."""
+        return View("outbox/messages.html", await self._list(asked), _LIVE)
+
+    async def show_message(self, asked: Asked) -> View:
+        """One message: its request, and the last attempts to deliver it."""
+        found = await self._desk.message(*wire.read_id(asked.names["id"]))
+        attempts = self._desk.attempts_of(found.message.message_id)
+        fields = wire.whole_fields(found, self._desk.headers(found), attempts, self._desk.now_ms())
+        owed = {"owed": fields, "body": _written(fields["body"])}
+        return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
+
+    async def show_attempts(self, asked: Asked) -> View:
+        """The last attempts, and how many had each outcome."""
+        return View("outbox/attempts.html", self._attempts(asked), _LIVE)
+
+    async def show_attempt(self, asked: Asked) -> View:
+        """One attempt; in test mode with what was sent."""
+        fields = wire.whole_attempt_fields(self._desk.attempt(wire.read_attempt(asked.names["number"])))
+        body = fields["body"]
+        opened = {"attempt": fields, "body": _written(body), "notice_shown": _notice(self._kind, body)}
+        return View("outbox/attempt.html", {**self._attempts(asked), **opened}, _LIVE)
+
+    async def retry(self, asked: Asked) -> Done:
+        await self._desk.retry(*wire.read_id(asked.names["id"]))
+        return self.done("The message is sent now.")
+
+    async def drop(self, asked: Asked) -> Done:
+        await self._desk.drop(*wire.read_id(asked.names["id"]))
+        return self.done("The message is dropped.")
+
+    async def retry_dead(self, asked: Asked) -> Done:
+        count = await self._desk.retry_dead(_destination(asked))
+        return self.done(f"{_dead(count)} sent now.")
+
+    async def drop_dead(self, asked: Asked) -> Done:
+        count = await self._desk.drop_dead(_destination(asked))
+        return self.done(f"{_dead(count)} dropped.")
+
+    def done(self, message: str, *, is_good: bool = True) -> Done:
+        """Go back to the list with this message."""
+        return Done(f"{ROOT}{self._place}", message, is_good=is_good)
+
+    async def _list(self, asked: Asked) -> dict[str, Any]:
+        query = {name: value for name in ("state", "destination") if (value := asked.query.get(name, ""))}
+        after = asked.query.get("after", "")
+        wanted = wire.read_filter({**query, "kind": self._kind})
+        found = await self._desk.page(wanted, wire.read_place(after), _PAGE)
+        page = wire.page_fields(found, self._desk.now_ms())
+        return {**self._frame(), **page, **_asked(query, after), "states": list(MessageState)}
+
+    def _attempts(self, asked: Asked) -> dict[str, Any]:
+        query = {name: value for name in ("destination",) if (value := asked.query.get(name, ""))}
+        after = asked.query.get("after", "")
+        wanted = wire.read_attempt_filter({**query, "kind": self._kind})
+        found = self._desk.attempts(wanted, wire.read_attempt_place(after), _PAGE)
+        is_push = self._kind is MessageKind.PUSH
+        outcomes = self._desk.outcomes().items()
+        own = {channel: counts for channel, counts in outcomes if (channel != WEBHOOK_CHANNEL) is is_push}
+        page = wire.attempt_page_fields(found, own)
+        return {**self._frame(), **page, **_asked(query, after)}
+
+    def _frame(self) -> dict[str, Any]:
+        return {"place": f"{ROOT}{self._place}", "is_push": self._kind is MessageKind.PUSH}
+
+
+def _asked(query: Mapping[str, str], after: str) -> dict[str, Any]:
+    text = "".join(f"{name}={quote(value, safe='')}&" for name, value in query.items())
+    return {"asked": {"state": "", "destination": "", **query}, "after": after, "query": text}
+
+
+def _destination(asked: Asked) -> str:
+    return wire.read_destination(JsonObject({"destination": asked.form.get("destination", "")}, None))
+
+
+def _written(body: Any) -> Sequence[str]:
+    """The lines of the body as JSON; none if it is not shown."""
+    return () if body is None else orjson.dumps(body, option=orjson.OPT_INDENT_2).decode().split("\n")
+
+
+def _dead(count: int) -> str:
+    return "1 dead message is" if count == 1 else f"{count} dead messages are"
+
+
+def _notice(kind: MessageKind, body: Any) -> Mapping[str, Any] | None:
+    """What a phone shows of a push; None if it is not known."""
+    if kind is not MessageKind.PUSH or not isinstance(body, dict):
+        return None
+    texts = {name: str(body.get(name) or "") for name in ("title", "body", "url", "project_name")}
+    return {**texts, "direction": "auto", "language": ""}

@@ -1,0 +1,1 @@
+"""The page of the settings, and of the server's readiness."""

@@ -1,0 +1,1 @@
+"""The page of the wallet: what waits for a decision, accounts, transactions, signatures."""
