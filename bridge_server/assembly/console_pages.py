@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.console_notifications import notification_pages
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 from bridge_server.console.changes import PageChanges
@@ -22,8 +23,10 @@ from bridge_server.console.refused_attempts import RefusedAttempts
 from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
 from bridge_server.console.static_files import StaticFiles
+from bridge_server.inbox.events import MarkedRead
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.notify.events import AllMarkedRead, Delivered
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.storage.events import ChangedOutside
@@ -32,6 +35,7 @@ from bridge_server.web.hosts import Hosts
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "faults": (),
+    "notifications": (Delivered, MarkedRead, AllMarkedRead),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
 }
@@ -51,7 +55,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     changes.follow(foundation.events, _TOPICS, ChangedOutside)
     if parts.test_mode is not None:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
-    static_files, pages = StaticFiles(), _pages(parts)
+    static_files, pages = StaticFiles(), _pages(foundation, parts)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     handlers = ConsoleHandlers(
@@ -72,9 +76,9 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     )
 
 
-def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+def _pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
     """The pages in the order of the navigation."""
-    return (_projects(parts), *_faults(parts))
+    return (_projects(parts), *notification_pages(foundation, parts), *_faults(parts))
 
 
 def _projects(parts: ConsoleParts) -> ConsolePage:

@@ -77,11 +77,15 @@ class ConsoleHandlers:
         async def change(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             form = await read_form(request)
             self._door.require_own_form(request, session, form)
+            frame = self._frame(request, session, page)
             asked = Asked(request.match_info, request.query, form)
             try:
-                return self._done(session, await _change(path, asked))
+                outcome = await _change(path, asked)
             except BridgeError as error:
-                return await self._unchanged(self._frame(request, session, page), path, asked, error)
+                return await self._unchanged(frame, path, asked, error)
+            if isinstance(outcome, View):
+                return await self._page(frame, outcome, sent=form)
+            return self._done(session, outcome)
 
         return self._for_signed_in(change)
 
@@ -178,7 +182,7 @@ class ConsoleHandlers:
         return {
             "page": page,
             "host": host_of(request),
-            "here": request.path,
+            "here": str(request.rel_url.without_query_params(_NOTICE)),
             "form_token": session.form_token,
             "since": self._changes.number,
         }
@@ -213,7 +217,7 @@ class ConsoleHandlers:
         return [(group, entries) for group, entries in groups if entries]
 
 
-async def _change(path: PagePath, asked: Asked) -> Done:
+async def _change(path: PagePath, asked: Asked) -> Done | View:
     change = path.changes.get(asked.form.get("do", ""))
     if change is None:
         raise UnknownChangeError
