@@ -37,10 +37,10 @@ def subscribe_crowd(console: ConsoleClient, count: int, like: str, project_id: s
             INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
             SELECT ({model.format("project")}), account_key, id, account_key, ({model.format("type_set")}), 0
             FROM accounts WHERE account_key LIKE 'test:crowd:' || ?1 || '-%'
-            """,  # noqa: S608 - only the constant above
+            """,
             (project_id, like),
         )
         database.execute(
-            f"UPDATE type_sets SET subscribers = subscribers + ?3 WHERE id = ({model.format('type_set')})",  # noqa: S608
+            f"UPDATE type_sets SET subscribers = subscribers + ?3 WHERE id = ({model.format('type_set')})",
             (project_id, like, count),
         )

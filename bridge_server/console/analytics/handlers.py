@@ -46,7 +46,7 @@ class AnalyticsPage:
             "ranges": _ranges(analytics),
             "percent": percent,
         }
-        return View("analytics/analytics.html", fields, ("notifications",))
+        return View("analytics/analytics.html", fields)
 
     async def _analytics(self, project_id: str, asked: Asked) -> tuple[dict[str, Any], str]:
         """The figures of the period that was asked for, or of the usual one and what is wrong with it."""

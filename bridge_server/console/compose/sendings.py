@@ -18,8 +18,9 @@ from bridge_server.notify.models import AudienceRequest
 from bridge_server.projects.models import ProjectId
 
 MOST_SENDINGS = 20
-CALLS_AT_ONCE = 10
-"""Calls of 500 accounts that are made for one request of the browser."""
+CALLS_AT_ONCE = 4
+"""Calls of 500 accounts that are made for one request of the browser, so that its page soon shows progress."""
+CALLS_REHEARSED = 10
 
 
 @dataclass(slots=True)
@@ -46,7 +47,7 @@ class Sendings:
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> Sending:
         """What the first calls would do now. Nothing is sent, and nothing kept."""
         rehearsed = self._new(project_id, request)
-        await self._walk(rehearsed, CALLS_AT_ONCE, is_dry_run=True)
+        await self._walk(rehearsed, CALLS_REHEARSED, is_dry_run=True)
         return rehearsed
 
     async def begin(self, project_id: ProjectId, request: AudienceRequest) -> Sending:
