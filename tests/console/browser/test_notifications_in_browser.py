@@ -15,7 +15,7 @@ from tests.support.server import running_server
 __all__ = ["pytestmark"]
 
 _SPECIFICATION = Path(__file__).parent / "notifications.spec.js"
-_TESTS = 10
+_TESTS = 11
 _READER = "test:chain:reader"
 
 
