@@ -19,7 +19,7 @@ from bridge_server.projects.models import ProjectId
 
 MOST_SENDINGS = 20
 CALLS_AT_ONCE = 4
-"""Calls of 500 accounts that are made for one request of the browser, so that its page soon shows progress."""
+"""Calls of 500 accounts that are made for one request of the browser, so that its page shows progress."""
 CALLS_REHEARSED = 10
 
 

@@ -3,14 +3,13 @@
 
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { expect as patient, test } from '@playwright/test'
+import { expect, test } from '@playwright/test'
 
-const expect = patient.configure({ timeout: 15000 }) // the machine may be busy
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const ACCOUNT = 'test:chain:reader'
 const PAGES = [
   '/console/compose?project_id=shop', '/console/notifications?project_id=shop', '/console/analytics?project_id=shop',
-  `/console/accounts?project_id=shop&account=${ACCOUNT}`, '/console/accounts?account=wrong', `/console/inbox?account=${ACCOUNT}`,
+  `/console/accounts?project_id=shop&account=${ACCOUNT}`, `/console/inbox?account=${ACCOUNT}`,
 ]
 
 function nextLink() {
@@ -213,6 +212,5 @@ for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
     await look('compose checked')
     await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
     await expect(page.getByRole('status')).toContainText('Sent to')
-    await look('sent')
   })
 }

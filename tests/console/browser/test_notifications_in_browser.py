@@ -5,18 +5,20 @@ from pathlib import Path
 
 import orjson
 
-from tests.console.browser.test_browser import _CONFIGURATION, _HOSTILE, pytestmark
+from tests.support.chromium import CONFIGURATION, needs_chromium
 from tests.support.console_client import ConsoleClient, new_link
 from tests.support.console_projects import make_project, subscribe, subscribe_crowd
 from tests.support.node_packages import needs_test_runners
 from tests.support.node_project import NodeProject
 from tests.support.server import running_server
-
-__all__ = ["pytestmark"]
+from tests.support.slow import slow
 
 _SPECIFICATION = Path(__file__).parent / "notifications.spec.js"
 _TESTS = 11
 _READER = "test:chain:reader"
+_HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
+
+pytestmark = [slow, needs_chromium]
 
 
 @needs_test_runners
@@ -25,7 +27,7 @@ async def test_a_person_uses_the_pages_of_notifications(tmp_path: Path) -> None:
     project.write(
         {
             "package.json": orjson.dumps({"type": "module"}).decode(),
-            "playwright.config.js": _CONFIGURATION,
+            "playwright.config.js": CONFIGURATION,
             _SPECIFICATION.name: _SPECIFICATION.read_text("utf-8"),
         }
     )
