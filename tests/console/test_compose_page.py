@@ -78,7 +78,7 @@ async def test_a_notification_is_sent_and_its_page_says_who_did_not_get_it(conso
     place = answer.headers["Location"]
     page = await console.page(place)
 
-    assert "Sent to 1 accounts." in page
+    assert "Sent to 1 account." in page
     assert "Sent, to 2 accounts" in page
     assert f"account={OTHER.replace(':', '%3A')}" in page
     assert "have not chosen the type" in page

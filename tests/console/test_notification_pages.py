@@ -25,7 +25,7 @@ async def send(console: ConsoleClient, project_id: str, *accounts: str, **fields
         "notification_id": f"{project_id}-{fields.get('title')}",
     }
     form = {**sound, **fields}
-    answer = await console.send(f"/console/compose?project_id={project_id}", "send", **form)
+    answer = await console.send(f"/console/compose?project_id={project_id}", "send", None, **form)
     assert answer.status == 303, answer.body.decode()
 
 

@@ -40,10 +40,10 @@ async def test_a_hostile_notification_is_only_text(console: ConsoleClient, text:
         "notification_id": text,
     }
 
-    checked = await console.send(compose, "check", **form)
-    sent = await console.send(compose, "send", **form)
+    checked = await console.send(compose, "check", None, **form)
+    sent = await console.send(compose, "send", None, **form)
     refused = await console.send(
-        compose, "send", **{**form, "url": text, "type": text, "audience_type": text, "accounts": text}
+        compose, "send", None, **{**form, "url": text, "type": text, "audience_type": text, "accounts": text}
     )
     listed = await console.page(f"/console/notifications?project_id={project}")
     number = listed.partition(f'href="/console/notifications/{project}/')[2].partition('"')[0]

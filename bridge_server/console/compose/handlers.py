@@ -116,7 +116,7 @@ def _path(sending: Sending) -> str:
 def _done(sending: Sending) -> Done:
     """The page of the sending. It says something at the end: until then the page itself goes on."""
     is_over = sending.after is None
-    return Done(_path(sending), f"Sent to {count_of(sending.tally.sent)} accounts." if is_over else "")
+    return Done(_path(sending), f"Sent to {_accounts(sending.tally.sent)}." if is_over else "")
 
 
 def _sending_fields(sending: Sending) -> dict[str, Any]:
@@ -142,7 +142,11 @@ def _audience_fields(request: AudienceRequest) -> dict[str, Any]:
     """The audience in words, and whether the project's number of subscribers is its size."""
     audience = request.audience
     if not isinstance(audience, SubscriberAudience):
-        return {"audience": f"{count_of(len(audience))} accounts", "is_everybody": False}
+        return {"audience": _accounts(len(audience)), "is_everybody": False}
     if audience.type_id is None:
         return {"audience": "all subscribers", "is_everybody": True}
     return {"audience": f"subscribers of {audience.type_id}", "is_everybody": False}
+
+
+def _accounts(number: int) -> str:
+    return f"{count_of(number)} account{'' if number == 1 else 's'}"

@@ -51,7 +51,7 @@ test('a notification is written, checked, sent, and found with its accounts', as
   await page.getByRole('button', { name: 'Check who would get it' }).click()
   await expect(page.getByRole('img', { name: 'Shop: Bread is ready' })).toBeVisible()
   await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
-  await expect(page.getByRole('status')).toContainText('Sent to 1 accounts.')
+  await expect(page.getByRole('status')).toContainText('Sent to 1 account.')
 
   await page.getByRole('link', { name: 'Notifications of Shop' }).click()
   await page.getByRole('link', { name: 'Bread is ready' }).click()
@@ -118,8 +118,8 @@ test('an inbox that is looked at shows what arrives, and is marked as read', asy
   await write(other, 'Arrived meanwhile')
   await other.getByLabel('Accounts one in a line').fill(ACCOUNT)
   await other.getByRole('button', { name: 'Check who would get it' }).click()
-  await other.getByRole('button', { name: 'Send to 1 accounts' }).click()
-  await expect(other.getByRole('status')).toContainText('Sent to 1 accounts.')
+  await other.getByRole('button', { name: 'Send to 1 account' }).click()
+  await expect(other.getByRole('status')).toContainText('Sent to 1 account.')
 
   const arrived = page.getByRole('article', { name: 'Arrived meanwhile' })
   await expect(arrived).toBeVisible()
@@ -159,7 +159,7 @@ test('the keyboard alone composes a notification', async ({ page }) => {
     if (await page.evaluate(() => document.activeElement?.value) === 'send') break
   }
   await page.keyboard.press('Enter')
-  await expect(page.getByRole('status')).toContainText('Sent to 1 accounts.')
+  await expect(page.getByRole('status')).toContainText('Sent to 1 account.')
 })
 
 test('Enter in a field of a checked notification checks it again, and sends nothing', async ({ page }) => {
