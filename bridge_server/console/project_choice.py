@@ -8,6 +8,9 @@ from bridge_server.console.models import Asked
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.projects import Projects
 
+MOST_LISTED = 100
+"""When there are more projects, the page asks for an id."""
+
 
 class ProjectChoice:
     """Reads the query parameter `project_id`. Without it, the oldest project is shown."""
@@ -17,15 +20,18 @@ class ProjectChoice:
         self._account_limit = account_limit
 
     async def fields(self, asked: Asked) -> dict[str, Any]:
-        """Every project for the list, and the chosen one as `project`, None if there is none.
+        """The oldest projects for the list, and the chosen one as `project`, None if there is none.
 
         Raises ProjectNotFoundError.
         """
-        listed = wire.project_list_fields(await self._projects.overview(), self._account_limit)["projects"]
+        found = await self._projects.overview(limit=MOST_LISTED + 1)
+        page = wire.project_page_fields(found, MOST_LISTED, self._account_limit)
+        listed = page["projects"]
         chosen = asked.names.get("project_id") or asked.query.get("project_id")
         if not chosen and listed:
             chosen = listed[0]["project_id"]
-        return {"projects": listed, "project": await self._details(chosen) if chosen else None}
+        project = await self._details(chosen) if chosen else None
+        return {"projects": listed, "project": project, "has_more_projects": page["next"] is not None}
 
     async def _details(self, project_id: str) -> Mapping[str, Any]:
         return wire.details_fields(await self._projects.show(project_id), self._account_limit)

@@ -246,3 +246,15 @@ async def test_many_types_have_no_more_charts_than_a_person_looks_at(console: Co
     assert "Read rate of type-8" in page
     assert "Read rate of type-0" not in page
     assert ">type-0</a>" in page
+
+
+async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> None:
+    token = await console.form_token()
+    for number in range(101):
+        form = {"form_token": token, "do": "create", "name": f"P{number}", "project_id": f"p-{number:03d}"}
+        assert (await console.post("/console/projects", form)).status == 303
+
+    page = await console.page("/console/notifications?project_id=p-100")
+
+    assert re.search(r'<input name="project_id" value="p-100"', page)
+    assert len([tag for tag, _ in elements(page) if tag == "option"]) == 100
