@@ -7,7 +7,7 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.console.analytics.handlers import AnalyticsPage
 from bridge_server.console.compose.handlers import ComposePage
 from bridge_server.console.compose.sendings import Sendings
-from bridge_server.console.inbox.handlers import InboxPage
+from bridge_server.console.inbox.handlers import InboxPreview
 from bridge_server.console.models import ConsolePage
 from bridge_server.console.notifications.handlers import NotificationsPage
 from bridge_server.console.project_choice import ProjectChoice
@@ -23,5 +23,5 @@ def notification_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[Con
         ComposePage(choice, sendings, desks.history, os.urandom).page(),
         NotificationsPage(choice, desks.history, desks.accounts, limit).page(),
         AnalyticsPage(choice, projects).page(),
-        InboxPage(desks.inbox, desks.accounts, limit).page(),
+        InboxPreview(desks.inbox, desks.accounts, limit).page(),
     )

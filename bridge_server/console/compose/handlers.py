@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bridge_server.console.compose.drafts import at_fields, draft_fields, read_draft
-from bridge_server.console.compose.sendings import Sending, Sendings
+from bridge_server.console.compose.sendings import AudienceWalk, Sendings
 from bridge_server.console.models import ROOT, Asked, ConsolePage, Done, NavigationGroup, PagePath, View
 from bridge_server.console.project_choice import ProjectChoice
 from bridge_server.console.words import count_of
@@ -78,7 +78,7 @@ class ComposePage:
     async def go_on(self, asked: Asked) -> Done:
         return _done(await self._sendings.go_on(asked.names["name"]))
 
-    async def _form(self, asked: Asked, rehearsed: Sending | None) -> View:
+    async def _form(self, asked: Asked, rehearsed: AudienceWalk | None) -> View:
         choice = await self._choice.fields(asked)
         project_id = choice["project"]["project_id"] if choice["project"] else ""
         values = asked.form or await self._first_values(project_id, asked.query.get("repeat", ""))
@@ -109,17 +109,17 @@ def _project_id(asked: Asked) -> ProjectId:
     return ProjectId(asked.query.get("project_id", ""))
 
 
-def _path(sending: Sending) -> str:
+def _path(sending: AudienceWalk) -> str:
     return f"{ROOT}{_COMPOSE}/sendings/{quote(sending.name)}"
 
 
-def _done(sending: Sending) -> Done:
+def _done(sending: AudienceWalk) -> Done:
     """The page of the sending. It says something at the end: until then the page itself goes on."""
     is_over = sending.after is None
     return Done(_path(sending), f"Sent to {_accounts(sending.tally.sent)}." if is_over else "")
 
 
-def _sending_fields(sending: Sending) -> dict[str, Any]:
+def _sending_fields(sending: AudienceWalk) -> dict[str, Any]:
     content, tally = sending.request.notification, sending.tally
     return {
         "path": _path(sending),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from bridge_server.admin.notifications.wire import audience_outcome_fields
-from bridge_server.console.compose.tally import Tally
+from bridge_server.console.compose.reach import Reach
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import NotFoundError
 from bridge_server.kernel.secrets import new_secret
@@ -24,7 +24,7 @@ CALLS_REHEARSED = 10
 
 
 @dataclass(slots=True)
-class Sending:
+class AudienceWalk:
     """A notification on its way. The next call goes to those that follow `after`; None at the end."""
 
     name: str
@@ -32,7 +32,7 @@ class Sending:
     request: AudienceRequest
     begun_at_ms: int
     after: str | None
-    tally: Tally = field(default_factory=Tally)
+    tally: Reach = field(default_factory=Reach)
 
 
 class Sendings:
@@ -42,15 +42,15 @@ class Sendings:
         self._audiences = audiences
         self._clock = clock
         self._random_bytes = random_bytes
-        self._kept: OrderedDict[str, Sending] = OrderedDict()
+        self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
-    async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> Sending:
+    async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
         """What the first calls would do now. Nothing is sent, and nothing kept."""
         rehearsed = self._new(project_id, request)
         await self._walk(rehearsed, CALLS_REHEARSED, is_dry_run=True)
         return rehearsed
 
-    async def begin(self, project_id: ProjectId, request: AudienceRequest) -> Sending:
+    async def begin(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
         """Send to the first of the audience. A sending whose first call is refused is not kept."""
         sending = self._new(project_id, request)
         await self._walk(sending, 1)
@@ -60,13 +60,13 @@ class Sendings:
         await self._walk(sending, CALLS_AT_ONCE - 1)
         return sending
 
-    async def go_on(self, name: str) -> Sending:
+    async def go_on(self, name: str) -> AudienceWalk:
         """Send to the next of the audience. Raises NotFoundError."""
         sending = self.of(name)
         await self._walk(sending, CALLS_AT_ONCE)
         return sending
 
-    def of(self, name: str) -> Sending:
+    def of(self, name: str) -> AudienceWalk:
         """The sending of this name. Raises NotFoundError."""
         sending = self._kept.get(name)
         if sending is None:
@@ -76,21 +76,21 @@ class Sendings:
             )
         return sending
 
-    def last_ones(self, project_id: str) -> list[Sending]:
+    def last_ones(self, project_id: str) -> list[AudienceWalk]:
         """The sendings of the project, the latest first."""
         return [each for each in reversed(self._kept.values()) if each.project_id == project_id]
 
-    def _new(self, project_id: ProjectId, request: AudienceRequest) -> Sending:
+    def _new(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
         name = new_secret(self._random_bytes)
-        return Sending(name, project_id, request, self._clock.now_ms(), request.after)
+        return AudienceWalk(name, project_id, request, self._clock.now_ms(), request.after)
 
-    async def _walk(self, sending: Sending, most_calls: int, *, is_dry_run: bool = False) -> None:
+    async def _walk(self, sending: AudienceWalk, most_calls: int, *, is_dry_run: bool = False) -> None:
         for _ in range(most_calls):
             if sending.after is None:
                 return
             await self._step(sending, sending.after, is_dry_run)
 
-    async def _step(self, sending: Sending, after: str, is_dry_run: bool) -> None:
+    async def _step(self, sending: AudienceWalk, after: str, is_dry_run: bool) -> None:
         request = replace(sending.request, after=after)
         outcome = await self._audiences.notify(sending.project_id, request, is_dry_run)
         if sending.after == after:  # another window may have made the same call: it counts once

@@ -21,7 +21,7 @@ _PAGE = "25"
 _LIVE = ("notifications", "projects")
 
 
-class InboxPage:
+class InboxPreview:
     """The view of an inbox. `account_limit` is the server's default for projects without their own."""
 
     def __init__(self, inbox: InboxReads, accounts: AccountViews, account_limit: Limit) -> None:

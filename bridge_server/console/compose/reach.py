@@ -9,7 +9,7 @@ _MOST_NAMED = 50
 
 
 @dataclass(slots=True)
-class Tally:
+class Reach:
     """How many accounts got the notification, and how many did not, by reason; some of these by name."""
 
     sent: int = 0
