@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.console_notifications import notification_pages
 from bridge_server.assembly.console_observed import OBSERVED, ObservedPages, following, observed_pages
 from bridge_server.assembly.console_out import OUT_TOPICS, note_what_goes_out, out_pages
 from bridge_server.assembly.foundation import Foundation
@@ -25,8 +26,10 @@ from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
 from bridge_server.console.settings.handlers import SettingsPage
 from bridge_server.console.static_files import StaticFiles
+from bridge_server.inbox.events import MarkedRead
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.notify.events import AllMarkedRead, Delivered
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.storage.events import ChangedOutside
@@ -35,6 +38,7 @@ from bridge_server.web.hosts import Hosts
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "faults": (),
+    "notifications": (Delivered, MarkedRead, AllMarkedRead),
     OBSERVED: (),
     "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
     "projects": (ProjectChanged,),
@@ -94,6 +98,7 @@ def _pages(
         *((observed.traffic, observed.sessions) if observed is not None else ()),
         *out_pages(foundation, parts),
         _projects(parts),
+        *notification_pages(foundation, parts),
         *((observed.clients,) if observed is not None else ()),
         *_faults(parts),
         SettingsPage(parts.desks.settings).page(),

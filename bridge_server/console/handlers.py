@@ -80,11 +80,15 @@ class ConsoleHandlers:
         async def change(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             form = await read_form(request)
             self._door.require_own_form(request, session, form)
+            frame = self._frame(request, session, page)
             asked = _asked(request, form)
             try:
-                return self._done(session, await _change(path, asked))
+                outcome = await _change(path, asked)
             except BridgeError as error:
-                return await self._unchanged(self._frame(request, session, page), path, asked, error)
+                return await self._unchanged(frame, path, asked, error)
+            if isinstance(outcome, View):
+                return await self._page(frame, outcome, sent=form)
+            return self._done(session, outcome)
 
         return self._for_signed_in(change)
 
@@ -235,7 +239,7 @@ def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked
     return Asked(request.match_info, request.query, form or {}, host_of(request))
 
 
-async def _change(path: PagePath, asked: Asked) -> Done:
+async def _change(path: PagePath, asked: Asked) -> Done | View:
     change = path.changes.get(asked.form.get("do", ""))
     if change is None:
         raise UnknownChangeError

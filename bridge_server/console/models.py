@@ -64,7 +64,8 @@ class Done:
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]
-Change: TypeAlias = Callable[[Asked], Awaitable[Done]]
+Change: TypeAlias = Callable[[Asked], Awaitable[Done | View]]
+"""A form that changes nothing, such as a dry run, answers with a view: its fields stay as they were sent."""
 
 
 @dataclass(frozen=True, slots=True)

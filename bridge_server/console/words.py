@@ -4,13 +4,15 @@ import re
 
 from bridge_server.wallet.explaining.visible_text import visible
 
-# Within an emoji, joiners and variation selectors are seen: as the emoji.
-_OF_EMOJI = re.compile("(?<=[\u2600-\u27bf\U0001f000-\U0001faff])([\u200d\ufe0f]{1,2})")
+# Within an emoji, joiners and variation selectors are seen: as the emoji. So is the space between thousands.
+_SEEN = re.compile(
+    r"((?<=[\u2600-\u27bf\U0001f000-\U0001faff])[\u200d\ufe0f]{1,2}|(?<=[0-9])\u00a0(?=[0-9]{3}))"
+)
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def count_of(number: int) -> str:
-    """A number with a thin space between thousands."""
+    """A number with a no-break space between thousands."""
     return f"{number:,}".replace(",", "\N{NO-BREAK SPACE}")
 
 
@@ -36,5 +38,5 @@ def seen_lines(text: str) -> str:
 
 def seen(text: str) -> str:
     """The text with its unseen characters as `<U+202E>`."""
-    parts = _OF_EMOJI.split(text)
+    parts = _SEEN.split(text)
     return "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import orjson
 
 from bridge_server.inbox import sql
+from bridge_server.inbox.events import MarkedRead
 from bridge_server.inbox.models import (
     Arrival,
     AvailableType,
@@ -81,6 +82,8 @@ class InboxStore:
         for statement in sql.COUNT_BULK_MARKED if is_bulk else sql.COUNT_READ:
             if rows:
                 yield Statement(statement, (marked,))
+        if rows:
+            yield MarkedRead(account)
         return len(rows)
 
 

@@ -1,4 +1,4 @@
-"""The event of publishing."""
+"""The events of publishing."""
 
 from dataclasses import dataclass
 
@@ -10,3 +10,8 @@ class Delivered(DomainEvent):
     """A notification has arrived in the inboxes of these accounts, which are given by their numbers."""
 
     accounts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllMarkedRead(DomainEvent):
+    """A project has marked all of its notifications as read."""

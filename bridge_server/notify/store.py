@@ -5,6 +5,7 @@ from collections.abc import Generator, Mapping
 import orjson
 
 from bridge_server.notify import sql
+from bridge_server.notify.events import AllMarkedRead
 from bridge_server.notify.missing import sweep_missed
 from bridge_server.notify.models import Failures, Lookup, MessagesTo, NotifyRequest, Outdated, Sender
 from bridge_server.notify.sending import SendingLimits, send_to, sorted_accounts
@@ -70,6 +71,7 @@ class NotifyStore:
         if unread:
             yield Statement(sql.MARK_FIGURES, (project.number,))
         yield Statement(sql.MARK_THROUGH, (now_ms, project.number))
+        yield AllMarkedRead()
         return unread
 
     async def lookup(self, project: Project, keys: Mapping[str, str]) -> Lookup:

@@ -12,10 +12,15 @@ def plain_text(text: str, most_characters: int) -> str:
 
     Raises ValueError unless the result has 1 to `most_characters` code points without control characters.
     """
-    plain = _LINE_BREAKS.sub(" ", text).replace("\t", " ").strip(" ")
+    plain = one_line(text)
     control = _CONTROL.search(plain)
     if control is not None:
         raise ValueError(f"must not contain control characters, such as U+{ord(control[0]):04X}")
     if not 1 <= len(plain) <= most_characters:
         raise ValueError(f"must have 1 to {most_characters} characters, and has {len(plain)}")
     return plain
+
+
+def one_line(text: str) -> str:
+    """The text in one line, with its spaces as they count."""
+    return _LINE_BREAKS.sub(" ", text).replace("\t", " ").strip(" ")

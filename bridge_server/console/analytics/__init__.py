@@ -1,0 +1,1 @@
+"""The page of read rates by type and day."""

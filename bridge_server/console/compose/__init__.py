@@ -1,0 +1,1 @@
+"""The page that composes a notification and sends it for a project."""

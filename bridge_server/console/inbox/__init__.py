@@ -1,0 +1,1 @@
+"""The page that shows an inbox as its account sees it."""

@@ -1,0 +1,216 @@
+// The pages of notifications in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
+// CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { expect, test } from '@playwright/test'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const ACCOUNT = 'test:chain:reader'
+const PAGES = [
+  '/console/compose?project_id=shop', '/console/notifications?project_id=shop', '/console/analytics?project_id=shop',
+  `/console/accounts?project_id=shop&account=${ACCOUNT}`, `/console/inbox?account=${ACCOUNT}`,
+]
+
+function nextLink() {
+  const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
+  writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
+  return link
+}
+
+async function signIn(page) {
+  const faults = []
+  page.on('pageerror', (error) => faults.push(String(error)))
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().includes('status of 4')) faults.push(message.text())
+  })
+  page.faults = faults
+  await page.goto(nextLink())
+  await expect(page.getByRole('button', { name: 'Sign out' })).toBeVisible()
+}
+
+async function open(page, path) {
+  await page.goto(new URL(path, process.env.CONSOLE_URL).href)
+}
+
+async function write(page, title) {
+  await open(page, PAGES[0])
+  await page.getByLabel('Title').fill(title)
+  await page.getByLabel('Body').fill('A body')
+}
+
+test.afterEach(({ page }) => {
+  expect(page.faults ?? []).toEqual([])
+})
+
+test('a notification is written, checked, sent, and found with its accounts', async ({ page }) => {
+  await signIn(page)
+  await write(page, 'Bread is ready \u{1f35e}')
+  await expect(page.getByText('16 of 64 characters')).toBeVisible()
+  await page.getByLabel('Accounts one in a line').fill(`${ACCOUNT}\ntest:chain:nobody`)
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  await expect(page.getByRole('img', { name: 'Shop: Bread is ready' })).toBeVisible()
+  await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
+  await expect(page.getByRole('status')).toContainText('Sent to 1 account.')
+
+  await page.getByRole('link', { name: 'Notifications of Shop' }).click()
+  await page.getByRole('link', { name: 'Bread is ready' }).click()
+  await expect(page.getByText('in the inbox, unread')).toBeVisible()
+  await page.getByRole('link', { name: ACCOUNT }).click()
+  await expect(page.getByText('Its last notifications')).toBeVisible()
+  await page.getByRole('link', { name: 'Its inbox' }).click()
+  await expect(page.getByRole('article', { name: 'Bread is ready' })).toBeVisible()
+})
+
+test('every fault of the form is named at its field, and what was typed stays', async ({ page }) => {
+  await signIn(page)
+  await write(page, 'x'.repeat(65))
+  await expect(page.locator('[data-counts=title]')).toHaveClass('fault')
+  await page.getByLabel('URL').fill('javascript:alert(1)')
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+
+  await expect(page.getByRole('alert')).toContainText('some fields need another look')
+  await expect(page.getByLabel('Title')).toHaveAccessibleDescription(/and has 65/)
+  await expect(page.getByLabel('URL')).toHaveAccessibleDescription(/not safe to open/)
+  await expect(page.getByLabel('Accounts one in a line')).toHaveAccessibleDescription(/must have 1 to 500 accounts/)
+  await expect(page.getByLabel('Title')).toHaveValue('x'.repeat(65))
+})
+
+test('a walk through many subscribers goes on by itself, pauses, and is taken up again', async ({ page }) => {
+  await signIn(page)
+  await write(page, 'To everybody')
+  await page.getByLabel('All subscribers').check()
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  const step = '**/compose/sendings/*'
+  await page.route(step, (route) => route.request().method() === 'POST' || route.continue()) // the next step waits
+  await page.getByRole('button', { name: 'Send to all subscribers' }).click()
+  await page.getByRole('link', { name: 'Pause' }).click()
+  await expect(page.getByText('It waits here until you continue.')).toBeVisible()
+  await page.unroute(step)
+  const before = await page.getByRole('progressbar').getAttribute('value')
+
+  await open(page, PAGES[0])
+  await page.getByRole('link', { name: 'To everybody' }).click()
+  await expect(page.getByRole('progressbar')).toHaveAttribute('value', before)
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await expect(page.getByRole('status')).toContainText('Sent to 8\u00a0001 accounts.')
+})
+
+test('without JavaScript a walk goes on with a button', async ({ browser }) => {
+  const context = await browser.newContext({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await signIn(page)
+  await write(page, 'Plainly to everybody')
+  await page.getByLabel('All subscribers').check()
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  await page.getByRole('button', { name: 'Send to all subscribers' }).click()
+  await expect(page.getByRole('progressbar')).toHaveAttribute('value', '2000')
+  await page.getByRole('button', { name: 'Continue' }).click()
+  await expect(page.getByRole('progressbar')).toHaveAttribute('value', '4000')
+  await context.close()
+})
+
+test('an inbox that is looked at shows what arrives, and is marked as read', async ({ page, context }) => {
+  await signIn(page)
+  await open(page, `/console/inbox?account=${ACCOUNT}`)
+  await expect(page.getByText('Number 3.')).toBeVisible()
+  const other = await context.newPage()
+  await write(other, 'Arrived meanwhile')
+  await other.getByLabel('Accounts one in a line').fill(ACCOUNT)
+  await other.getByRole('button', { name: 'Check who would get it' }).click()
+  await other.getByRole('button', { name: 'Send to 1 account' }).click()
+  await expect(other.getByRole('status')).toContainText('Sent to 1 account.')
+
+  const arrived = page.getByRole('article', { name: 'Arrived meanwhile' })
+  await expect(arrived).toBeVisible()
+  await arrived.getByRole('button', { name: 'Mark as read' }).click()
+  await expect(page.getByRole('status')).toContainText('1 marked as read.')
+  await expect(arrived).toContainText('marked as read by the app or the operator')
+})
+
+test('a range of analytics is chosen, and the figures are beside the drawing', async ({ page }) => {
+  await signIn(page)
+  await open(page, PAGES[2])
+  await page.getByRole('link', { name: '7 days' }).click()
+  await expect(page.getByRole('img', { name: 'Read rate of All types' })).toBeVisible()
+  await page.getByText('Figures of All types').click()
+  await expect(page.getByRole('figure', { name: 'All types' }).getByRole('row')).toHaveCount(2)
+  await page.getByRole('link', { name: 'news', exact: true }).click()
+  await expect(page.getByRole('link', { name: 'All types' })).toBeVisible()
+})
+
+test('the keyboard alone composes a notification', async ({ page }) => {
+  await signIn(page)
+  await open(page, PAGES[0])
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Enter')
+  for (const [name, text] of [['title', 'By keyboard'], ['body', 'A body'], ['accounts', ACCOUNT]]) {
+    for (let steps = 0; steps < 40; steps += 1) {
+      await page.keyboard.press('Tab')
+      if (await page.evaluate(() => document.activeElement?.getAttribute('name')) === name) break
+    }
+    await page.keyboard.type(text)
+  }
+  await page.getByLabel('Title').focus()
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { name: 'Nothing is sent yet' })).toBeVisible()
+  for (let steps = 0; steps < 60; steps += 1) {
+    await page.keyboard.press('Tab')
+    if (await page.evaluate(() => document.activeElement?.value) === 'send') break
+  }
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('status')).toContainText('Sent to 1 account.')
+})
+
+test('Enter in a field of a checked notification checks it again, and sends nothing', async ({ page }) => {
+  await signIn(page)
+  await write(page, 'Not yet')
+  await page.getByLabel('Accounts one in a line').fill(ACCOUNT)
+  for (const title of ['Not yet', 'Still not']) {
+    await page.getByLabel('Title').fill(title)
+    await page.getByLabel('Title').press('Enter')
+    await expect(page.getByRole('img', { name: `Shop: ${title}` })).toBeVisible()
+  }
+})
+
+test('texts of projects run nothing and lead nowhere', async ({ page }) => {
+  await signIn(page)
+  await open(page, '/console/notifications?project_id=hostile')
+  await page.locator('#list a').first().click()
+  await expect(page.getByRole('region', { name: 'Details' })).toContainText('<img src=x onerror=')
+  for (const path of ['', '/console/inbox?account=test:chain:hostile']) {
+    if (path) await open(page, path)
+    await expect(page.locator('body')).toContainText('<U+202E>')
+    expect(await page.evaluate(() => [window.hacked, document.querySelectorAll('main img, [href^="javascript:"]').length])).toEqual([undefined, 0])
+  }
+})
+
+for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
+  test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+    const look = async (path) => {
+      await page.evaluate(axe)
+      const found = await page.evaluate(async () => (await axe.run()).violations
+        .filter((each) => ['serious', 'critical'].includes(each.impact))
+        .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
+      expect(found, path).toEqual([])
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
+    }
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.setViewportSize({ width, height: 800 })
+    await signIn(page)
+    for (const path of [...PAGES, process.env.CONSOLE_NOTIFICATION]) {
+      await open(page, path)
+      await look(path)
+    }
+    await write(page, 'Looked at')
+    await page.getByRole('button', { name: 'Check who would get it' }).click()
+    await expect(page.getByRole('alert')).toBeVisible()
+    await look('compose with faults')
+    await page.getByLabel('Accounts one in a line').fill(`${ACCOUNT}\ntest:chain:nobody`)
+    await page.getByRole('button', { name: 'Check who would get it' }).click()
+    await expect(page.getByRole('heading', { name: 'Nothing is sent yet' })).toBeVisible()
+    await look('compose checked')
+    await page.getByRole('button', { name: 'Send to 2 accounts' }).click()
+    await expect(page.getByRole('status')).toContainText('Sent to')
+  })
+}

@@ -1,0 +1,260 @@
+"""The pages of notifications that were sent, of an account's view, of analytics, and of an inbox."""
+
+import re
+from contextlib import closing
+from sqlite3 import connect
+
+import pytest
+
+from tests.support.console_client import ConsoleClient, elements
+from tests.support.console_projects import make_project, subscribe, subscribe_crowd
+
+pytestmark = pytest.mark.one_server
+
+ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+OTHER = "test:chain:other"
+
+
+async def send(console: ConsoleClient, project_id: str, *accounts: str, **fields: str) -> None:
+    sound = {
+        "type": "news",
+        "title": "Title",
+        "body": "Body",
+        "audience": "accounts",
+        "accounts": "\n".join(accounts),
+        "notification_id": f"{project_id}-{fields.get('title')}",
+    }
+    form = {**sound, **fields}
+    answer = await console.send(f"/console/compose?project_id={project_id}", "send", None, **form)
+    assert answer.status == 303, answer.body.decode()
+
+
+async def notification(console: ConsoleClient, project_id: str) -> str:
+    """The path of the project's last notification."""
+    page = await console.page(f"/console/notifications?project_id={project_id}")
+    found = re.search(r'href="(/console/notifications/[^/"]+/\d+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def inbox(account: str, **query: str) -> str:
+    more = "".join(f"&{name}={value}" for name, value in query.items())
+    return f"/console/inbox?account={account}{more}"
+
+
+async def test_without_projects_the_pages_say_so(console: ConsoleClient) -> None:
+    for page in ("notifications", "analytics", "accounts"):
+        assert "There are no projects yet." in await console.page(f"/console/{page}")
+
+
+async def test_notifications_are_listed_newest_first_page_by_page(console: ConsoleClient) -> None:
+    await make_project(console, "listed", "news")
+    assert "Nothing was sent yet." in await console.page("/console/notifications?project_id=listed")
+    await subscribe(console, "listed", ACCOUNT)
+    for number in range(27):
+        await send(console, "listed", ACCOUNT, title=f"Number {number:02d}.")
+
+    first = await console.page("/console/notifications?project_id=listed")
+    following = re.search(r'href="([^"]+)">Earlier ones', first)
+    assert following is not None
+    second = await console.page(following[1].replace("&amp;", "&"))
+
+    assert first.index("Number 26.") < first.index("Number 02.")
+    assert "Number 01." not in first
+    assert "Number 01." in second
+    assert "Number 02." not in second
+    assert "Earlier ones" not in second
+    assert "Latest ones" in second
+
+
+async def test_a_page_of_a_list_is_loaded_again_as_this_page(console: ConsoleClient) -> None:
+    await make_project(console, "live", "news")
+
+    page = await console.page("/console/notifications?project_id=live&after=9&notice=x")
+
+    assert 'hx-get="/console/notifications?project_id=live&amp;after=9"' in page
+    assert "events?on=notifications&amp;" in page
+
+
+async def test_a_notification_shows_its_figures_and_each_account_with_its_outcome(
+    console: ConsoleClient,
+) -> None:
+    await make_project(console, "shown", "news", "deals")
+    await subscribe(console, "shown", ACCOUNT)
+    await subscribe(console, "shown", OTHER, "deals")
+    await console.send("/console/projects/shown", "limit", per_hour="1", burst="1")
+    await send(console, "shown", ACCOUNT, title="First")
+    await send(console, "shown", ACCOUNT, OTHER, title="Second", url="https://app.example/x", body="Its body")
+    path = await notification(console, "shown")
+
+    page = await console.page(path)
+    limited = await console.page(f"{path}?outcome=rate_limited")
+    nobody = await console.page(f"{path}?outcome=read")
+
+    assert "Its body" in page
+    assert "https://app.example/x" in page
+    assert "<dt>Rate limited</dt><dd>1</dd>" in page
+    assert "<dt>Type not chosen</dt><dd>1</dd>" in page
+    assert "over its rate limit until 20" in page
+    assert "has not chosen the type" in page
+    assert ACCOUNT in limited
+    assert OTHER not in limited
+    assert "No account." in nobody
+    assert "repeat=" in page
+    assert (await console.get(f"{path}9999")).status == 404
+    assert (await console.get(f"{path}?outcome=nonsense")).status == 400
+    assert (await console.get(f"{path}?after=nonsense")).status == 400
+
+
+async def test_the_accounts_of_a_notification_come_page_by_page(console: ConsoleClient) -> None:
+    await make_project(console, "crowded", "news")
+    await subscribe(console, "crowded", ACCOUNT)
+    subscribe_crowd(console, 60, ACCOUNT, "crowded")
+    await send(console, "crowded", title="Crowd", audience="all")
+    place, seen = await notification(console, "crowded"), []
+
+    while place:
+        page = await console.page(place.partition("#")[0].replace("&amp;", "&"))
+        seen += re.findall(r">(test:crowd:crowded-\d+)<", page)
+        following = re.search(r'href="([^"]+)">Next page', page)
+        place = following[1] if following else ""
+
+    assert len(seen) == len(set(seen)) == 60
+
+
+async def test_an_account_that_did_not_get_it_is_explained(console: ConsoleClient) -> None:
+    await make_project(console, "why", "news", "deals")
+    await subscribe(console, "why", ACCOUNT, "deals")
+    await send(console, "why", ACCOUNT, title="Missed by her")
+
+    everywhere = await console.page(f"/console/accounts?account={ACCOUNT}&project_id=")
+    here = await console.page(f"/console/accounts?account={ACCOUNT}&project_id=why")
+    stranger = await console.page("/console/accounts?account=test:chain:stranger&project_id=why")
+    nowhere = await console.page("/console/accounts?account=test:chain:stranger")
+    mistyped = await console.page(f"/console/accounts?account={ACCOUNT[:-1]}B")
+
+    for page in (everywhere, here):
+        assert "Missed by her" in page
+        assert "has not chosen the type" in page
+        assert ", to deals" in page
+    assert "The account has no devices" in here
+    assert "<strong>none</strong>: the project can send it nothing" in stranger
+    assert "subscribes to no project" in nowhere
+    assert "has a wrong checksum" in mistyped
+    assert f'value="{ACCOUNT[:-1]}B"' in mistyped
+    assert (await console.get(f"/console/accounts?account={ACCOUNT}&project_id=gone")).status == 404
+
+
+async def test_an_inbox_shows_what_its_account_sees_and_is_marked_as_read(console: ConsoleClient) -> None:
+    await make_project(console, "box", "news", name="Shop")
+    for account in ("test:inbox:1", "test:inbox:2"):
+        await subscribe(console, "box", account)
+    for number in range(27):
+        await send(console, "box", "test:inbox:1", title=f"Number {number:02d}.")
+
+    page = await console.page(inbox("test:inbox:1"))
+    ids = re.findall(r'name="ids" value="([\d ]+)"', page)
+    marked = await console.change(inbox("test:inbox:1"), "mark-read", ids=ids[0])
+    unread = await console.page(inbox("test:inbox:1", unread="true"))
+    read = await console.page(inbox("test:inbox:1", unread="false"))
+    others = await console.change(inbox("test:inbox:2"), "mark-read", ids=ids[1])
+    all_of_page = await console.change(inbox("test:inbox:1"), "mark-read", ids=ids[-1])
+
+    assert "Number 26." in page
+    assert "Number 01." not in page
+    assert "<bdi>Shop</bdi>" in page
+    assert "1 marked as read." in marked
+    assert "Number 26." not in unread
+    assert "marked as read by the app or the operator" in read
+    assert read.count("<article") == 1
+    assert "0 marked as read." in others
+    assert "24 marked as read." in all_of_page
+    following = re.search(r'href="([^"]+)">Earlier ones', page)
+    assert following is not None
+    assert "Number 01." in await console.page(following[1].replace("&amp;", "&"))
+
+
+async def test_an_inbox_of_nobody_and_a_mistyped_account_are_explained(console: ConsoleClient) -> None:
+    assert "An account sees here" in await console.page("/console/inbox")
+    assert "The inbox is empty." in await console.page(inbox("test:chain:nobody"))
+    assert "has a wrong checksum" in await console.page(inbox(ACCOUNT[:-1] + "B"))
+    assert "The query has parameters" in await console.page(inbox(OTHER, unread="maybe"))
+    assert (await console.send(inbox(OTHER), "mark-read", ids="")).status == 400
+    assert (await console.send("/console/inbox", "mark-read", ids="1")).status == 400
+
+
+def record_figures(
+    console: ConsoleClient, project_id: str, type_id: str, ago: int, sent: int, read: int
+) -> None:
+    """As if so many notifications had been sent that many days ago."""
+    day = console.server.clock.now_ms() // 86_400_000 - ago
+    with closing(connect(console.server.settings.database_file, timeout=30)) as database, database:
+        database.execute(
+            "INSERT INTO daily_figures (project, type, day, sent, read)"
+            " SELECT project, id, ?, ?, ? FROM notification_types WHERE type_id = ? AND project ="
+            " (SELECT id FROM projects WHERE project_id = ?)",
+            (day, sent, read, type_id, project_id),
+        )
+
+
+async def test_analytics_draw_the_read_rate_and_have_its_figures_beside_it(console: ConsoleClient) -> None:
+    await make_project(console, "figures", "news", "deals")
+    record_figures(console, "figures", "news", 1, 10, 5)
+    record_figures(console, "figures", "news", 40, 100, 0)
+    record_figures(console, "figures", "deals", 2, 4, 1)
+
+    page = await console.page("/console/analytics?project_id=figures")
+    longer = await console.page(re.findall(r'href="([^"]+)"[^>]*>90 days', page)[0].replace("&amp;", "&"))
+    of_type = await console.page("/console/analytics?project_id=figures&type=deals")
+
+    assert [tag for tag, _ in elements(page)].count("svg") == 3
+    assert len([1 for tag, a in elements(page) if tag == "rect"]) == 4
+    assert re.search(r'<rect class="bar" [^>]*height="50.0"><title>[\d-]+: 50.0 %, 5 of 10 read', page)
+    assert "Read rate by day from" in page
+    assert "42.9 % in all, 6 of 14 read" in page
+    assert '<td data-label="Read rate" class="number">25.0 %</td>' in page
+    assert '<td data-label="Sent" class="number">110</td>' in longer
+    assert [tag for tag, _ in elements(of_type)].count("svg") == 1
+    assert "style" not in {name for _, attributes in elements(page) for name in attributes}
+
+
+async def test_a_period_that_cannot_be_is_explained_and_the_usual_one_is_shown(
+    console: ConsoleClient,
+) -> None:
+    await make_project(console, "period", "news")
+    path = "/console/analytics?project_id=period"
+
+    for query, words in (
+        ("&from=2026-02-30", "from must be a day"),
+        ("&from=2020-01-01", "The period is too long"),
+        ("&from=2026-02-02&to=2026-02-01", "ends before it begins"),
+    ):
+        page = await console.page(path + query)
+        assert words in page
+        assert "0 notifications" in page
+
+
+async def test_many_types_have_no_more_charts_than_a_person_looks_at(console: ConsoleClient) -> None:
+    names = [f"type-{number}" for number in range(9)]
+    await make_project(console, "many", *names)
+    for number, name in enumerate(names):
+        record_figures(console, "many", name, 1, number + 1, 1)
+
+    page = await console.page("/console/analytics?project_id=many")
+
+    assert [tag for tag, _ in elements(page)].count("svg") == 7
+    assert "Read rate of type-8" in page
+    assert "Read rate of type-0" not in page
+    assert ">type-0</a>" in page
+
+
+async def test_many_projects_are_chosen_by_their_id(console: ConsoleClient) -> None:
+    token = await console.form_token()
+    for number in range(101):
+        form = {"form_token": token, "do": "create", "name": f"P{number}", "project_id": f"p-{number:03d}"}
+        assert (await console.post("/console/projects", form)).status == 303
+
+    page = await console.page("/console/notifications?project_id=p-100")
+
+    assert re.search(r'<input name="project_id" value="p-100"', page)
+    assert len([tag for tag, _ in elements(page) if tag == "option"]) == 100
