@@ -34,8 +34,8 @@ from bridge_server.web.routes import Route
 
 _SERVICES = ("apns", "fcm", "webpush")
 _ATTEMPTS = (
-    "Attempts to push since the start, by channel and outcome: delivered, failed (a retry may succeed), gone (a "
-    "dead token), refused (no retry can succeed), blocked (the service refuses the credentials)."
+    "Attempts to push since the start, by channel and outcome: delivered, failed (a retry may succeed), gone "
+    "(a dead token), refused (no retry can succeed), blocked (the service refuses the credentials)."
 )
 
 

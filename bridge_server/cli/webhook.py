@@ -8,6 +8,7 @@ from bridge_server.admin.webhooks import wire
 from bridge_server.admin.webhooks.service import TestedWebhook, WebhookTests
 from bridge_server.assembly.foundation import lay_foundation
 from bridge_server.cli.groups import Group
+from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.operator import Operator, for_operator
 from bridge_server.cli.options import CommandError
 from bridge_server.kernel.fields import http_url
@@ -32,6 +33,7 @@ def test_command(operator: Operator, url: str) -> None:
         checked = http_url(url)
     except ValueError as error:
         raise CommandError(f"URL {error}") from error
+    configure_logs(operator.settings.log_level, operator.settings.log_format)
     tested = asyncio.run(_send(operator.settings, checked))
     if tested.outcome.verdict is Verdict.DELIVERED:
         lines = [f"the receiver took it and answered {tested.outcome.status} in {tested.milliseconds:.0f} ms"]

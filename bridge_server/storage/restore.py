@@ -93,8 +93,10 @@ def _set_aside(database: Path, stamp: str) -> Path | None:
 
 
 def _end_log(database: Path) -> None:
-    """Move the log into the file, where the file can still be read."""
+    """Move the log into the file, if the file can be read: else SQLite would delete the log."""
     try:
+        with closing(read_only(database)) as reader:
+            reader.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error:

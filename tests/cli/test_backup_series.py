@@ -15,7 +15,7 @@ PASSPHRASE = "a passphrase of the test"
 @pytest.fixture
 def operating(tmp_path: Path, invoke: Invoke) -> Operating:
     operating = Operating(invoke, tmp_path / "data")
-    operating.text("project", "add", "First", "--id", "first")
+    operating.text("project", "create", "First", "--id", "first")
     return operating
 
 

@@ -16,9 +16,9 @@ from tests.support.command import watched_server
 def operating(tmp_path: Path, invoke: Invoke) -> Operating:
     """A database with a project `first`, a backup of it, and a second project made since."""
     operating = Operating(invoke, tmp_path / "data")
-    operating.text("project", "add", "First", "--id", "first")
+    operating.text("project", "create", "First", "--id", "first")
     operating.text("backup", tmp_path / "backup.sqlite3")
-    operating.text("project", "add", "Second", "--id", "second")
+    operating.text("project", "create", "Second", "--id", "second")
     return operating
 
 

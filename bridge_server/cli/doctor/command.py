@@ -26,6 +26,7 @@ from bridge_server.cli.doctor.public import check_public_url
 from bridge_server.cli.doctor.pushes import check_pushes
 from bridge_server.cli.doctor.time_of_day import check_clock
 from bridge_server.cli.json_option import json_option
+from bridge_server.cli.logs import configure_logs
 from bridge_server.cli.operator import columns
 from bridge_server.cli.options import config_option, data_dir_option, reread_settings
 from bridge_server.cli.running_server import running_url
@@ -80,6 +81,7 @@ def _examined(config_file: Path | None, data_dir: Path | None, *, fixes: bool) -
         return [fail("settings", line, "correct it") for line in str(error).splitlines()]
     except DataDirectoryError as error:
         return [fail("data directory", str(error))]
+    configure_logs(loaded.settings.log_level, loaded.settings.log_format)  # what push providers log
     url = running_url(loaded.settings)
     seen = Examination(loaded, config_file, url, fixes, SystemClock().now_ms())
     return [*_of_files(seen), *asyncio.run(_elsewhere(seen))]

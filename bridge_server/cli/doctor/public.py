@@ -25,7 +25,7 @@ _OF_THE_WALLET = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_account
 
 
 async def check_public_url(seen: Examination, session: aiohttp.ClientSession) -> list[Finding]:
-    """The proxy, whose headers arrive; a long poll and a WebSocket, both held as long as clients hold them."""
+    """The proxy and its headers; a long poll and a WebSocket, both held as long as clients hold them."""
     public = seen.settings.public_url
     if public is None:
         return [ok(_PROXY, "public_url is not set: clients are told the server's own address")]
@@ -36,7 +36,7 @@ async def check_public_url(seen: Examination, session: aiohttp.ClientSession) ->
         check_arrival(seen, public),
         _held_poll(seen, public, session),
         _held_socket(seen, public, session),
-        _open_wallet(public, session),
+        _open_wallet(seen, public, session),
     )
     return [ok(_PROXY, f"{public} answers"), *arrival, poll, socket, *wallet]
 
@@ -105,8 +105,10 @@ async def _held_socket(seen: Examination, public: str, session: aiohttp.ClientSe
         return fail(_SOCKET, f"{_NOT_UPGRADED} ({failure(error)})", _SOCKET_CURE)
 
 
-async def _open_wallet(public: str, session: aiohttp.ClientSession) -> list[Finding]:
-    """Whether the wallet answers strangers that come through the proxy."""
+async def _open_wallet(seen: Examination, public: str, session: aiohttp.ClientSession) -> list[Finding]:
+    """Whether the wallet, if it can do anything, answers strangers that come through the proxy."""
+    if not seen.settings.has_wallet:
+        return []
     headers = {"Content-Type": "application/json"}
     try:
         async with session.post(
