@@ -1,4 +1,4 @@
-"""A server in the process of the tests that commands find by its data directory, as they find one of its own."""
+"""A server in the process of the tests, which commands find by its data directory as they find any other."""
 
 import asyncio
 import json

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -381,12 +381,12 @@ def test_the_kernel_says_whether_the_clock_is_set(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def pushing_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def pushing_settings(monkeypatch: pytest.MonkeyPatch) -> Any:
     def use(settings: Any) -> None:
         for name, value in settings.items():
             monkeypatch.setenv(f"BRIDGE_{name.upper()}", str(value))
 
-    yield use
+    return use
 
 
 async def test_credentials_of_push_services_are_tried(

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def owe(data_dir: Path, *urls: str) -> None:
         async with operations(Settings(data_dir=data_dir)) as opened:
             for number, url in enumerate(urls, 1):
                 message = OutgoingMessage(f"msg-{number}", url, b"{}", Purpose("relay"), subject="s" * 40)
-                await opened.foundation.database.transaction(lambda message=message: enqueue(message, 1_000))
+                await opened.foundation.database.transaction(partial(enqueue, message, 1_000))
 
     asyncio.run(stored())
 

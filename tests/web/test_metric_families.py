@@ -3,6 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,15 @@ TOKEN = "the token of the metrics"
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
-    settings = {"admin_token": ADMIN_TOKEN, "metrics_token": TOKEN, "quota_exempt": (), "sessions_burst": 1,
-                "account_burst": 1, "allow_private_webhooks": True, "test": True}  # fmt: skip
+    settings: dict[str, Any] = {
+        "admin_token": ADMIN_TOKEN,
+        "metrics_token": TOKEN,
+        "quota_exempt": (),
+        "sessions_burst": 1,
+        "account_burst": 1,
+        "allow_private_webhooks": True,
+        "test": True,
+    }
     async with running_server(tmp_path / "data", **settings) as server:
         yield server
 
@@ -34,7 +42,8 @@ async def figures(server: RunningServer) -> str:
 
 async def test_the_build_is_named(server: RunningServer) -> None:
     assert re.search(
-        rf'^bridge_build_info{{python="3\.[0-9.]+",sqlite="3\.[0-9.]+",version="{re.escape(VERSION)}"}} 1\.0$',
+        r'^bridge_build_info{python="3\.[0-9.]+",sqlite="3\.[0-9.]+",'
+        rf'version="{re.escape(VERSION)}"}} 1\.0$',
         await figures(server),
         re.MULTILINE,
     )
