@@ -13,7 +13,12 @@ import pytest
 from click.testing import Result
 
 from bridge_server.cli.doctor import time_of_day
+from bridge_server.cli.doctor.arrival import check_arrival
+from bridge_server.cli.doctor.examination import Examination
+from bridge_server.cli.doctor.findings import Level
 from bridge_server.kernel.clock import SystemClock
+from bridge_server.settings.settings import Settings
+from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.backup_series import LastBackup, write_record
 from bridge_server.testing import apns_service, fcm_service
 from tests.cli.attended import Attended, attended_server
@@ -215,6 +220,16 @@ async def test_without_the_admin_api_less_is_known(
 
     assert (code, levels(found, "admin API")) == (1, ["ok"])
     assert "without admin_token the server cannot say" in text(found, "proxy")
+
+
+async def test_the_admin_token_is_not_sent_where_others_can_read_it() -> None:
+    loaded = LoadedSettings(Settings(admin_token=ADMIN_TOKEN), {}, ())
+    seen = Examination(loaded, None, None, fixes=False, now_ms=0)
+
+    [finding] = await check_arrival(seen, "http://bridge.example.org")
+
+    assert finding.level is Level.WARN
+    assert "is not https: the admin token is not sent" in finding.text
 
 
 def examined(operating: Operating, *arguments: str | Path) -> tuple[int, Findings]:

@@ -1,11 +1,13 @@
 """Whether the addresses of clients arrive through the proxy. The server itself says what arrived."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from bridge_server.cli.doctor.examination import Examination
 from bridge_server.cli.doctor.findings import Finding, ok, warn
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.running_admin import answer_of
+from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.web.client_address import UNKNOWN
 
 _SUBJECT = "proxy"
@@ -19,11 +21,20 @@ async def check_arrival(seen: Examination, public: str) -> list[Finding]:
         if seen.settings.trusted_proxies:
             return [ok(_SUBJECT, text)]
         return [warn(_SUBJECT, text, "if a proxy is in front, name it in trusted_proxies")]
+    if not _is_private(public):
+        text = f"{public} is not https: the admin token is not sent over it to see what arrives"
+        return [warn(_SUBJECT, text, "serve it by https, and correct public_url")]
     try:
         arrived = await answer_of(seen.settings, public, "/admin/clients/me")
     except CommandError as error:
         return [warn(_SUBJECT, f"whether client addresses arrive is not known: {error.message}")]
     return [_judged(arrived)]
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read what is sent there."""
+    parts = urlsplit(url)
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _judged(arrived: dict[str, Any]) -> Finding:
