@@ -1,7 +1,6 @@
 """`/metrics`: the figures of every room."""
 
 import platform
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
@@ -10,6 +9,7 @@ from bridge_server.assembly.metrics_meanings import MEANINGS
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
+from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.version import VERSION
 from bridge_server.web.metrics import Family, metrics_handler
 from bridge_server.web.routes import Route
@@ -49,7 +49,7 @@ def _plain(rooms: Sequence[Room]) -> Iterator[Family]:
 
 
 def _build() -> Family:
-    versions = (VERSION, platform.python_version(), sqlite3.sqlite_version)
+    versions = (VERSION, platform.python_version(), SQLITE_VERSION)
     return Family(
         "build_info",
         "The version of the server, of Python and of SQLite; the value is always 1.",

@@ -1,6 +1,5 @@
 """`bridge-server restore FILE`."""
 
-import sqlite3
 from pathlib import Path
 
 import click
@@ -26,8 +25,6 @@ def restore_command(operator: Operator, file: Path) -> None:
         restored = restore(file, database, time_stamp(), migrations)
     except (RestoreError, DataDirectoryError) as error:
         raise CommandError(str(error)) from error
-    except sqlite3.Error as error:
-        raise CommandError(f"{file} could not be restored: {error}") from error
     fields = {
         "database": str(database),
         "schema": restored.schema,
