@@ -1,7 +1,7 @@
 """Rate limits and connections: token buckets are kept on disk, refusals are reported."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -13,6 +13,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Transaction
 from bridge_server.web.bucket_store import BucketsSaved, BucketStore, save
+from bridge_server.web.metrics import Family
 
 _SAVE_SECONDS = 1.0
 
@@ -32,6 +33,13 @@ def limits_room(foundation: Foundation) -> Room:
     def gauges() -> dict[str, float]:
         return {**foundation.connections.figures(), "waiting_clients": foundation.signals.waiting}
 
+    async def families() -> Sequence[Family]:
+        rows: dict[tuple[str, ...], float] = {
+            (limit,): count for limit, count in foundation.refusals.by_limit.items()
+        }
+        meaning = "Requests refused with 429, by the limit that refused them."
+        return [Family("refused_requests", meaning, rows, ("limit",), is_total=True)]
+
     return Room(
         name="limits",
         running=(
@@ -41,6 +49,7 @@ def limits_room(foundation: Foundation) -> Room:
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
         sweeps=(buckets.sweep,),
         gauges=gauges,
+        families=families,
         totals=frozenset({"connections_cut", "connections_refused", "connections_silent"}),
     )
 

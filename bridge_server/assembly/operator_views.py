@@ -115,7 +115,7 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         if rows is None
         else (
             *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles), rows),
-            *client_routes(ClientHandlers(views.clients), rows),
+            *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
             *stats_routes(StatsHandlers(views.stats), rows),
         ),

@@ -10,8 +10,15 @@ from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
+from bridge_server.outbox.pending import oldest_due_ms
 from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
 from bridge_server.outbox.store import OutboxStore
+from bridge_server.web.metrics import Family
+
+_OLDEST = (
+    "Seconds since the message that has been due the longest should have been sent; 0 when none is late. It "
+    "grows when deliveries cannot keep up: alert on it."
+)
 
 
 def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatcher:
@@ -39,6 +46,11 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
     def gauges() -> dict[str, float]:
         return {f"outbox_{name}": value for name, value in dispatcher.figures().items()}
 
+    async def families() -> Sequence[Family]:
+        due_at_ms = await oldest_due_ms(foundation.database) if dispatcher.figures()["due"] else None
+        overdue_ms = 0 if due_at_ms is None else max(0, foundation.clock.now_ms() - due_at_ms)
+        return [Family("outbox_oldest_due_seconds", _OLDEST, {(): overdue_ms / 1_000})]
+
     return Room(
         name="outbox",
         running=(partial(_delivery, foundation, rooms, dispatcher),),
@@ -47,6 +59,7 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
         catch_up=dispatcher.settle,
         sweeps=(sweep_dead_letters,),
         gauges=gauges,
+        families=families,
         totals=frozenset({"outbox_delivered", "outbox_failed"}),
     )
 

@@ -1,6 +1,6 @@
 """The push server, and the channels to devices that it shares with inboxes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -30,9 +30,14 @@ from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
+from bridge_server.web.metrics import Family
 from bridge_server.web.routes import Route
 
 _SERVICES = ("apns", "fcm", "webpush")
+_ATTEMPTS = (
+    "Attempts to push since the start, by channel and outcome: delivered, failed (a retry may succeed), gone "
+    "(a dead token), refused (no retry can succeed), blocked (the service refuses the credentials)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,16 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
     def gauges() -> dict[str, float]:
         return {f"push_{name}_blocked": len(sender.blocked) for name, sender in providers.items()}
 
+    async def families() -> Sequence[Family]:
+        rows: dict[tuple[str, ...], float] = {
+            (channel, outcome): count
+            for channel, sender in providers.items()
+            for outcome, count in sender.outcomes.items()
+        }
+        return [
+            Family("push_attempts", _ATTEMPTS, rows, ("channel", "outcome"), is_total=True),
+        ]
+
     def troubles() -> list[str]:
         lanes = [lane for sender in providers.values() for lane in sender.blocked.items()]
         return [f"pushes by {lane} have stopped: {reason}" for lane, reason in lanes]
@@ -96,6 +111,7 @@ def push_room(foundation: Foundation, services: PushServices) -> Room:
         emptied=tuple(partial(afterwards, sender.forget_blocked) for sender in providers.values()),
         sweeps=(server.sweep,),
         gauges=gauges,
+        families=families,
         troubles=troubles,
         senders={**services.senders, OWN_CHANNEL: TopicSender(server.forward)},
         clients=(lambda: services.bridges, *services.providers),

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
-from bridge_server.web.metrics import Gauges
+from bridge_server.web.metrics import Families, Gauges
 from bridge_server.web.routes import Route
 
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]
@@ -45,6 +45,8 @@ class Room:
     """Delete what has expired, once every `sweep_interval`."""
     gauges: Gauges = dict
     """The room's figures for `/metrics`."""
+    families: Families | None = None
+    """Further figures for `/metrics`: those with labels, and those that are read from the database."""
     totals: frozenset[str] = frozenset()
     """Names of the figures that begin at zero and only grow."""
     troubles: Callable[[], Sequence[str]] = tuple

@@ -1,21 +1,24 @@
-"""`bridge-server config check`."""
+"""`bridge-server config check` and `config list`."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 import orjson
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from bridge_server.cli.groups import Group
 from bridge_server.cli.json_option import json_option
+from bridge_server.cli.operator import columns
 from bridge_server.cli.options import (
     config_option,
     data_dir_option,
     loaded_settings,
     set_option,
 )
-from bridge_server.settings.settings import NOT_SET
-from bridge_server.settings.shown import shown_settings
+from bridge_server.settings.settings import ENVIRONMENT_PREFIX, NOT_SET, Settings
+from bridge_server.settings.shown import shown_settings, shown_value
 
 
 @click.group("config", cls=Group)
@@ -43,6 +46,26 @@ def check_command(
         _print_table(rows)
     for variable in loaded.unknown_variables:
         click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
+
+
+@config_group.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """Print every setting that there is: its name, its default, and its meaning."""
+    rows = [_setting(name, field) for name, field in Settings.model_fields.items()]
+    if as_json:
+        click.echo(orjson.dumps({"settings": rows}))
+        return
+    cells = [(row["name"], _cell(row["default"]), row["description"]) for row in rows]
+    for line in columns([("setting", "default", "meaning"), *cells]):
+        click.echo(line)
+
+
+def _setting(name: str, field: FieldInfo) -> dict[str, Any]:
+    """A setting with the name of its environment variable. A default that depends on the machine is null."""
+    default = None if field.default is PydanticUndefined else shown_value(field.default, is_default=True)
+    variable = f"{ENVIRONMENT_PREFIX}{name.upper()}"
+    return {"name": name, "variable": variable, "default": default, "description": field.description}
 
 
 def _print_table(rows: dict[str, dict[str, Any]]) -> None:

@@ -11,17 +11,23 @@ _PLACES = {
     "account": "bridge_server.cli.account:account_group",
     "approvals": "bridge_server.cli.approvals:approvals_group",
     "backup": "bridge_server.cli.backup:backup_command",
+    "clients": "bridge_server.cli.clients:clients_command",
     "config": "bridge_server.cli.config:config_group",
     "console": "bridge_server.cli.console:console_command",
     "dev": "bridge_server.cli.dev:dev_command",
     "device": "bridge_server.cli.device:device_group",
+    "doctor": "bridge_server.cli.doctor.command:doctor_command",
     "keys": "bridge_server.cli.keys:keys_group",
+    "outbox": "bridge_server.cli.outbox:outbox_group",
     "project": "bridge_server.cli.project:project_group",
     "push": "bridge_server.cli.push:push_group",
+    "restore": "bridge_server.cli.restore:restore_command",
     "serve": "bridge_server.cli.serve:serve_command",
+    "stats": "bridge_server.cli.stats:stats_command",
     "subscriber": "bridge_server.cli.subscriber:subscriber_group",
     "version": "bridge_server.cli.version:version_command",
     "wallet": "bridge_server.cli.wallet:wallet_command",
+    "webhook": "bridge_server.cli.webhook:webhook_group",
 }
 """The module and attribute of each command. A module is imported when its command or its help is needed."""
 

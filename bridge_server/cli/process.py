@@ -1,5 +1,6 @@
 """The process and its environment: file descriptors, ready file, server file, systemd notification."""
 
+import asyncio
 import os
 import resource
 import socket
@@ -92,6 +93,19 @@ def _write_bytes(path: Path, content: bytes, mode: int) -> None:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+async def notify_watchdog() -> None:
+    """Tell the service manager that the event loop runs, twice in each WatchdogSec; return if it is not set.
+
+    The service manager restarts a process that is silent for so long.
+    """
+    microseconds = os.environ.get("WATCHDOG_USEC", "")
+    if not microseconds.isdecimal() or os.environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+        return
+    while int(microseconds):
+        notify_systemd("WATCHDOG=1")
+        await asyncio.sleep(int(microseconds) / 2_000_000)
 
 
 def notify_systemd(state: str) -> None:

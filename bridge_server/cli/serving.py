@@ -24,7 +24,7 @@ from bridge_server.cli.listening import console_listening, listening, metrics_li
 from bridge_server.cli.logs import set_log_level
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.parent import Parent, stop_with
-from bridge_server.cli.process import notify_systemd, ready_file_at, server_file_at
+from bridge_server.cli.process import notify_systemd, notify_watchdog, ready_file_at, server_file_at
 from bridge_server.cli.reachable_url import url_for_others
 from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.cli.stop_signals import stop_at_signals
@@ -139,6 +139,7 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
         async with (
             running(reloader.run_forever()),
             running(stop_with(run.parent, stop)),
+            running(notify_watchdog()),
             listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
             metrics_listening(built.metrics, settings),
             console_listening(built.console, settings, url) as console_url,

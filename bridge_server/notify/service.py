@@ -1,6 +1,7 @@
 """Rules of the notification service (docs/protocol.md, A)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,6 +45,8 @@ class Notifications:
         self._clock = clock
         self._limits = limits
         self._lifetimes = lifetimes
+        self.outcomes: Counter[str] = Counter()
+        """How many accounts of calls since the start had each outcome."""
 
     async def notify(self, sender: Sender, request: NotifyRequest, is_dry_run: bool = False) -> Failures:
         """Send a notification; returns the accounts without a delivery, with the reason.
@@ -55,7 +58,9 @@ class Notifications:
         now_us = self._clock.now_us()
         if is_dry_run:
             return await self._store.rehearse(sender, request, self._limits, now_us)
-        return await self._store.send(sender, request, self._limits, now_us, _messages)
+        failures = await self._store.send(sender, request, self._limits, now_us, _messages)
+        self.outcomes.update(failure.reason.value for failure in failures.values())
+        return failures
 
     async def mark_all_as_read(self, publisher: Publisher) -> int:
         """Mark every notification of the project as read; returns how many were unread.

@@ -131,28 +131,28 @@ class MessageStore:
 
     @transaction
     def retry_dead(
-        self, destination: str, after: MessagePlace | None, until_ms: int, now_ms: int
+        self, destination: str | None, after: MessagePlace | None, until_ms: int, now_ms: int
     ) -> Transaction[DeadSlice]:
-        """Have a slice of the destination's dead letters, of those until then, sent now."""
+        """Have a slice of the dead letters, of those until then, sent now: a destination's, or all (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
-        chosen = [row for row in rows if row[2] == destination]
+        chosen = _of_destination(rows, destination)
         if not chosen:
             return DeadSlice(0, rest)
         changed = scalar(
             int, (yield Statement(sql.RETRY_DEAD, (now_ms, json_array(row[0] for row in chosen))))
         )
         yield OutboxChanged(owed=changed, dead=-changed)
-        for queue, client in {row[3]: row[4] for row in chosen}.items():
-            yield OutboxGrew(destination, queue, client, 0, were_tried=True)
+        for queue, client in {(row[2], row[3]): row[4] for row in chosen}.items():
+            yield OutboxGrew(*queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
 
     @transaction
     def drop_dead(
-        self, destination: str, after: MessagePlace | None, until_ms: int
+        self, destination: str | None, after: MessagePlace | None, until_ms: int
     ) -> Transaction[DeadSlice]:
-        """Delete a slice of the destination's dead letters, of those until then."""
+        """Delete a slice of the dead letters, of those until then: a destination's, or all (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
-        chosen = json_array(row[0] for row in rows if row[2] == destination)
+        chosen = json_array(row[0] for row in _of_destination(rows, destination))
         changed = scalar(int, (yield Statement(sql.DROP_DEAD, (chosen,))))
         if changed:
             yield OutboxChanged(dead=-changed)
@@ -164,6 +164,10 @@ def _found(row_id: int, message_id: str) -> Transaction[StoredMessage]:
     if not rows:
         raise MessageNotFoundError
     return _stored(rows[0])
+
+
+def _of_destination(rows: Sequence[Row], destination: str | None) -> Sequence[Row]:
+    return [row for row in rows if destination is None or row[2] == destination]
 
 
 def _dead_slice(

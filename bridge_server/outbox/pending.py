@@ -1,4 +1,4 @@
-"""Messages that wait for their delivery, as an operator sees those of one subject."""
+"""Messages that wait for their delivery, as an operator sees them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +18,12 @@ class PendingMessage:
     attempts: int
     next_attempt_at_ms: int
     last_error: str | None
+
+
+async def oldest_due_ms(database: Database) -> int | None:
+    """The time since which a message has been due the longest, or the next is due; None when none is owed."""
+    ((due_at_ms,),) = await database.read(pending_sql.OLDEST_DUE)
+    return None if due_at_ms is None else int(due_at_ms)
 
 
 async def pending_of(database: Database, queue: Queue) -> Sequence[PendingMessage]:

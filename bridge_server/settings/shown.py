@@ -17,11 +17,12 @@ def shown_settings(settings: Settings, origins: Mapping[str, str]) -> dict[str, 
     for name, value in settings:
         is_default = value == Settings.model_fields[name].default
         origin = origins.get(name) or ("default" if is_default else _GIVEN)
-        rows[name] = {"value": _shown(value, is_default), "origin": origin}
+        rows[name] = {"value": shown_value(value, is_default=is_default), "origin": origin}
     return rows
 
 
-def _shown(value: Any, is_default: bool) -> Any:
+def shown_value(value: Any, *, is_default: bool) -> Any:
+    """The value of a setting as JSON can have it. A secret is `(set)`, unless it is a default."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, SecretStr):

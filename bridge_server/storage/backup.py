@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 
@@ -19,14 +20,16 @@ def backup(database: Path, target: Path) -> int:
     if target.exists():
         raise BackupError(f"{target} exists already: name a new file")
     try:
-        connection = sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
-        try:
+        with closing(read_only(database)) as connection:
             copy_database(connection, target)
-        finally:
-            connection.close()
     except (sqlite3.Error, OSError) as error:
         raise BackupError(f"the copy to {target} failed: {error}") from error
     return target.stat().st_size
+
+
+def read_only(file: Path) -> sqlite3.Connection:
+    """A connection that cannot change the file. Raises sqlite3.Error."""
+    return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
 def copy_database(connection: sqlite3.Connection, target: Path) -> None:
@@ -37,9 +40,9 @@ def copy_database(connection: sqlite3.Connection, target: Path) -> None:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         connection.execute("VACUUM INTO ?", (str(partial),))
         _check(partial)
-        _sync(partial)
+        sync(partial)
         partial.rename(target)
-        _sync(target.parent)
+        sync(target.parent)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -54,7 +57,8 @@ def _check(file: Path) -> None:
         raise sqlite3.DatabaseError(f"the copy is damaged: {verdict}")
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file, or the names in a directory, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import aiosqlite
 
+SQLITE_VERSION = sqlite3.sqlite_version
 BUSY_TIMEOUT_SECONDS = 2.0
 PAGE_CACHE_KIBIBYTES = 16_384
 LOG_LIMIT_BYTES = 64 * 2**20

@@ -40,7 +40,7 @@ def migrate(database: Path, migrations: Sequence[Migration]) -> Path | None:
     os.close(os.open(database, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
     try:
-        current = _schema_version(connection)
+        current = schema_version(connection)
         newest = migrations[-1].version
         if current > newest:
             raise _newer(database, current, newest)
@@ -58,7 +58,7 @@ def is_up_to_date(database: Path, migrations: Sequence[Migration]) -> bool:
     """Whether the schema is this version's. Raises NewerSchemaError, sqlite3.Error."""
     connection = sqlite3.connect(database, isolation_level=None, timeout=BUSY_TIMEOUT_SECONDS)
     try:
-        current, newest = _schema_version(connection), migrations[-1].version
+        current, newest = schema_version(connection), migrations[-1].version
     finally:
         connection.close()
     if current > newest:
@@ -73,7 +73,8 @@ def _newer(database: Path, current: int, newest: int) -> NewerSchemaError:
     )
 
 
-def _schema_version(connection: sqlite3.Connection) -> int:
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The number of the last migration that the database has had; 0 before the first."""
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return version
 

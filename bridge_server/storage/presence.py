@@ -31,6 +31,14 @@ class Presence:
             (str(file), file.stat().st_ino, file.stat().st_dev) for file in files if file.exists()
         ]
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of the database file; 0 when it is gone."""
+        try:
+            return self._database.stat().st_size
+        except OSError:
+            return 0
+
     def require(self) -> None:
         """Raise UnavailableError when one is gone, or another is in its place."""
         try:

@@ -114,10 +114,11 @@ class SqliteDatabase:
         return self._writer.last_commit_failed
 
     def figures(self) -> dict[str, int]:
-        """Gauges for the operator: commits, transactions in them, bytes in the write-ahead log; and with a
-        limit, bytes that are used of it.
+        """Gauges for the operator: bytes of the file, commits, transactions in them, bytes in the write-ahead
+        log; and with a limit, bytes that are used of it.
         """
         return {
+            "bytes": self._presence.size_bytes,
             "commits": self._writer.commits,
             "transactions": self._writer.transactions,
             "log_bytes": self._log_file.size_bytes,

@@ -4,39 +4,38 @@ This module is imported at the first request for them: prometheus-client takes 1
 never asked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
+from bridge_server.web.metrics import Family
 from bridge_server.web.request_figures import BOUNDS_SECONDS, RequestFigures
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-_GROWING = "_total"
-
 
 class _Figures(Collector):
-    def __init__(self, requests: RequestFigures, gauges: Mapping[str, float]) -> None:
+    def __init__(self, requests: RequestFigures, families: Sequence[Family]) -> None:
         self._requests = requests
-        self._gauges = gauges
+        self._others = families
 
     def collect(self) -> Iterable[Metric]:
         yield from _families(self._requests)
-        for name, value in self._gauges.items():
-            kind = CounterMetricFamily if name.endswith(_GROWING) else GaugeMetricFamily
-            plain = name.removesuffix(_GROWING)
-            family = kind(f"bridge_{plain}", plain.replace("_", " ").capitalize() + ".")
-            family.add_metric([], value)
+        for each in self._others:
+            kind = CounterMetricFamily if each.is_total else GaugeMetricFamily
+            family = kind(f"bridge_{each.name}", each.meaning, labels=each.labels)
+            for values, value in each.rows.items():
+                family.add_metric(values, value)
             yield family
 
 
-def exposition(requests: RequestFigures, gauges: Mapping[str, float]) -> bytes:
+def exposition(requests: RequestFigures, families: Sequence[Family]) -> bytes:
     """Every figure of this moment."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Figures(requests, gauges))
+    registry.register(_Figures(requests, families))
     return generate_latest(registry)
 
 

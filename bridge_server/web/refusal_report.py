@@ -32,10 +32,13 @@ class Refusals:
         self._most_addresses = most_addresses
         self._total = 0
         self._by_address: Counter[str] = Counter()
+        self.by_limit: Counter[str] = Counter()
+        """How many requests each limit has refused since the start. The program names the limits."""
 
-    def count(self, address: str) -> None:
-        """Count a refusal of this address; with too many addresses, only in the total."""
+    def count(self, address: str, limit: str) -> None:
+        """Count a refusal of this address by a limit; with too many addresses, only in the total."""
         self._total += 1
+        self.by_limit[limit] += 1
         if address in self._by_address or len(self._by_address) < self._most_addresses:
             self._by_address[address] += 1
 

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.web.client_address import ClientAddresses
+from bridge_server.web.observing import REFUSED_BY
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_id import REQUEST_ID
 from bridge_server.web.routes import Route
@@ -50,7 +51,8 @@ class RequestLines:
     def note(self, request: web.Request, row: Route, status: int, seconds: float) -> None:
         """Write a line if the request failed, or took longer than its route is given."""
         if status == _TOO_MANY_REQUESTS:
-            self._refusals.count(self._addresses.bucket_key(request) or self._addresses.client(request))
+            address = self._addresses.bucket_key(request) or self._addresses.client(request)
+            self._refusals.count(address, request.get(REFUSED_BY, row.name))
         if status >= _SERVER_ERROR or seconds > self._reporting.patience(row):
             self._write(request, row, status, seconds)
 

@@ -43,6 +43,7 @@ ROUTES: dict[str, set[str]] = {
     "/admin/traffic/calls/handle": {"GET"},
     "/admin/clients": {"GET"},
     "/admin/clients/192.0.2.1": {"GET"},
+    "/admin/clients/me": {"GET"},
     "/admin/sessions": {"GET"},
     "/admin/sessions/handle": {"GET", "DELETE"},
     "/admin/stats": {"GET"},

@@ -8,6 +8,7 @@ import pytest
 
 from bridge_server.web.clients import MOST_ADDRESSES, PERIOD_SECONDS, Clients
 from tests.admin.observed import Observed, observing
+from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
 
@@ -193,3 +194,19 @@ def test_names_of_limits_are_bounded() -> None:
 
     assert len(client.figures.refused_by) <= 17
     assert client.figures.refused_by["other"] == 84
+
+
+async def test_a_request_is_said_how_it_came(tmp_path: Path) -> None:
+    async with observing(tmp_path / "data", trusted_proxies="127.0.0.1") as observed:
+        server = observed.admin.server
+        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}", "X-Forwarded-For": "203.0.113.7"}
+        through_proxy = (await ask(server, "GET", "/admin/clients/me", b"", headers)).json
+        directly = (await observed.admin.get("/admin/clients/me")).json
+
+    assert through_proxy == {
+        "peer": "127.0.0.1", "forwarded_for": "203.0.113.7", "trusted": True, "address": "203.0.113.7",
+        "exempt": False,
+    }  # fmt: skip
+    assert directly == {
+        "peer": "127.0.0.1", "forwarded_for": None, "trusted": True, "address": "127.0.0.1", "exempt": True
+    }  # fmt: skip

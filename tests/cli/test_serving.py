@@ -132,6 +132,35 @@ def test_the_service_manager_hears_of_the_start_and_the_stop(tmp_path: Path) -> 
         assert manager.recv(100) == b"STOPPING=1"
 
 
+def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_again(tmp_path: Path) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(10)
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
+        with watched_server(tmp_path, environment=environment):
+            heard = [manager.recv(100) for _ in range(5)]
+
+    assert heard.count(b"WATCHDOG=1") == 4
+
+
+@pytest.mark.parametrize(
+    "variables", [{"WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "often"}, {"WATCHDOG_USEC": "0"}]
+)
+def test_a_watchdog_of_another_process_or_none_hears_nothing(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(10)
+        environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "1000", **variables}
+        with watched_server(tmp_path, environment=environment) as server:
+            assert server.stop(signal.SIGTERM) == 0
+
+        assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
+
+
 @pytest.mark.parametrize("address", ["nobody", "not-a-socket"])
 def test_a_service_manager_that_does_not_listen_is_no_reason_not_to_serve(
     tmp_path: Path, address: str

@@ -16,7 +16,7 @@ from tests.support.server import running_server
 def test_refusals_are_counted_by_address_until_they_are_reported() -> None:
     refusals = Refusals()
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.1"):
-        refusals.count(address)
+        refusals.count(address, "requests")
 
     report = refusals.take()
 
@@ -28,7 +28,7 @@ def test_refusals_are_counted_by_address_until_they_are_reported() -> None:
 def test_the_number_of_addresses_is_limited_and_every_refusal_counts() -> None:
     refusals = Refusals(most_addresses=2)
     for address in ("a", "b", "c", "d", "b"):
-        refusals.count(address)
+        refusals.count(address, "requests")
 
     report = refusals.take()
 
@@ -40,7 +40,7 @@ def test_the_ten_addresses_with_the_most_are_named() -> None:
     refusals = Refusals()
     for number in range(20):
         for _ in range(number + 1):
-            refusals.count(str(number))
+            refusals.count(str(number), "requests")
 
     report = refusals.take()
 

@@ -6,18 +6,27 @@ from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.clients import wire
 from bridge_server.admin.clients.service import ClientViews
 from bridge_server.admin.pages import wanted_page
+from bridge_server.web.client_address import ClientAddresses
 
 
 class ClientHandlers:
     """One method per endpoint."""
 
-    def __init__(self, views: ClientViews) -> None:
+    def __init__(self, views: ClientViews, addresses: ClientAddresses) -> None:
         self._views = views
+        self._addresses = addresses
 
     async def clients(self, request: web.Request) -> web.Response:
         _, limit = wanted_page(request)
         by, last_seconds = wire.read_by(request.query), wire.read_last_seconds(request.query)
         return fields_answer(wire.list_fields(self._views.heaviest(by, limit, last_seconds)))
+
+    async def me(self, request: web.Request) -> web.Response:
+        addresses = self._addresses
+        peer, address = request.remote or "", addresses.client(request)
+        forwarded = ", ".join(request.headers.getall("X-Forwarded-For", ())) or None
+        is_exempt = addresses.key_of(address) is None
+        return fields_answer(wire.arrival_fields(peer, forwarded, addresses.trusts(peer), address, is_exempt))
 
     async def client(self, request: web.Request) -> web.Response:
         return fields_answer(wire.details_fields(self._views.details(request.match_info["address"])))

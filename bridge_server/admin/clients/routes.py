@@ -6,8 +6,9 @@ from bridge_server.web.routes import Route
 
 
 def client_routes(handlers: ClientHandlers, rows: AdminRows) -> tuple[Route, ...]:
-    """The heaviest clients, and one of them."""
+    """The heaviest clients, one of them, and the one that asks."""
     return (
         rows.read("/admin/clients", "clients", handlers.clients),
+        rows.read("/admin/clients/me", "client-me", handlers.me),
         rows.read(f"/admin/clients/{{address:{ANY_ID}}}", "client", handlers.client),
     )

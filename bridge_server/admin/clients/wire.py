@@ -48,6 +48,19 @@ def client_fields(client: Client) -> dict[str, Any]:
     return {"address": client.address, "waiting": client.waiting, **figures_fields(client.figures)}
 
 
+def arrival_fields(
+    peer: str, forwarded_for: str | None, is_trusted: bool, address: str, is_exempt: bool
+) -> dict[str, Any]:
+    """How a request has come: from which peer, and for which client it counts."""
+    return {
+        "peer": peer,
+        "forwarded_for": forwarded_for,
+        "trusted": is_trusted,
+        "address": address,
+        "exempt": is_exempt,
+    }
+
+
 def details_fields(details: ClientDetails) -> dict[str, Any]:
     """A client: its figures, what it has open, and its buckets."""
     return {

@@ -23,7 +23,7 @@ class OutboxHandlers:
     async def message(self, request: web.Request) -> web.Response:
         found = await self._desk.message(*_id(request))
         headers, attempts = self._desk.headers(found), self._desk.attempts_of(found.message.message_id)
-        return json_answer(wire.write(wire.whole_fields(found, headers, attempts, self._desk.now_ms())))
+        return json_answer(wire.write(wire.attempted_fields(found, headers, attempts, self._desk.now_ms())))
 
     async def attempts(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)

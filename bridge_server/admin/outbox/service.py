@@ -112,13 +112,11 @@ class OutboxDesk:
 
     async def retry_dead(self, destination: str) -> int:
         """Have all dead letters of a destination sent now; returns how many."""
-        now_ms = self._clock.now_ms()
-        return await _in_slices(lambda after: self._store.retry_dead(destination, after, now_ms, now_ms))
+        return await retry_all_dead(self._store, destination, self._clock.now_ms())
 
     async def drop_dead(self, destination: str) -> int:
         """Delete all dead letters of a destination; returns how many."""
-        now_ms = self._clock.now_ms()
-        return await _in_slices(lambda after: self._store.drop_dead(destination, after, now_ms))
+        return await drop_all_dead(self._store, destination, self._clock.now_ms())
 
     async def _claimant(self, row_id: int, message_id: str) -> Claimant:
         stored = await self._store.get(row_id, message_id)
@@ -128,6 +126,16 @@ class OutboxDesk:
 def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:
     kind = MessageKind.PUSH if attempt.purpose in PUSHES else MessageKind.WEBHOOK
     return wanted.kind in (None, kind) and wanted.destination in (None, attempt.destination)
+
+
+async def retry_all_dead(store: MessageStore, destination: str | None, now_ms: int) -> int:
+    """Have dead letters sent now, of one destination or all (None); returns how many."""
+    return await _in_slices(lambda after: store.retry_dead(destination, after, now_ms, now_ms))
+
+
+async def drop_all_dead(store: MessageStore, destination: str | None, now_ms: int) -> int:
+    """Delete dead letters, of one destination or all (None); returns how many."""
+    return await _in_slices(lambda after: store.drop_dead(destination, after, now_ms))
 
 
 async def _in_slices(change: Callable[[MessagePlace | None], Awaitable[DeadSlice]]) -> int:

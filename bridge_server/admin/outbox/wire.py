@@ -125,17 +125,24 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
     }
 
 
-def whole_fields(
+def attempted_fields(
     whole: WholeMessage, headers: Mapping[str, str], attempts: Sequence[DeliveryAttempt], now_ms: int
 ) -> dict[str, Any]:
-    """A message with its headers, its size, its last attempts and, where it is no payload, its body."""
+    """A message with its last attempts, which only a running server has."""
+    return {
+        **whole_fields(whole, headers, now_ms),
+        "last_attempts": [attempt_fields(each) for each in attempts],
+    }
+
+
+def whole_fields(whole: WholeMessage, headers: Mapping[str, str], now_ms: int) -> dict[str, Any]:
+    """A message with its headers, its size and, where it is no payload, its body."""
     return {
         **message_fields(whole.stored, now_ms),
         "message_id": whole.message.message_id,
         "headers": {str(name): _SET if name == SIGNATURE else value for name, value in headers.items()},
         "body_bytes": len(whole.message.body),
         "body": _body(whole),
-        "last_attempts": [attempt_fields(each) for each in attempts],
     }
 
 

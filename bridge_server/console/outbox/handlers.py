@@ -46,7 +46,7 @@ class OutboxViews:
         """One message: its request, and the last attempts to deliver it."""
         found = await self._desk.message(*wire.read_id(asked.names["id"]))
         attempts = self._desk.attempts_of(found.message.message_id)
-        fields = wire.whole_fields(found, self._desk.headers(found), attempts, self._desk.now_ms())
+        fields = wire.attempted_fields(found, self._desk.headers(found), attempts, self._desk.now_ms())
         owed = {"owed": fields, "body": _written(fields["body"])}
         return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
 

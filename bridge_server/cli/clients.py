@@ -1,0 +1,47 @@
+"""`bridge-server clients`: the client addresses that ask for the most, or are refused the most."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from bridge_server.cli.amounts import size_text
+from bridge_server.cli.operator import Operator, columns, for_operator
+from bridge_server.cli.running_admin import ask_server
+from bridge_server.web.clients import ORDERS
+
+_HEADER = ("client", "requests", "refused", "sessions", "sockets", "waits", "bytes", "refused by")
+_NUMBERS = (1, 2, 3, 4, 5, 6)
+
+
+@click.command("clients")
+@click.option(
+    "--by", type=click.Choice(ORDERS), default="requests", show_default=True, help="The figure to sort by."
+)
+@click.option(
+    "--last", default="1h", show_default=True, metavar="TIME",
+    help="How far back: 5m to 1h, or start for everything since the server's start.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="How many.")
+@for_operator
+def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
+    """Print the heaviest clients of the running server, by address; IPv6 clients by their /64.
+
+    The figures are in the server's memory: it answers them to the bearer of admin_token.
+    """
+    query = {"by": by, "last": last, "limit": str(limit)}
+    fields = ask_server(operator.settings, "/admin/clients", query)
+    operator.show({"clients": fields["clients"]}, client_lines(fields["clients"]))
+
+
+def client_lines(clients: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of a table of clients."""
+    if not clients:
+        return ["no client has asked for anything in this time"]
+    return columns([_HEADER, *map(_row, clients)], _NUMBERS)
+
+
+def _row(client: Mapping[str, Any]) -> tuple[str, ...]:
+    counted = (f"{client[name]:,}" for name in ("requests", "refused", "sessions", "sockets", "waits"))
+    limits = ", ".join(f"{name} {count:,}" for name, count in client["refused_by"].items())
+    return (client["address"], *counted, size_text(client["bytes"]), limits)

@@ -1,0 +1,1 @@
+"""`bridge-server doctor`: looks at everything that an installation needs, one file per subject."""

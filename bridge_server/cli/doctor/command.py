@@ -1,0 +1,110 @@
+"""`bridge-server doctor`."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import click
+import orjson
+
+from bridge_server.cli.doctor.answering import check_server
+from bridge_server.cli.doctor.configuration import check_running_settings, check_settings
+from bridge_server.cli.doctor.database import check_database
+from bridge_server.cli.doctor.disk import check_disk
+from bridge_server.cli.doctor.examination import Examination
+from bridge_server.cli.doctor.files import (
+    check_backups,
+    check_key_files,
+    check_left_over,
+    check_open_files,
+    check_permissions,
+)
+from bridge_server.cli.doctor.findings import Finding, exit_code, fail
+from bridge_server.cli.doctor.public import check_public_url
+from bridge_server.cli.doctor.pushes import check_pushes
+from bridge_server.cli.doctor.time_of_day import check_clock
+from bridge_server.cli.json_option import json_option
+from bridge_server.cli.logs import configure_logs
+from bridge_server.cli.operator import columns
+from bridge_server.cli.options import config_option, data_dir_option, reread_settings
+from bridge_server.cli.running_server import running_url
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.settings.sources import SettingsError
+from bridge_server.storage.data_directory import DataDirectoryError, require_own
+from bridge_server.version import USER_AGENT
+
+_ANSWER_SECONDS = 10.0
+
+_HERE: tuple[Callable[[Examination], Iterable[Finding]], ...] = (
+    check_settings,
+    check_database,
+    check_disk,
+    check_permissions,
+    check_key_files,
+    check_backups,
+    check_open_files,
+    check_left_over,
+)
+"""The checks of this machine's files."""
+
+
+@click.command("doctor")
+@click.option("--fix", "fixes", is_flag=True, help="Mend what is safe to mend: permissions, leftovers.")
+@config_option
+@data_dir_option
+@json_option
+def doctor_command(fixes: bool, config_file: Path | None, data_dir: Path | None, as_json: bool) -> None:
+    """Look at settings, database, disk, server, proxy, pushes, clock, files, backups; print what is wrong.
+
+    Through the public URL it opens a session and a WebSocket and holds both as long as clients do, for
+    25 seconds. Push services are sent a push to a device that does not exist. The exit code is 0 if all is
+    well, 1 if there are warnings, and 2 if something is broken.
+    """
+    findings = _examined(config_file, data_dir, fixes=fixes)
+    code = exit_code(findings)
+    if as_json:
+        fields = {"findings": [each.fields() for each in findings], "exit_code": code}
+        click.echo(orjson.dumps(fields))
+    else:
+        for line in columns([each.row() for each in findings]):
+            click.echo(line)
+    raise SystemExit(code)
+
+
+def _examined(config_file: Path | None, data_dir: Path | None, *, fixes: bool) -> list[Finding]:
+    try:
+        loaded = reread_settings(config_file, (), data_dir=data_dir)
+        require_own(loaded.settings.data_dir)
+    except SettingsError as error:
+        return [fail("settings", line, "correct it") for line in str(error).splitlines()]
+    except DataDirectoryError as error:
+        return [fail("data directory", str(error))]
+    configure_logs(loaded.settings.log_level, loaded.settings.log_format)  # what push providers log
+    url = running_url(loaded.settings)
+    seen = Examination(loaded, config_file, url, fixes, SystemClock().now_ms())
+    return [*_of_files(seen), *asyncio.run(_elsewhere(seen))]
+
+
+def _of_files(seen: Examination) -> list[Finding]:
+    found: list[Finding] = []
+    for check in _HERE:
+        try:
+            found.extend(check(seen))
+        except OSError as error:
+            subject = check.__name__.removeprefix("check_").replace("_", " ")
+            place = "" if error.filename is None else f"{error.filename}: "
+            found.append(fail(subject, f"{place}{error.strerror}", "run this as the server's user"))
+    return found
+
+
+async def _elsewhere(seen: Examination) -> list[Finding]:
+    """What others have to answer: all at the same time."""
+    timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session:
+        checks: list[Coroutine[Any, Any, list[Finding]]] = [check_server(seen, session)]
+        if seen.url is not None:
+            checks.append(check_running_settings(seen, seen.url))
+        checks += [check_public_url(seen, session), check_pushes(seen), check_clock(seen)]
+        return [finding for found in await asyncio.gather(*checks) for finding in found]

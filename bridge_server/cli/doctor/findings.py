@@ -1,0 +1,63 @@
+"""What the doctor finds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+_EXIT_CODES = {Level.OK: 0, Level.WARN: 1, Level.FAIL: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. `cure` says what to do; `is_fixed`, that --fix has done it."""
+
+    level: Level
+    subject: str
+    text: str
+    cure: str = ""
+    is_fixed: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """The finding as JSON."""
+        return {
+            "level": self.level,
+            "subject": self.subject,
+            "text": self.text,
+            "cure": self.cure or None,
+            "fixed": self.is_fixed,
+        }
+
+    def row(self) -> tuple[str, str, str]:
+        """The cells of its line."""
+        fixed = " (fixed)" if self.is_fixed else ""
+        return self.level, self.subject, (f"{self.text}: {self.cure}" if self.cure else self.text) + fixed
+
+
+def ok(subject: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(Level.OK, subject, text)
+
+
+def warn(subject: str, text: str, cure: str = "") -> Finding:
+    """It works, but not as it should or not for long."""
+    return Finding(Level.WARN, subject, text, cure)
+
+
+def fail(subject: str, text: str, cure: str = "") -> Finding:
+    """It does not work."""
+    return Finding(Level.FAIL, subject, text, cure)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """0: all is well; 1: there are warnings; 2: something is broken. What was fixed is well."""
+    return max((_EXIT_CODES[each.level] for each in findings if not each.is_fixed), default=0)

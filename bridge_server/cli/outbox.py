@@ -1,0 +1,179 @@
+"""`bridge-server outbox`: messages that are owed to webhooks and devices, and dead letters."""
+
+from collections.abc import Awaitable, Callable
+
+import click
+
+from bridge_server.admin.outbox import wire
+from bridge_server.admin.outbox.service import drop_all_dead, retry_all_dead
+from bridge_server.assembly.operator import OperatorServices
+from bridge_server.cli.groups import Group
+from bridge_server.cli.operator import Operator, columns, for_operator, table
+from bridge_server.cli.options import CommandError
+from bridge_server.kernel.instants import rfc3339
+from bridge_server.outbox.message_store import MessageStore
+from bridge_server.outbox.stored import MessageFilter, MessagePlace, MessageState, StoredMessage
+
+_HEADER = ("message", "state", "purpose", "destination", "attempts", "since", "error")
+_WEBHOOKS = ("http", "https")
+
+message_argument = click.argument("message", required=False)
+dead_option = click.option("--dead", is_flag=True, help="All dead letters, instead of one message.")
+destination_option = click.option(
+    "--destination", help="Only those to this destination, as the list spells it."
+)
+
+
+@click.group("outbox", cls=Group)
+def outbox_group() -> None:
+    """Inspect, retry and drop queued messages. Works with or without a running server.
+
+    A message was delivered if it is not in the outbox any more. A dead letter was given up. MESSAGE is the id
+    of a message, as the list prints it.
+    """
+
+
+@outbox_group.command("list")
+@click.option("--dead", is_flag=True, help="Only dead letters.")
+@destination_option
+@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="How many.")
+@for_operator
+def list_command(operator: Operator, dead: bool, destination: str | None, limit: int) -> None:
+    """Print queued messages and dead letters, newest first."""
+    wanted = MessageFilter(MessageState.DEAD if dead else None, None, destination)
+
+    async def found(opened: OperatorServices) -> tuple[list[StoredMessage], int]:
+        return await _listed(_store(opened), wanted, limit, opened.clock.now_ms()), opened.clock.now_ms()
+
+    messages, now_ms = operator.run(found)
+    operator.show(
+        {"messages": [wire.message_fields(message, now_ms) for message in messages]},
+        table(_HEADER, [_row(message, now_ms) for message in messages], "the outbox has no such message"),
+    )
+
+
+@outbox_group.command("show")
+@click.argument("message")
+@for_operator
+def show_command(operator: Operator, message: str) -> None:
+    """Print one message with its headers; its body only if it is a project's event."""
+
+    async def found(opened: OperatorServices) -> dict[str, object]:
+        whole, now_ms = await _store(opened).whole(*wire.read_id(message)), opened.clock.now_ms()
+        is_webhook = whole.message.channel in _WEBHOOKS
+        headers = opened.foundation.webhooks.headers(whole.message, now_ms) if is_webhook else {}
+        return wire.whole_fields(whole, headers, now_ms)
+
+    fields = operator.run(found)
+    operator.show(fields, columns([(name, _cell(value)) for name, value in fields.items()]))
+
+
+@outbox_group.command("retry")
+@message_argument
+@dead_option
+@destination_option
+@for_operator
+def retry_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
+    """Send a message now, or with --dead all dead letters. A dead letter begins its attempts anew.
+
+    A running server sends it within seconds, otherwise the next one that starts.
+    """
+    if _is_one(message, dead, destination):
+        _change_one(operator, message or "", _retry, "is sent again")
+    else:
+        _change_dead(operator, destination, retry_all_dead, "are sent again")
+
+
+@outbox_group.command("drop")
+@message_argument
+@dead_option
+@destination_option
+@for_operator
+def drop_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
+    """Delete a message for good, or with --dead all dead letters.
+
+    A message that a server is sending at this moment may still arrive.
+    """
+    if _is_one(message, dead, destination):
+        _change_one(operator, message or "", _drop, "was dropped")
+    else:
+        _change_dead(operator, destination, drop_all_dead, "were dropped")
+
+
+def _store(opened: OperatorServices) -> MessageStore:
+    return MessageStore(opened.foundation.database)
+
+
+async def _listed(store: MessageStore, wanted: MessageFilter, limit: int, now_ms: int) -> list[StoredMessage]:
+    """The newest messages. A page may be short although more messages follow."""
+    after: MessagePlace | None = None
+    found: list[StoredMessage] = []
+    while len(found) < limit:
+        page = await store.page(wanted, after, limit - len(found), now_ms)
+        found.extend(page.messages)
+        after = page.rest
+        if after is None:
+            break
+    return found
+
+
+def _is_one(message: str | None, dead: bool, destination: str | None) -> bool:
+    """Whether one message is meant. Raises CommandError when the arguments do not agree."""
+    if (message is None) != dead:
+        raise CommandError("name one message, or all dead letters with --dead: `outbox list` prints both")
+    if message is not None and destination is not None:
+        raise CommandError("--destination chooses among dead letters: leave out the message")
+    return message is not None
+
+
+async def _retry(store: MessageStore, row_id: int, message_id: str, now_ms: int) -> None:
+    await store.retry(row_id, message_id, now_ms)
+
+
+async def _drop(store: MessageStore, row_id: int, message_id: str, _: int) -> None:
+    await store.drop(row_id, message_id)
+
+
+def _change_one(
+    operator: Operator,
+    message: str,
+    change: Callable[[MessageStore, int, str, int], Awaitable[None]],
+    done: str,
+) -> None:
+    async def changed(opened: OperatorServices) -> None:
+        await change(_store(opened), *wire.read_id(message), opened.clock.now_ms())
+
+    operator.run(changed)
+    operator.show(wire.count_fields(1), [f"{message} {done}"])
+
+
+def _change_dead(
+    operator: Operator,
+    destination: str | None,
+    change: Callable[[MessageStore, str | None, int], Awaitable[int]],
+    done: str,
+) -> None:
+    async def changed(opened: OperatorServices) -> int:
+        return await change(_store(opened), destination, opened.clock.now_ms())
+
+    count = operator.run(changed)
+    lines = [f"{count:,} dead letters {done}"] if count else ["there are no such dead letters"]
+    operator.show(wire.count_fields(count), lines)
+
+
+def _row(message: StoredMessage, now_ms: int) -> tuple[str, ...]:
+    return (
+        f"{message.row_id}-{message.message_id}",
+        message.state(now_ms),
+        message.purpose,
+        message.queue.destination,
+        str(message.attempts),
+        rfc3339(message.created_at_ms),
+        message.last_error or "-",
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {each}" for name, each in value.items()) or "-"
+    return "-" if value is None else str(value)

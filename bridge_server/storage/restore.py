@@ -1,0 +1,117 @@
+"""A backup takes the database's place. What it replaces is kept beside it."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from bridge_server.storage.backup import copy_database, read_only, sync
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.migrate import Migration, schema_version
+
+_COMPANIONS = ("-wal", "-shm")
+
+
+class RestoreError(Exception):
+    """The file cannot take the database's place, and nothing was changed. The text names the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The database after a restore: its schema version, its size, and where the one before is now."""
+
+    schema: int
+    size_bytes: int
+    kept: Path | None
+    """None when there was no database before."""
+
+
+def restore(file: Path, database: Path, stamp: str, migrations: Sequence[Migration]) -> Restored:
+    """Put a copy of the file into the database's place; `stamp` is a part of the kept file's name.
+
+    Raises RestoreError; DataDirectoryInUseError while a server runs; DataDirectoryError.
+    """
+    schema = checked_schema(file, migrations)
+    if database.exists() and file.samefile(database):
+        raise RestoreError(f"{file} is the database itself: name a backup of it")
+    with held(database.parent):
+        fresh = database.with_name(f"{database.name}.restoring")
+        fresh.unlink(missing_ok=True)
+        try:
+            with closing(read_only(file)) as connection:
+                copy_database(connection, fresh)
+            kept = _set_aside(database, stamp)
+            fresh.replace(database)
+            sync(database.parent)
+        except (sqlite3.Error, OSError) as error:
+            raise RestoreError(f"{file} could not be restored: {error}") from error
+        finally:
+            fresh.unlink(missing_ok=True)
+    return Restored(schema, database.stat().st_size, kept)
+
+
+def checked_schema(file: Path, migrations: Sequence[Migration]) -> int:
+    """The schema version of a database of this server that is whole. Raises RestoreError."""
+    if not file.is_file():
+        raise RestoreError(f"there is no file {file}: name a file that `backup` has made")
+    try:
+        with closing(read_only(file)) as connection:
+            version = schema_version(connection)
+            if version > migrations[-1].version:
+                raise RestoreError(
+                    f"{file} has schema version {version}, and this program knows versions up to "
+                    f"{migrations[-1].version}: restore it with the newer program"
+                )
+            if not version or not _tables_of(version, migrations) <= _tables(connection):
+                raise RestoreError(
+                    f"{file} is no database of this server: name a file that `backup` has made"
+                )
+            verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    except (sqlite3.Error, OSError) as error:
+        raise RestoreError(f"{file} cannot be read as a database ({error}): name another backup") from error
+    if verdict != "ok":
+        raise RestoreError(f"{file} is damaged ({verdict}): name another backup")
+    return version
+
+
+def _set_aside(database: Path, stamp: str) -> Path | None:
+    """Keep the present database under another name; returns that name. Its place may still have it."""
+    if not database.exists():
+        return None
+    kept = database.with_name(f"{database.name}.before-restore-{stamp}")
+    _end_log(database)
+    companions = [name for name in _COMPANIONS if database.with_name(database.name + name).exists()]
+    for name in companions:  # only a database that cannot be opened still has them
+        database.with_name(database.name + name).rename(kept.with_name(kept.name + name))
+    try:
+        os.link(database, kept)  # the place is never empty: the new file takes it in one step
+    except OSError:  # a file system without links
+        database.rename(kept)
+    return kept
+
+
+def _end_log(database: Path) -> None:
+    """Move the log into the file, if the file can be read: else SQLite would delete the log."""
+    try:
+        with closing(read_only(database)) as reader:
+            reader.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error:
+        return
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    return {str(row[0]) for row in rows if not str(row[0]).startswith("sqlite_")}
+
+
+def _tables_of(version: int, migrations: Sequence[Migration]) -> set[str]:
+    """The tables that a database of this schema version has."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for migration in migrations:
+            if migration.version <= version:
+                connection.executescript(migration.sql)
+        return _tables(connection)

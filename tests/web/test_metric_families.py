@@ -1,0 +1,134 @@
+"""Figures with labels, and figures that are read from the database, in `/metrics`."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.house import house
+from bridge_server.assembly.metrics_meanings import MEANINGS
+from bridge_server.settings.settings import Settings
+from bridge_server.version import VERSION
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.asking import ask
+from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver, status
+
+TOKEN = "the token of the metrics"
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
+    settings: dict[str, Any] = {
+        "admin_token": ADMIN_TOKEN,
+        "metrics_token": TOKEN,
+        "quota_exempt": (),
+        "sessions_burst": 1,
+        "account_burst": 1,
+        "allow_private_webhooks": True,
+        "test": True,
+    }
+    async with running_server(tmp_path / "data", **settings) as server:
+        yield server
+
+
+async def figures(server: RunningServer) -> str:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return (await ask(server, "GET", "/metrics", b"", headers)).body.decode()
+
+
+async def test_the_build_is_named(server: RunningServer) -> None:
+    assert re.search(
+        r'^bridge_build_info{python="3\.[0-9.]+",sqlite="3\.[0-9.]+",'
+        rf'version="{re.escape(VERSION)}"}} 1\.0$',
+        await figures(server),
+        re.MULTILINE,
+    )
+
+
+async def test_refusals_are_counted_by_their_limit(server: RunningServer) -> None:
+    for _ in range(3):
+        await server.client.post(f"{server.url}/session/new")
+
+    text = await figures(server)
+
+    assert "# TYPE bridge_refused_requests_total counter" in text
+    assert 'bridge_refused_requests_total{limit="new-sessions"} 2.0' in text
+
+
+async def test_notifications_are_counted_by_their_outcome(server: RunningServer) -> None:
+    admin = AdminClient(server)
+    secret = await admin.create("app", "news")
+    await admin.subscribe("app", "test:chain:1")
+    await admin.subscribe("app", "test:chain:2", [])
+    for _ in range(2):
+        await admin.notify("app", secret, "news", "test:chain:1", "test:chain:2", "test:chain:3")
+
+    text = await figures(server)
+
+    outcomes = dict(re.findall(r'^bridge_notifications_total{outcome="(\w+)"} (\d+)', text, re.MULTILINE))
+    assert outcomes == {
+        "sent": "1", "rate_limited": "1", "type_not_subscribed": "2", "not_subscribed": "2"
+    }  # fmt: skip
+
+
+async def test_pushes_are_counted_by_channel_and_outcome(server: RunningServer) -> None:
+    client = {
+        "bridge": server.url,
+        "topic": "t",
+        "type": "fcm",
+        "token": "x",
+        "peerName": "",
+        "language": "en",
+    }
+    await server.client.post(f"{server.url}/new", json=client)
+    await server.client.post(f"{server.url}/push", json={"topic": "t"})
+
+    assert 'bridge_push_attempts_total{channel="fcm",outcome="delivered"} 1.0' in await figures(server)
+
+
+async def test_the_oldest_due_delivery_is_seen_by_its_age(
+    server: RunningServer, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = status(503, Retry_After="3600")
+    admin = AdminClient(server)
+    await admin.create("app", "news")
+    await admin.put("/admin/projects/app/webhook", {"url": receiver.url()})
+    before = await figures(server)
+    await admin.subscribe("app", "test:chain:1")
+    await receiver.got(1)
+
+    later = await figures(server)
+    server.clock.set_by(7_200)
+    late = await figures(server)
+
+    assert "bridge_outbox_oldest_due_seconds 0.0" in before
+    assert "bridge_outbox_oldest_due_seconds 0.0" in later
+    [age] = re.findall(r"^bridge_outbox_oldest_due_seconds ([0-9.]+)$", late, re.MULTILINE)
+    assert 0 <= float(age) <= 7_200
+
+
+async def test_sizes_of_the_database_are_there(server: RunningServer) -> None:
+    text = await figures(server)
+
+    [size] = re.findall(r"^bridge_database_bytes ([0-9.e+]+)$", text, re.MULTILINE)
+    assert float(size) > 0
+    assert "\nbridge_database_log_bytes " in text
+
+
+async def test_every_figure_says_what_it_means(server: RunningServer, tmp_path: Path) -> None:
+    settings = Settings(
+        data_dir=tmp_path,
+        admin_token=ADMIN_TOKEN,
+        database_limit=10**9,
+        test=True,
+        allow_private_webhooks=True,
+    )
+    names = {name for room in house(lay_foundation(settings)) for name in room.gauges()}
+
+    assert names <= MEANINGS.keys()
+    helps = re.findall(r"^# HELP (\w+) (.*)$", await figures(server), re.MULTILINE)
+    assert all(text.endswith(".") and len(text.split()) > 2 for _, text in helps)
