@@ -19,6 +19,7 @@ _PLACES = {
     "push": "bridge_server.cli.push:push_group",
     "serve": "bridge_server.cli.serve:serve_command",
     "subscriber": "bridge_server.cli.subscriber:subscriber_group",
+    "tour": "bridge_server.cli.tour:tour_command",
     "version": "bridge_server.cli.version:version_command",
     "wallet": "bridge_server.cli.wallet:wallet_command",
 }

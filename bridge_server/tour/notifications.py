@@ -8,9 +8,9 @@ from coincurve import PrivateKey
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.messages import personal_message_hash
-from scenes.party import Party
-from scenes.sign_in import log_in, sign_in_message
-from scenes.transcript import say, show
+from bridge_server.tour.party import Party
+from bridge_server.tour.sign_in import log_in, sign_in_message
+from bridge_server.tour.transcript import say, show
 
 _PATIENCE_SECONDS = 10
 

@@ -4,9 +4,9 @@ import asyncio
 
 import aiohttp
 
-from scenes.party import Party
-from scenes.servers import webhook_receiver
-from scenes.transcript import Exchange, say, show
+from bridge_server.tour.party import Party
+from bridge_server.tour.servers import webhook_receiver
+from bridge_server.tour.transcript import Exchange, say, show
 
 _PATIENCE_SECONDS = 10
 

@@ -3,7 +3,7 @@
 import time
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
-from scenes.party import Party
+from bridge_server.tour.party import Party
 
 _MINUTE_MS = 60_000
 

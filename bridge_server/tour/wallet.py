@@ -10,9 +10,9 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.hex_data import data_of, hex_of
 from bridge_server.ethereum.recovery import recover_address
 from bridge_server.ethereum.typed_data import read_typed_data
-from scenes.party import Party
-from scenes.sign_in import log_in, sign_in_message
-from scenes.transcript import Exchange, line, say, show
+from bridge_server.tour.party import Party
+from bridge_server.tour.sign_in import log_in, sign_in_message
+from bridge_server.tour.transcript import Exchange, line, say, show
 
 _PATIENCE_SECONDS = 30
 _PAUSE_SECONDS = 0.05
@@ -76,7 +76,7 @@ async def _play(dapp: Dapp, account: Party) -> None:
     await _sign_in(dapp, account, accounts[0])
     await _sign_typed_data(dapp, accounts[0])
     if await dapp.peek("eth_blockNumber") is None:
-        say("It has no node to send transactions to. The tour starts anvil if scripts/test has installed it.")
+        say("It has no node to send transactions to. The tour starts anvil if it is installed.")
     elif await dapp.peek("eth_chainId") in _DEVELOPMENT_CHAINS:
         await _send_transaction(dapp, accounts[0], accounts[-1])
 

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import click
 import orjson
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -40,7 +41,7 @@ class Exchange:
 
 def say(text: str) -> None:
     """Print a sentence between the requests."""
-    print(f"\n# {text}")
+    click.echo(f"\n# {text}")
 
 
 def show(exchange: Exchange) -> Any:
@@ -55,7 +56,7 @@ def line(label: str, text: str, value: Any = None) -> None:
     printed = f"{label:<7} {text}" + (f" {orjson.dumps(_shortened(value)).decode()}" if value else "")
     for pattern, name in _STABLE:
         printed = pattern.sub(name, printed)
-    print(printed)
+    click.echo(printed)
 
 
 def _shortened(value: Any) -> Any:

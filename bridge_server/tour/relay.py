@@ -7,9 +7,9 @@ from typing import Any
 import aiohttp
 
 from bridge_server.client import Cipher
-from scenes.party import Party
-from scenes.servers import webhook_receiver
-from scenes.transcript import Exchange, line, say, show
+from bridge_server.tour.party import Party
+from bridge_server.tour.servers import webhook_receiver
+from bridge_server.tour.transcript import Exchange, line, say, show
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 _PATIENCE_SECONDS = 10

@@ -5,7 +5,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from scenes.transcript import Exchange, show
+from bridge_server.tour.transcript import Exchange, show
 
 
 class Party:
