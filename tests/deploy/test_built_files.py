@@ -1,14 +1,9 @@
-"""What scripts/build makes starts without a checkout, and a dapp and a wallet meet over it.
-
-Also the other ways to install a checkout: pip, pipx and uv.
-"""
+"""What scripts/build makes starts without a checkout, and a dapp and a wallet meet over it."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
-import venv
 from pathlib import Path
 
 import pytest
@@ -21,7 +16,6 @@ from tests.support.slow import slow
 pytestmark = [slow, pytest.mark.timeout(900)]
 
 _ROOT = Path(__file__).parents[2]
-_SOURCES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "constraints.txt")
 _SECONDS = 600
 
 
@@ -34,27 +28,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("scripts/build cannot reach the package index")
     assert finished.returncode == 0, finished.stdout + finished.stderr
     return target
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what is installed, so that nothing of the build is left in the project."""
-    copy = tmp_path_factory.mktemp("checkout")
-    for name in _SOURCES:
-        shutil.copy(_ROOT / name, copy)
-    shutil.copytree(_ROOT / "bridge_server", copy / "bridge_server", ignore=shutil.ignore_patterns("__py*"))
-    return copy
-
-
-@pytest.fixture(scope="module")
-def installers(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the programs pip, pipx and uv."""
-    folder = tmp_path_factory.mktemp("installers")
-    venv.create(folder, with_pip=True)
-    programs = folder / "bin"
-    finished = _run(programs / "python", "-m", "pip", "install", "--quiet", "pipx", "uv")
-    assert finished.returncode == 0, finished.stderr
-    return programs
 
 
 def test_four_files_are_made(built: Path) -> None:
@@ -104,44 +77,6 @@ def test_the_source_distribution_has_what_the_wheel_has(built: Path, tmp_path: P
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert wanted - names == set()
-
-
-async def test_pip_installs_a_checkout(checkout: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "environment"
-    venv.create(folder, with_pip=True)
-    _must(folder / "bin" / "python", "-m", "pip", "install", "--quiet", ".", cwd=checkout)
-
-    await _assert_it_serves(folder / "bin" / "bridge-server", tmp_path)
-
-
-async def test_pipx_installs_a_checkout(
-    checkout: Path, installers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIPX_HOME", str(tmp_path / "pipx"))
-    monkeypatch.setenv("PIPX_BIN_DIR", str(tmp_path / "bin"))
-    _must(installers / "pipx", "install", ".", cwd=checkout)
-
-    await _assert_it_serves(tmp_path / "bin" / "bridge-server", tmp_path)
-
-
-async def test_uv_installs_a_checkout(
-    checkout: Path, installers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable, folder in (("UV_TOOL_DIR", "tools"), ("UV_TOOL_BIN_DIR", "bin"), ("UV_CACHE_DIR", "cache")):
-        monkeypatch.setenv(variable, str(tmp_path / folder))
-    _must(installers / "uv", "tool", "install", "--quiet", "--python", sys.executable, ".", cwd=checkout)
-
-    await _assert_it_serves(tmp_path / "bin" / "bridge-server", tmp_path)
-
-
-async def _assert_it_serves(program: Path, folder: Path) -> None:
-    with server_from_shell(folder, program=[program]) as server:
-        assert await pair_over(server.url) == ANSWERED
-
-
-def _must(*command: str | Path, cwd: Path) -> None:
-    finished = _run(*command, cwd=cwd)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
 def _run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
