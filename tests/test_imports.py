@@ -45,6 +45,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("bridge_server.push.providers.fcm", "FCM"),
         ("prometheus_client", "metrics"),
         ("difflib", "a word that is misspelled"),
+        ("jinja2", "the console"),
+        ("segno", "a QR code"),
+        ("bridge_server.console", "the console"),
         ("tomllib", "a configuration file"),
     ],
 )
@@ -64,6 +67,7 @@ def test_module_imported_by_name_exists() -> None:
         and isinstance(call.args[0], ast.Constant)
     ]
 
+    assert "bridge_server.assembly.console_pages" in names
     assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

@@ -161,4 +161,9 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert REPOSITORY in (metadata["Home-page"] or "") + "".join(metadata.get_all("Project-URL") or [])
     assert str(metadata.get_payload()).startswith("# Bridge Server")
     assert any(name.endswith("/LICENSE") for name in names)
-    assert "bridge_server/py.typed" in names
+    assert {
+        "bridge_server/py.typed",
+        "bridge_server/console/layout/page.html",
+        "bridge_server/console/static/console.css",
+        "bridge_server/console/static/htmx-LICENSE.txt",
+    } <= set(names)

@@ -42,6 +42,8 @@ class BuiltApp:
 
     application: web.Application
     metrics: web.Application
+    console: web.Application | None
+    """The application of the console, if it has a port of its own."""
     live: LiveSettings
     lan_application: Callable[[str], web.Application]
     """Makes the application of a listener for phones, which has the bridge only, while `application` runs.
@@ -68,7 +70,9 @@ def build_app(
     foundation = lay_foundation(settings, clock, ids, demo, origins)
     rooms = house(foundation)
     gateway = _gateway(foundation)
-    rows, stops = tuple(row for room in rooms for row in room.routes), _stops(foundation, rooms)
+    own = [room for room in rooms if room.has_own_port]
+    rows = tuple(row for room in rooms if room not in own for row in room.routes)
+    stops = _stops(foundation, rooms)
     application = _application(foundation, gateway, rows)
     application.cleanup_ctx.extend(_opening(running) for room in rooms for running in room.running)
     application.on_shutdown.extend(stops)
@@ -77,6 +81,7 @@ def build_app(
     return BuiltApp(
         application,
         metrics,
+        _console(foundation, gateway, own),
         foundation.live,
         partial(_lan_application, foundation, gateway, rows, stops),
         None if instruments is None else instruments.token,
@@ -125,6 +130,15 @@ def _application(
 ) -> web.Application:
     application = build_application(rows, gateway, otherwise)
     application[CONNECTIONS] = foundation.connections
+    return application
+
+
+def _console(foundation: Foundation, gateway: Gateway, rooms: Sequence[Room]) -> web.Application | None:
+    rows = tuple(row for room in rooms for row in room.routes)
+    if not rows:
+        return None
+    application = _application(foundation, gateway, rows)
+    application.on_shutdown.extend(_calling(room.stop) for room in rooms if room.stop is not None)
     return application
 
 

@@ -8,7 +8,9 @@ import structlog
 
 from bridge_server.assembly.room import Room
 from bridge_server.kernel.background import running
+from bridge_server.kernel.events import Events
 from bridge_server.outbox.dispatcher import Dispatcher
+from bridge_server.storage.events import ChangedOutside
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.approvals import Approvals
 
@@ -19,18 +21,25 @@ _EAGER_SECONDS = 0.1
 log = structlog.get_logger()
 
 
-def commands_room(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> Room:
+def commands_room(
+    database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals, events: Events
+) -> Room:
     """Messages that a command queues are sent soon after, and requests that it approves are signed."""
-    return Room(name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals)),))
+    return Room(
+        name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals, events)),)
+    )
 
 
-async def _watch_forever(database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals) -> None:
+async def _watch_forever(
+    database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals, events: Events
+) -> None:
     must_recount, rests_until = False, 0.0
     while True:
         await _pause(approvals)
         try:
             if await database.has_changed_outside():
                 approvals.look_again()
+                events.publish(ChangedOutside())
                 must_recount = True
             started = perf_counter()
             if must_recount and started >= rests_until:

@@ -42,6 +42,8 @@ class Foundation:
     live: LiveSettings
     """The settings that can change while the server runs."""
     clock: Clock
+    machine_clock: Clock
+    """The clock of the machine, which test mode does not move."""
     ids: IdMaker
     events: Events
     """What commits announce."""
@@ -95,7 +97,7 @@ def lay_foundation(
     `origins` names the source of each setting.
     """
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
-    clock = clock or SystemClock()
+    clock = machine_clock = clock or SystemClock()
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
     observation = observation_of(settings, clock, signals, instruments)
@@ -110,6 +112,7 @@ def lay_foundation(
         settings=settings,
         live=live,
         clock=clock,
+        machine_clock=machine_clock,
         ids=ids or IdMaker(),
         events=events,
         signals=signals,

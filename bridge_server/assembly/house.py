@@ -2,6 +2,7 @@
 
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
+from bridge_server.assembly.console import ConsoleParts, console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
@@ -19,7 +20,7 @@ from bridge_server.assembly.relay import relay_room
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.storage import storage_room
 from bridge_server.assembly.sweeping import sweeper_of, sweeping_room
-from bridge_server.assembly.testmode import testmode_room
+from bridge_server.assembly.testmode import test_mode, testmode_room
 from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
@@ -42,6 +43,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         wallet_room(foundation, wallet),
         inbox_room(foundation, inbox),
         pubsub_room(foundation),
+        console_access_room(foundation),
     )
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
@@ -50,16 +52,19 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     readiness = readiness_of(foundation, rooms)
     desks = operator_desks(foundation, projects, notifications, inbox.reading, wallet, dispatcher, readiness)
     sweeper = sweeper_of(foundation, rooms)
+    views = operator_views(foundation, rooms, push)
     observing = (
         health_room(readiness),
         metrics_room(foundation, rooms),
-        operator_room(foundation, operator_views(foundation, rooms, push)),
+        operator_room(foundation, views),
     )
+    mode = test_mode(foundation, (*rooms, *observing), sweeper)
     return (
         *rooms,
         admin_room(foundation, desks),
-        commands_room(foundation.database, dispatcher, wallet.approvals),
+        commands_room(foundation.database, dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
-        testmode_room(foundation, (*rooms, *observing), sweeper),
+        testmode_room(mode),
+        console_room(foundation, ConsoleParts(desks, views, dispatcher, wallet.node, readiness, mode)),
     )

@@ -34,12 +34,12 @@ class Observation:
 
 def is_observed(settings: Settings) -> bool:
     """Whether an operator can look at the server: by the admin API or by the console."""
-    return settings.admin_token is not None or _has_console(settings)
+    return settings.admin_token is not None or settings.console
 
 
 def keeps_traffic(settings: Settings) -> bool:
     """Whether the last requests are kept outside of test mode, which keeps them in any case."""
-    return _has_console(settings) if settings.traffic is None else settings.traffic
+    return settings.console if settings.traffic is None else settings.traffic
 
 
 def observation_of(
@@ -62,7 +62,3 @@ def observer_of(observation: Observation, addresses: ClientAddresses) -> Observe
     observer = Observer(record, observation.clients, observation.made, addresses)
     observation.sightings.before_reading = observer.drain
     return observer
-
-
-def _has_console(settings: Settings) -> bool:
-    return bool(getattr(settings, "console", False))

@@ -29,6 +29,8 @@ class Room:
     name: str
     routes: tuple[Route, ...] = ()
     """The endpoints."""
+    has_own_port: bool = False
+    """Whether its endpoints are on a port of their own, and not on the server's."""
     running: tuple[Running, ...] = ()
     """Opened in this order when the server starts, and closed in reverse when it has stopped."""
     stop: Callable[[], None] | None = None

@@ -1,6 +1,7 @@
 """The control routes of `serve --test`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
@@ -10,6 +11,7 @@ from bridge_server.push.providers.sinks import SINK_ANSWERS
 from bridge_server.storage.failures import ORDERED_FAILURES
 from bridge_server.testmode.fault_wire import Words
 from bridge_server.testmode.handlers import TestModeHandlers
+from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import Where
 from bridge_server.testmode.routes import only_this_machine, testmode_routes
 from bridge_server.testmode.service import Controls
@@ -22,11 +24,23 @@ _WORDS: Words = {
 }
 
 
-def testmode_room(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> Room:
-    """The control routes for these rooms; outside of test mode there are none."""
+@dataclass(frozen=True, slots=True)
+class TestMode:
+    """What tests control the server by, and the names that rules for faults may have."""
+
+    __test__ = False
+
+    instruments: Instruments
+    controls: Controls
+    routes: frozenset[str]
+    words: Words
+
+
+def test_mode(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweeper) -> TestMode | None:
+    """The controls of these rooms; None outside of test mode."""
     instruments = foundation.instruments
     if instruments is None:
-        return Room(name="testmode")
+        return None
     controls = Controls(
         instruments,
         EveryTable(foundation.database),
@@ -36,6 +50,13 @@ def testmode_room(foundation: Foundation, rooms: Sequence[Room], sweeper: Sweepe
         [room.catch_up for room in rooms if room.catch_up is not None],
     )
     names = frozenset(row.name for room in rooms for row in room.routes)
-    handlers = TestModeHandlers(controls, instruments, names, _WORDS)
-    token = OneToken(instruments.token)
+    return TestMode(instruments, controls, names, _WORDS)
+
+
+def testmode_room(mode: TestMode | None) -> Room:
+    """The control routes; outside of test mode there are none."""
+    if mode is None:
+        return Room(name="testmode")
+    handlers = TestModeHandlers(mode.controls, mode.instruments, mode.routes, mode.words)
+    token = OneToken(mode.instruments.token)
     return Room(name="testmode", routes=testmode_routes(handlers, token, only_this_machine()))

@@ -1,4 +1,4 @@
-"""The sockets on which a process listens: the server's own, and the one for metrics."""
+"""The sockets on which a process listens: the server's own, and those of metrics and of the console."""
 
 import errno
 import os
@@ -14,10 +14,11 @@ from bridge_server.settings.settings import Settings
 from bridge_server.web.serving.application import runner_of
 
 _BACKLOG = 4096
-_METRICS_SHUTDOWN_SECONDS = 0.2
+_OPERATORS_SHUTDOWN_SECONDS = 0.2
 _LAN_SHUTDOWN_SECONDS = 2.0
 _LAN_OPTIONS = "--port, or leave out --lan"
 _METRICS_SETTINGS = "metrics_host and metrics_port"
+_CONSOLE_SETTINGS = "console_host and console_port"
 
 log = structlog.get_logger()
 
@@ -57,10 +58,25 @@ async def metrics_listening(metrics: web.Application, settings: Settings) -> Asy
         yield
         return
     host = settings.metrics_host or settings.host
-    runner = runner_of(metrics, _METRICS_SHUTDOWN_SECONDS)
+    runner = runner_of(metrics, _OPERATORS_SHUTDOWN_SECONDS)
     async with listening(runner, host, settings.metrics_port, _METRICS_SETTINGS) as url:
         log.info("metrics_listening", url=f"{url}/metrics")
         yield
+
+
+@asynccontextmanager
+async def console_listening(
+    console: web.Application | None, settings: Settings, url: str
+) -> AsyncIterator[str | None]:
+    """Serve the console on its own port, if it has one; yield its URL, or None while it is off."""
+    if console is None:
+        yield f"{url}/console" if settings.console else None
+        return
+    runner = runner_of(console, _OPERATORS_SHUTDOWN_SECONDS)
+    port = settings.console_port or 0
+    async with listening(runner, settings.console_host, port, _CONSOLE_SETTINGS) as own_url:
+        log.info("console_listening", url=f"{own_url}/console")
+        yield f"{own_url}/console"
 
 
 def _reason(error: OSError) -> str:

@@ -12,6 +12,7 @@ _PLACES = {
     "approvals": "bridge_server.cli.approvals:approvals_group",
     "backup": "bridge_server.cli.backup:backup_command",
     "config": "bridge_server.cli.config:config_group",
+    "console": "bridge_server.cli.console:console_command",
     "dev": "bridge_server.cli.dev:dev_command",
     "device": "bridge_server.cli.device:device_group",
     "health": "bridge_server.cli.health:health_command",

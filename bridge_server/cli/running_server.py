@@ -14,6 +14,9 @@ from bridge_server.version import USER_AGENT
 DEVELOPMENT_ACCOUNTS = "development_accounts"
 """The member of the server file with the addresses of development accounts."""
 
+CONSOLE_URL = "console_url"
+"""The member of the server file with the URL of the console; there is none while it is off."""
+
 _ANSWER_SECONDS = 5.0
 _PROBLEM_PREFIX = "but "
 _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ValueError)
@@ -22,6 +25,12 @@ _NO_ANSWER = (aiohttp.ClientError, TimeoutError, ValueError)
 def running_url(settings: Settings) -> str | None:
     """The URL of the server that runs on the data directory; None if none runs or its file has no URL."""
     url = _facts(settings).get("url")
+    return url if isinstance(url, str) else None
+
+
+def console_url(settings: Settings) -> str | None:
+    """The URL of the console of the server that runs on the data directory; None if it has none."""
+    url = _facts(settings).get(CONSOLE_URL)
     return url if isinstance(url, str) else None
 
 

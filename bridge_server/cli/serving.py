@@ -20,13 +20,13 @@ from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
-from bridge_server.cli.listening import listening, metrics_listening
+from bridge_server.cli.listening import console_listening, listening, metrics_listening
 from bridge_server.cli.logs import set_log_level
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.parent import Parent, stop_with
 from bridge_server.cli.process import notify_systemd, ready_file_at, server_file_at
 from bridge_server.cli.reachable_url import url_for_others
-from bridge_server.cli.running_server import DEVELOPMENT_ACCOUNTS
+from bridge_server.cli.running_server import CONSOLE_URL, DEVELOPMENT_ACCOUNTS
 from bridge_server.cli.stop_signals import stop_at_signals
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
@@ -141,8 +141,10 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
             running(stop_with(run.parent, stop)),
             listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
             metrics_listening(built.metrics, settings),
+            console_listening(built.console, settings, url) as console_url,
         ):
-            await _serve_until(stop, run, Started(built, settings, url, _facts(url, settings)), started)
+            facts = _facts(url, console_url, settings)
+            await _serve_until(stop, run, Started(built, settings, url, facts), started)
     start_deadline()
 
 
@@ -185,7 +187,7 @@ def _start_and_stop_logged(*, is_on: bool) -> Iterator[Callable[[Mapping[str, An
             log.info("server_stopped", url=logged["url"], pid=logged["pid"])
 
 
-def _facts(url: str, settings: Settings) -> dict[str, Any]:
+def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, Any]:
     """The content of the ready file and the server file, for programs on this machine."""
     return {
         "url": url,
@@ -194,6 +196,7 @@ def _facts(url: str, settings: Settings) -> dict[str, Any]:
         "rpc_url": f"{url}/rpc",
         "database": str(settings.database_file),
         "version": VERSION,
+        **({} if console_url is None else {CONSOLE_URL: console_url}),
     }
 
 

@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import orjson
 
-from bridge_server.admin.projects.wire import read_account
+from bridge_server.admin.projects.subscriber_text import read_subscriber
 from bridge_server.cli.operator import one_line
 from bridge_server.cli.options import CommandError
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.models import NewSubscription, Subscription
-from bridge_server.projects.wire import read_wanted_types
-from bridge_server.web.json_body import parse_object
 
 _LONGEST_LINE_BYTES = 65_536
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -43,7 +41,7 @@ def read_entries(stream: BinaryIO) -> Iterator[SubscriberEntry]:
         text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()
         if text:
             try:
-                yield SubscriberEntry(number, _read(text))
+                yield SubscriberEntry(number, read_subscriber(text))
             except InvalidInputError as error:
                 raise LineError(number, one_line(error)) from error
 
@@ -52,17 +50,3 @@ def write_entry(subscription: Subscription) -> bytes:
     """The line of a subscription."""
     chosen = {} if subscription.follows_all else {"notification_types": subscription.types}
     return orjson.dumps({"account": subscription.account, **chosen}, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _read(text: bytes) -> NewSubscription:
-    if not text.startswith(b"{"):
-        return NewSubscription(read_account(text.decode(errors="replace")), None)
-    values = parse_object(text).values
-    return NewSubscription(read_account(_account(values)), read_wanted_types(values))
-
-
-def _account(values: dict[str, Any]) -> str:
-    account = values.get("account")
-    if not isinstance(account, str):
-        raise InvalidInputError("The account is missing or is not a string.")
-    return account

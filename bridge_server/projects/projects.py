@@ -91,6 +91,10 @@ class Projects:
             with suppress(TypeExistsError):
                 await self.add_type(chosen, type_name, type_id)
 
+    async def count(self) -> int:
+        """How many projects there are."""
+        return await self._store.count()
+
     async def show(self, project_id: str) -> ProjectDetails:
         """A project with its types, secrets and number of subscribers."""
         return await self._store.details(ProjectId(project_id))

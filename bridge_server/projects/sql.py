@@ -23,6 +23,7 @@ SELECT {_PROJECT},
      WHERE notification_types.project = projects.id)
 FROM projects WHERE project_id IS NOT NULL ORDER BY id
 """  # noqa: S608 - columns, no input
+COUNT_PROJECTS = "SELECT COUNT(*) FROM projects WHERE project_id IS NOT NULL"
 HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"
 SET_ACCOUNT_LIMIT = "UPDATE projects SET account_burst = ?, account_interval_us = ? WHERE id = ?"
 SET_WEBHOOK = "UPDATE projects SET webhook_url = ?, webhook_secret = ? WHERE id = ?"

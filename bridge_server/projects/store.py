@@ -12,6 +12,7 @@ from bridge_server.projects.errors import (
     SecretNotFoundError,
     TooManySecretsError,
 )
+from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import (
     DailyFigures,
     NotificationType,
@@ -59,11 +60,16 @@ class ProjectStore:
             raise ProjectExistsError
         project = yield from find_project(project_id)
         number = scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
+        yield ProjectChanged(project_id)
         return project, number
 
     async def overview(self, first_day: int, last_day: int) -> list[ProjectOverview]:
         """Every project, oldest first, with its figures of these days."""
         return [read_overview(row) for row in await self.database.read(sql.OVERVIEW, (first_day, last_day))]
+
+    async def count(self) -> int:
+        """How many projects there are."""
+        return scalar(int, await self.database.read(sql.COUNT_PROJECTS))
 
     @reading
     def details(self, project_id: ProjectId) -> Transaction[ProjectDetails]:
@@ -85,6 +91,7 @@ class ProjectStore:
         project = yield from find_project(project_id)
         yield Statement(sql.DELETE_SECRETS, (project.number,))
         yield Statement(sql.HIDE_PROJECT, (project.number,))
+        yield ProjectChanged(project_id)
 
     async def credentials(self, project_id: ProjectId) -> tuple[Project, Sequence[bytes]] | None:
         """The project and the digests of its live secrets; None if there is no such project."""
@@ -100,6 +107,7 @@ class ProjectStore:
         live = yield Statement(sql.SECRETS, (project.number,))
         if len(live) >= limit:
             raise TooManySecretsError(limit)
+        yield ProjectChanged(project_id)
         return scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
 
     @transaction
@@ -109,6 +117,7 @@ class ProjectStore:
         ((removed,),) = yield Statement(sql.DELETE_SECRET, (project.number, number))
         if not removed:
             raise SecretNotFoundError
+        yield ProjectChanged(project_id)
 
     async def set_account_limit(self, project_id: ProjectId, limit: Limit | None) -> Project:
         """Set the project's limit per account; None removes it."""
@@ -141,6 +150,7 @@ class ProjectStore:
     ) -> Transaction[Project]:
         project = yield from find_project(project_id)
         yield Statement(statement, (*values, project.number))
+        yield ProjectChanged(project_id)
         return (yield from find_project(project_id))
 
 

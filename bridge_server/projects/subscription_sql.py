@@ -35,5 +35,6 @@ PAGE = """
 SELECT subscriptions.account_id, type_sets.types, subscriptions.subscribed_at_ms, type_sets.follows_all
 FROM subscriptions JOIN type_sets ON type_sets.id = subscriptions.type_set
 WHERE subscriptions.project = ? AND subscriptions.account_id > ?
+    AND subscriptions.account_id < ?
 ORDER BY subscriptions.account_id LIMIT ?
 """

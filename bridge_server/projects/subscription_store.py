@@ -9,6 +9,7 @@ import orjson
 from bridge_server.outbox.store import enqueue
 from bridge_server.projects import subscription_sql as sql
 from bridge_server.projects.errors import UnknownTypesError
+from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import (
     MessageOf,
     NewSubscription,
@@ -32,6 +33,8 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+
+_LAST_CHARACTER = "\U0010ffff"
 
 
 class SubscriptionStore:
@@ -67,6 +70,7 @@ class SubscriptionStore:
             yield from _queue_event(project, *outcome, now_ms, message_of)
             outcomes.append(outcome)
         yield from _count(moved)
+        yield ProjectChanged(project_id)
         return outcomes
 
     @transaction
@@ -83,14 +87,28 @@ class SubscriptionStore:
                 left = replace(known, types=(), follows_all=False)
                 yield from _queue_event(project, left, SubscriptionChange.UNSUBSCRIBED, now_ms, message_of)
         yield from _count(moved)
+        yield ProjectChanged(project_id)
         return -moved.total()
 
     @reading
-    def page(self, project_id: ProjectId, after: str, limit: int) -> Transaction[list[Subscription]]:
-        """Up to `limit` subscriptions after the account id `after`, ordered by account id."""
+    def page(
+        self, project_id: ProjectId, after: str, limit: int, beginning: str = ""
+    ) -> Transaction[list[Subscription]]:
+        """Up to `limit` subscriptions after the account id `after`, ordered by account id.
+
+        Each account id begins with `beginning`.
+        """
         project = yield from find_project(project_id)
-        rows = yield Statement(sql.PAGE, (project.number, after, limit))
+        bounds = max(after, beginning), beginning + _LAST_CHARACTER
+        rows = yield Statement(sql.PAGE, (project.number, *bounds, limit))
         return [_read_subscription(row) for row in rows]
+
+    @reading
+    def find(self, project_id: ProjectId, account_key: str) -> Transaction[Subscription | None]:
+        """The subscription of an account."""
+        project = yield from find_project(project_id)
+        found = yield from _subscription(project, account_key)
+        return found[0][0] if found else None
 
     @reading
     def projects_of(self, account_key: str, limit: int) -> Transaction[list[Project]]:

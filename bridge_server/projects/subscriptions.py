@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.caip10 import account_key
 from bridge_server.projects.models import (
     NewSubscription,
     Project,
@@ -59,6 +60,15 @@ class Subscriptions:
         """The subscription of an account to a project; None if it has none."""
         return await self._store.of_account(project, account_key)
 
+    async def search(self, project_id: str, text: str, after: str, limit: int) -> list[Subscription]:
+        """The subscription of the account that the text names, on any chain.
+
+        Otherwise up to `limit` subscriptions whose account ids begin with the text and come after `after`.
+        """
+        key = _searched_account(text)
+        found = None if key is None else await self._store.find(ProjectId(project_id), key)
+        return [found] if found else await self._store.page(ProjectId(project_id), after, limit, text)
+
     def _message_of(self, event: SubscriptionEvent, webhook: Webhook) -> OutgoingMessage:
         message_id = self._ids.random_uuid()
         return OutgoingMessage(
@@ -69,3 +79,11 @@ class Subscriptions:
             webhook.signing_secret,
             subject=event.project_id,
         )
+
+
+def _searched_account(text: str) -> str | None:
+    """The account key of an account id or of an Ethereum address; None if the text is neither."""
+    try:
+        return account_key(f"eip155:1:{text}" if text.startswith("0x") else text)
+    except ValueError:
+        return None

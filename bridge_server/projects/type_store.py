@@ -6,6 +6,7 @@ import orjson
 
 from bridge_server.projects import sql
 from bridge_server.projects.errors import TooManyTypesError, TypeExistsError, TypeNotFoundError
+from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import IdAmong, NotificationType, Project, ProjectId, TypeId
 from bridge_server.projects.store import find_project, find_types
 from bridge_server.storage.database import (
@@ -49,6 +50,7 @@ class NotificationTypeStore:
             raise TooManyTypesError(limit)
         number = scalar(int, (yield Statement(sql.UPSERT_TYPE, (project.number, type_id, name, now_ms))))
         yield from _add_to_all(project, number)
+        yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
     @transaction
@@ -57,6 +59,7 @@ class NotificationTypeStore:
         project = yield from find_project(project_id)
         number, known = yield from _find_type(project, type_id)
         yield Statement(sql.RENAME_TYPE, (name, number))
+        yield ProjectChanged(project_id)
         return NotificationType(type_id, name, known.created_at_ms)
 
     @transaction
@@ -69,6 +72,7 @@ class NotificationTypeStore:
             yield Statement(sql.REWRITE_TYPE_SET, (orjson.dumps(left).decode(), type_set))
         yield Statement(sql.DELETE_TYPE_MEMBERSHIPS, (number,))
         yield Statement(sql.REMOVE_TYPE, (now_ms, number))
+        yield ProjectChanged(project_id)
 
 
 def _find_type(project: Project, type_id: TypeId) -> Generator[Step, list[Row], tuple[int, NotificationType]]:

@@ -6,6 +6,7 @@ from pydantic import model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bridge_server.settings.admin import AdminSettings
+from bridge_server.settings.console import ConsoleSettings
 from bridge_server.settings.inbox import InboxSettings
 from bridge_server.settings.notify import NotifySettings
 from bridge_server.settings.outbox import OutboxSettings
@@ -31,6 +32,7 @@ class Settings(
     WalletSettings,
     PushSettings,
     InboxSettings,
+    ConsoleSettings,
     AdminSettings,
     NotifySettings,
     PubSubSettings,

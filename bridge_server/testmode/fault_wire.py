@@ -90,7 +90,12 @@ def _unreadable(faults: Iterable[Fault]) -> InvalidInputError:
 
 def write_faults(rules: Sequence[CountedFault]) -> bytes:
     """The rules in their order, each with its hits."""
-    return orjson.dumps({"faults": [{**_fault_fields(each.rule), "hits": each.hits} for each in rules]})
+    return orjson.dumps({"faults": list(map(counted_fields, rules))})
+
+
+def counted_fields(counted: CountedFault) -> dict[str, Any]:
+    """A rule with its hits."""
+    return {**_fault_fields(counted.rule), "hits": counted.hits}
 
 
 def _fault(shape: FaultShape) -> FaultRule:

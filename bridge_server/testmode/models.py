@@ -62,8 +62,9 @@ class ClockState:
 
 @dataclass(slots=True)
 class CountedFault:
-    """A rule with the attempts that it applied to, and how many of them it made fail."""
+    """A rule with a number of its own, the attempts that it applied to, and how many of them it made fail."""
 
+    number: int
     rule: FaultRule
     attempts: int = 0
     hits: int = 0

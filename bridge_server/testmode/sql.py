@@ -1,6 +1,7 @@
 """The statements of test mode."""
 
-# Every table but that of the ids that no client may be sent twice (irn_id_blocks).
+# Every table but that of the ids that no client may be sent twice (irn_id_blocks), and those of the console's
+# sign-ins (console_links, console_sessions): a reset from the console does not sign the operator out.
 # Rows that refer to others go before them: nothing then cascades.
 TABLES = (
     "call_statuses", "calls", "sessions",

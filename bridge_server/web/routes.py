@@ -14,6 +14,8 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
+_OBSERVERS = frozenset({"test", "console"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
@@ -59,6 +61,14 @@ class Route:
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None
     """Answers it on the listener that `dev --lan` adds; without one, the route is not there."""
+
+    @property
+    def only_observes(self) -> bool:
+        """Whether the route is for testing or watching the server.
+
+        No ordered fault strikes it, and its requests are not recorded.
+        """
+        return self.who in _OBSERVERS
 
 
 def forgiving(path: str) -> str:

@@ -33,7 +33,7 @@ async def answered(command: str, url: str) -> object:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 async def test_the_requests_with_curl_are_answered(tmp_path: Path) -> None:
     async with running_server(
-        tmp_path / "data", admin_token=ADMIN_TOKEN, admin_wallet=True, dev_accounts=True
+        tmp_path / "data", admin_token=ADMIN_TOKEN, admin_wallet=True, dev_accounts=True, traffic=True
     ) as server:
         admin = AdminClient(server)
         await admin.create("app", "news")

@@ -192,3 +192,43 @@ async def test_subscribers_of_an_unknown_project_are_not_found(admin: AdminClien
         await admin.delete(f"{path}/{ETHEREUM}"),
     ):
         assert answer.problem(404)["type"].endswith(":project-not-found")
+
+
+@pytest.mark.parametrize(
+    ("search", "found"),
+    [
+        (ETHEREUM, [ETHEREUM]),
+        (ETHEREUM.lower(), [ETHEREUM]),
+        (ETHEREUM.replace(":1:", ":5:"), [ETHEREUM]),
+        (ETHEREUM.rpartition(":")[2], [ETHEREUM]),
+        ("eip155:1:0xab16", [ETHEREUM]),
+        ("test:chain:0000000", [plain_account(number) for number in range(3)]),
+        (plain_account(1), [plain_account(1)]),
+        ("test:chain:9", []),
+        ("%F0%9F%98%80", []),
+        ("", [ETHEREUM, *(plain_account(number) for number in range(3))]),
+    ],
+)
+async def test_subscribers_are_found_by_account_address_or_beginning(
+    admin: AdminClient, search: str, found: list[str]
+) -> None:
+    await admin.create("app", "news")
+    for account in (ETHEREUM, *(plain_account(number) for number in range(3))):
+        await admin.subscribe("app", account)
+
+    answer = await admin.get(f"{SUBSCRIBERS}?search={search}")
+
+    assert [entry["account"] for entry in answer.json["subscribers"]] == found
+
+
+async def test_a_search_goes_on_page_by_page(admin: AdminClient) -> None:
+    await admin.create("app", "news")
+    for number in range(3):
+        await admin.subscribe("app", plain_account(number))
+
+    first = (await admin.get(f"{SUBSCRIBERS}?search=test:&limit=2")).json
+    second = (await admin.get(f"{SUBSCRIBERS}?search=test:&limit=2&after={first['next']}")).json
+
+    assert first["next"] == plain_account(1)
+    assert [entry["account"] for entry in second["subscribers"]] == [plain_account(2)]
+    assert second["next"] is None

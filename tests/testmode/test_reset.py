@@ -18,8 +18,8 @@ from tests.support.webhook_receiver import hang, open_receiver, status
 from tests.testmode.conftest import Controlled, controlling
 from tests.testmode.test_clock import parked, webhook_for
 
-KEPT = {"irn_id_blocks"}
-"""Ids that no client may be sent twice."""
+KEPT = {"irn_id_blocks", "console_links", "console_sessions"}
+"""Ids that no client may be sent twice, and the operator's sign-ins."""
 PASSPHRASE = "correct horse"
 TOPIC = "a4b1c2d3"
 

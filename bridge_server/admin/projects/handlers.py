@@ -98,7 +98,8 @@ class ProjectHandlers:
 
     async def subscribers(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
-        found = await self._subscriptions.page(_project_id(request), after, limit + 1)
+        search = request.query.get("search", "")
+        found = await self._subscriptions.search(_project_id(request), search, after, limit + 1)
         return json_answer(wire.write(wire.subscriber_page_fields(found, limit)))
 
     async def subscribe(self, request: web.Request) -> web.Response:

@@ -31,8 +31,9 @@ Strike: TypeAlias = Callable[[str], RequestFault | None]
 
 
 def faults(row: Route, strike: Strike | None) -> Middleware | None:
-    """Have ordered faults strike the route; None outside of test mode, and for the routes of test mode."""
-    if strike is None or row.who == "test":
+    """Have ordered faults strike the route; None outside of test mode, and for routes that only
+    observe."""
+    if strike is None or row.only_observes:
         return None
     route = row.name
 

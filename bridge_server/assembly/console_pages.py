@@ -1,0 +1,118 @@
+"""The console's pages, and the door to them. A new page is a function here and a line in `_pages`."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from functools import partial
+from urllib.parse import urlsplit
+
+from bridge_server.assembly.console import ConsoleParts
+from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.console.changes import PageChanges
+from bridge_server.console.cookies import SessionCookies
+from bridge_server.console.door import Door
+from bridge_server.console.faults.handlers import FaultsPage
+from bridge_server.console.handlers import ConsoleHandlers
+from bridge_server.console.models import ROOT, ConsolePage, ServerState
+from bridge_server.console.notices import OneTimeNotices
+from bridge_server.console.projects.handlers import ProjectsPage
+from bridge_server.console.refused_attempts import RefusedAttempts
+from bridge_server.console.rendering import Rendering
+from bridge_server.console.routes import console_routes
+from bridge_server.console.static_files import StaticFiles
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import DomainEvent
+from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
+from bridge_server.projects.events import ProjectChanged
+from bridge_server.storage.events import ChangedOutside
+from bridge_server.web.hosts import Hosts
+
+_PATIENCE_SECONDS = 1.0
+_TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
+    "faults": (),
+    "outbox": (OutboxGrew, OutboxChanged, OutboxCounted),
+    "projects": (ProjectChanged,),
+}
+"""What open pages can wait for, with the events that announce it. Rules for faults announce themselves."""
+
+
+def access_room(foundation: Foundation) -> Room:
+    """Deletes expired links and sessions."""
+    return Room(name="console-access", sweeps=(console_access(foundation).sweep,))
+
+
+def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
+    """The endpoints of every page."""
+    settings = foundation.settings
+    access, cookies = console_access(foundation), SessionCookies(settings.public_url)
+    changes = PageChanges(foundation.machine_clock.now_ms(), list(_TOPICS))
+    changes.follow(foundation.events, _TOPICS, ChangedOutside)
+    if parts.test_mode is not None:
+        parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
+    static_files, pages = StaticFiles(), _pages(parts)
+    own_host = urlsplit(settings.public_url or "").hostname or ""
+    refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
+    handlers = ConsoleHandlers(
+        access,
+        cookies,
+        Door(access, cookies, Hosts((own_host,)), refused.note),
+        Rendering({"root": ROOT, "static": static_files.paths}),
+        OneTimeNotices(os.urandom),
+        changes,
+        pages,
+        partial(_state, foundation, parts),
+    )
+    return Room(
+        name="console",
+        routes=console_routes(handlers, static_files, pages, foundation.every_request),
+        has_own_port=settings.console_port is not None,
+        stop=changes.end,
+    )
+
+
+def _pages(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+    """The pages in the order of the navigation."""
+    return (_projects(parts), *_faults(parts))
+
+
+def _projects(parts: ConsoleParts) -> ConsolePage:
+    services = parts.desks.projects
+    return ProjectsPage(services.projects, services.subscriptions, services.account_limit).page()
+
+
+def _faults(parts: ConsoleParts) -> tuple[ConsolePage, ...]:
+    mode = parts.test_mode
+    if mode is None:
+        return ()
+    return (FaultsPage(mode.controls, mode.instruments.faults, mode.routes, mode.words).page(),)
+
+
+async def _state(foundation: Foundation, parts: ConsoleParts) -> ServerState:
+    figures = parts.dispatcher.figures()
+    return ServerState(
+        is_ready=await _is_ready(parts),
+        troubles=parts.readiness.troubles(),
+        mode=_mode(foundation),
+        due=figures["due"],
+        dead=figures["dead"],
+        chain_id=parts.node.known_chain_id,
+        is_test=parts.test_mode is not None,
+        ahead_ms=foundation.clock.now_ms() - foundation.machine_clock.now_ms(),
+    )
+
+
+async def _is_ready(parts: ConsoleParts) -> bool:
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await parts.readiness.check()
+    except (TimeoutError, UnavailableError):
+        return False
+    return True
+
+
+def _mode(foundation: Foundation) -> str | None:
+    if foundation.settings.dev_accounts:
+        return "development: everybody knows the keys"
+    return "test mode: tests can empty this server" if foundation.settings.test else None

@@ -1,0 +1,41 @@
+"""`bridge-server console`."""
+
+import click
+
+from bridge_server.assembly.console_access import console_access
+from bridge_server.cli.operator import Operator, for_operator
+from bridge_server.cli.options import CommandError
+from bridge_server.cli.running_server import console_url, running_url
+from bridge_server.settings.settings import Settings
+
+
+@click.command("console")
+@click.option("--sign-out", is_flag=True, help="End every session and every link that was not opened.")
+@for_operator
+def console_command(operator: Operator, sign_out: bool) -> None:
+    """Print a link that signs a browser in to the console of the running server.
+
+    It works once, within 5 minutes. The sign-in lasts 12 hours.
+    """
+    if sign_out:
+        ended = operator.run(lambda opened: console_access(opened.foundation).sign_out_all())
+        operator.show({"signed_out": ended}, [f"{ended} sessions are ended"])
+        return
+    url = _console(operator.settings)
+    token = operator.run(lambda opened: console_access(opened.foundation).new_link())
+    link = f"{url}/sign-in?link={token}"
+    operator.show({"link": link}, [link])
+
+
+def _console(settings: Settings) -> str:
+    """The URL of the running server's console. Raises CommandError."""
+    url = console_url(settings)
+    if url is not None:
+        return url
+    if running_url(settings) is None:
+        raise CommandError(
+            f"no server runs on {settings.data_dir}: start it with the setting console=on (BRIDGE_CONSOLE=on)"
+        )
+    raise CommandError(
+        "the running server has no console: set console=on (BRIDGE_CONSOLE=on), and restart it"
+    )

@@ -1,0 +1,1 @@
+"""The page of test mode: ordered faults, the clock, and the reset."""

@@ -1,0 +1,72 @@
+"""Templates become answers. Whatever a field holds is shown as text, its unseen characters made visible."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from bridge_server.console.words import count_of, duration_of, seen
+from bridge_server.web.answers import ready_made
+from bridge_server.web.whole_answer import WholeAnswer
+
+_FOLDER = Path(__file__).parent
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+HEADERS = ready_made(
+    {
+        "Content-Type": "text/html; charset=utf-8",
+        "Content-Security-Policy": _POLICY,
+        "X-Frame-Options": "DENY",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+        "Referrer-Policy": "same-origin",  # without a referrer, forms would have the origin null
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }
+)
+"""Of every page: it runs this server's scripts alone, stands in no frame, and stays in no cache."""
+
+
+class Rendering:
+    """The templates in the folders of the pages, and in `layout`."""
+
+    def __init__(self, constants: Mapping[str, Any]) -> None:
+        self._templates = Environment(
+            loader=FileSystemLoader(_FOLDER),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_shown,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        self._templates.filters.update(count=count_of, duration=duration_of, exact=escape)
+        self._templates.globals.update(constants)
+
+    def page(self, template: str, fields: Mapping[str, Any], status: int = 200) -> web.Response:
+        """The template with these fields."""
+        text = self._templates.get_template(template).render(fields)
+        return WholeAnswer(body=text.encode(), status=status, headers=HEADERS)
+
+
+def _shown(value: Any) -> Any:
+    """What an expression prints: texts with unseen characters made visible, and markup as it is.
+
+    The fields of forms are filled with `|exact`, so that a form that is sent unchanged changes nothing.
+    """
+    if value is None:
+        return ""
+    return seen(value) if isinstance(value, str) and not isinstance(value, Markup) else value

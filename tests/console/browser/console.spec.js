@@ -1,0 +1,155 @@
+// The console's pages in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
+// CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
+
+import { readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { expect, test } from '@playwright/test'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const PAGES = ['/console/projects', '/console/projects/shop', '/console/faults', '/console/missing']
+
+function nextLink() {
+  const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
+  writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
+  return link
+}
+
+async function signIn(page) {
+  const faults = []
+  page.on('pageerror', (error) => faults.push(String(error)))
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().includes('status of 4')) faults.push(message.text())
+  })
+  page.faults = faults
+  await page.goto(nextLink())
+  await expect(page.getByRole('heading', { name: 'Projects' })).toBeVisible()
+}
+
+test.afterEach(({ page }) => {
+  expect(page.faults ?? []).toEqual([])
+})
+
+test('a project is created, given a type, and deleted', async ({ page }) => {
+  await signIn(page)
+  await page.getByLabel('Name', { exact: true }).fill('Bakery')
+  await page.getByLabel('Id a-z').fill('bakery')
+  await page.getByRole('button', { name: 'Create' }).click()
+  await expect(page.getByRole('status')).toContainText('The project Bakery is created.')
+  await expect(page.getByRole('status')).toContainText('bsk_')
+
+  await page.getByLabel('Name of a new type').fill('Fresh bread')
+  await page.getByRole('button', { name: 'Add', exact: true }).first().click()
+  await expect(page.getByRole('status')).toContainText('The type fresh-bread is added.')
+
+  await page.getByText('Delete the project with').click()
+  await page.getByLabel('Type bakery to confirm').fill('bakery')
+  await page.getByRole('button', { name: 'Delete' }).click()
+  await expect(page.getByRole('status')).toContainText('The project bakery is deleted.')
+})
+
+test('a refused form says why and keeps what was typed', async ({ page }) => {
+  await signIn(page)
+  await page.getByLabel('Name', { exact: true }).fill('Wrong')
+  await page.getByLabel('Id a-z').fill('Not an id')
+  await page.getByRole('button', { name: 'Create' }).click()
+
+  await expect(page.getByRole('alert')).toContainText('lower-case letters')
+  await expect(page.getByLabel('Id a-z')).toHaveValue('Not an id')
+})
+
+test('a list that is looked at is up to date, and leaves a half-typed form alone', async ({ page, context }) => {
+  await signIn(page)
+  await page.getByLabel('Name', { exact: true }).fill('Half')
+  const other = await context.newPage()
+  await other.goto(`${process.env.CONSOLE_URL}/projects`)
+  await other.getByLabel('Name', { exact: true }).fill('Arrived meanwhile')
+  await other.getByRole('button', { name: 'Create' }).click()
+  await expect(other.getByRole('status')).toContainText('created')
+
+  await expect(page.getByRole('link', { name: 'Arrived meanwhile' })).toBeVisible()
+  await expect(page.getByLabel('Name', { exact: true })).toHaveValue('Half')
+})
+
+test('a rule is added and removed, and time passes', async ({ page }) => {
+  await signIn(page)
+  await page.getByRole('link', { name: 'Faults and clock' }).click()
+  await page.getByLabel('Status').fill('503')
+  await page.getByRole('button', { name: 'Add' }).click()
+  await expect(page.getByRole('status')).toContainText('The rule is in force.')
+  await page.getByRole('button', { name: 'Remove the rule 1' }).click()
+  await expect(page.getByText('No rule is in force')).toBeVisible()
+  await page.getByRole('button', { name: 'Advance' }).click()
+  await expect(page.getByRole('status')).toContainText('1 h have passed')
+  await expect(page.getByText('clock +1 h')).toBeVisible()
+})
+
+test('a reset asks first', async ({ page }) => {
+  await signIn(page)
+  page.once('dialog', (dialog) => dialog.dismiss())
+  await page.getByRole('button', { name: 'Reset' }).click()
+  await expect(page.getByRole('link', { name: 'Shop' })).toBeVisible()
+  await expect(page.getByRole('status')).toHaveCount(0)
+})
+
+test('a secret is revoked after a question', async ({ page }) => {
+  await signIn(page)
+  await page.getByRole('link', { name: 'Shop' }).click()
+  await page.getByRole('button', { name: 'Add a second secret' }).click()
+  await expect(page.getByRole('status')).toContainText('bsk_')
+  const questions = []
+  page.once('dialog', (dialog) => { questions.push(dialog.message()); return dialog.accept() })
+  await page.getByRole('button', { name: /^Revoke secret/ }).last().click()
+  await expect(page.getByRole('status')).toContainText('is revoked.')
+  expect(questions).toHaveLength(1)
+})
+
+test('the keyboard alone reaches the content and creates a project', async ({ page }) => {
+  await signIn(page)
+  await page.keyboard.press('Tab')
+  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused()
+  await page.keyboard.press('Enter')
+  for (let steps = 0; steps < 40; steps += 1) {
+    await page.keyboard.press('Tab')
+    if (await page.evaluate(() => document.activeElement?.getAttribute('name') === 'name')) break
+  }
+  await page.keyboard.type('By keyboard')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('status')).toContainText('The project By keyboard is created.')
+})
+
+test('without JavaScript a project is created and shown', async ({ browser }) => {
+  const context = await browser.newContext({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await signIn(page)
+  await page.getByLabel('Name', { exact: true }).fill('Plain')
+  await page.getByRole('button', { name: 'Create' }).click()
+  await expect(page.getByRole('status')).toContainText('The project Plain is created.')
+  await context.close()
+})
+
+test('texts of strangers run nothing and lead nowhere', async ({ page }) => {
+  await signIn(page)
+  await page.goto(`${process.env.CONSOLE_URL}/projects/hostile`)
+  await expect(page.locator('body')).toContainText('<img src=x onerror=')
+  await expect(page.locator('body')).toContainText('<U+202E>')
+  expect(await page.evaluate(() => [window.hacked, document.querySelectorAll('img, [href^="javascript:"]').length])).toEqual([undefined, 0])
+})
+
+for (const scheme of ['light', 'dark']) {
+  for (const width of [1280, 390]) {
+    test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+      await page.emulateMedia({ colorScheme: scheme })
+      await page.setViewportSize({ width, height: 800 })
+      await signIn(page)
+      for (const path of PAGES) {
+        await page.goto(new URL(path, process.env.CONSOLE_URL).href)
+        await page.evaluate(axe)
+        const found = await page.evaluate(async () => (await axe.run()).violations
+          .filter((each) => ['serious', 'critical'].includes(each.impact))
+          .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
+        expect(found, path).toEqual([])
+        expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
+      }
+    })
+  }
+}

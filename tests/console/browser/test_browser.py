@@ -1,0 +1,58 @@
+"""The console in Debian's Chromium, by Playwright: a person's steps on each page, and axe-core."""
+
+import asyncio
+from pathlib import Path
+
+import orjson
+import pytest
+
+from tests.support.console_client import ConsoleClient, new_link
+from tests.support.node_packages import needs_test_runners
+from tests.support.node_project import NodeProject
+from tests.support.server import running_server
+from tests.support.slow import slow
+
+_CHROMIUM = Path("/usr/bin/chromium")
+_SPECIFICATION = Path(__file__).parent / "console.spec.js"
+_TESTS = 13
+_CONFIGURATION = f"""
+export default {{
+  workers: 1,
+  timeout: 30000,
+  use: {{ launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }} }},
+}}
+"""
+_HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
+
+pytestmark = [
+    slow,
+    pytest.mark.skipif(
+        not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
+    ),
+]
+
+
+@needs_test_runners
+async def test_a_person_uses_each_page(tmp_path: Path) -> None:
+    project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
+    project.write(
+        {
+            "package.json": orjson.dumps({"type": "module"}).decode(),
+            "playwright.config.js": _CONFIGURATION,
+            "console.spec.js": _SPECIFICATION.read_text("utf-8"),
+        }
+    )
+    async with running_server(tmp_path / "data", console=True, test=True) as server:
+        browser = await ConsoleClient(server).sign_in()
+        await browser.send("/console/projects", "create", name="Shop", project_id="shop")
+        await browser.send("/console/projects", "create", name=_HOSTILE, project_id="hostile")
+        await browser.send("/console/projects/hostile", "add-type", name=_HOSTILE, type_id="bad")
+        links = [f"{server.url}{await new_link(server)}" for _ in range(_TESTS)]
+        project.write({"links": "\n".join(links)})
+        variables = {"CONSOLE_URL": f"{server.url}/console", "CONSOLE_LINKS": str(tmp_path / "links")}
+
+        output = await asyncio.to_thread(
+            project.run, project.program("@playwright/test"), "test", environment=variables
+        )
+
+    assert f"{_TESTS} passed" in output

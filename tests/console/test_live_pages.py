@@ -1,0 +1,149 @@
+"""Streams of server-sent events name the topics that have changed since a page was made."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import aiohttp
+import pytest
+
+from bridge_server.console.changes import MOST_WATCHES, PageChanges
+from tests.support.console_client import ConsoleClient, sign_out_all
+from tests.support.loop_time import PassTime
+
+PROJECTS = "/console/projects"
+
+
+class Stream:
+    """An open stream of a console."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+
+    async def next(self) -> str:
+        """The name of the next event; empty at the end."""
+        while line := (await self._response.content.readline()).decode():
+            if line.startswith("event: "):
+                return line.removeprefix("event: ").strip()
+        return ""
+
+    async def end(self) -> None:
+        """Return when there are no more events."""
+        while await self.next():
+            pass
+
+
+Opened = Callable[..., Awaitable[Stream]]
+
+
+@pytest.fixture
+async def opened() -> AsyncIterator[Opened]:
+    """Opens a stream of these topics since that number; all are closed at the end."""
+    async with AsyncExitStack() as stack:
+        yield partial(_opened, stack)
+
+
+async def _opened(
+    stack: AsyncExitStack, console: ConsoleClient, topics: str, since: str, **headers: str
+) -> Stream:
+    cookie = "; ".join(f"{name}={value}" for name, value in console.cookies.items())
+    response = await stack.enter_async_context(
+        console.server.client.get(
+            f"{console.server.url}/console/events?on={topics}&since={since}",
+            headers={"Cookie": cookie, **headers},
+        )
+    )
+    assert response.headers["Content-Type"] == "text/event-stream"
+    return Stream(response)
+
+
+async def number_of_page(console: ConsoleClient) -> str:
+    found = re.search(
+        r'hx-sse:connect="/console/events\?on=projects&amp;since=(\d+)"', await console.page(PROJECTS)
+    )
+    assert found is not None
+    return found[1]
+
+
+async def test_a_change_after_the_page_is_announced_also_if_the_stream_comes_later(
+    console: ConsoleClient, opened: Opened
+) -> None:
+    since = await number_of_page(console)
+    early = await opened(console, "projects", since)
+    await console.send(PROJECTS, "create", name="New", project_id="new")
+    late = await opened(console, "projects", since)
+
+    assert await early.next() == await late.next() == "changed-projects"
+
+
+async def test_a_stream_that_resumes_is_sent_what_it_missed_and_nothing_else(
+    console: ConsoleClient, opened: Opened
+) -> None:
+    await console.send(PROJECTS, "create", name="Old", project_id="old")
+    since = await number_of_page(console)
+    resumed = await opened(console, "projects,outbox", "0", **{"Last-Event-ID": since})
+
+    await console.send(f"{PROJECTS}/old", "add-type", name="Type")
+
+    assert await resumed.next() == "changed-projects"
+
+
+async def test_topics_that_nobody_knows_and_numbers_that_are_none_are_ignored(
+    console: ConsoleClient, opened: Opened
+) -> None:
+    stream = await opened(console, "nothing,,projects", "x")
+
+    assert await stream.next() == "changed-projects"
+
+
+async def test_a_stream_ends_after_its_session(
+    console: ConsoleClient, pass_time: PassTime, opened: Opened
+) -> None:
+    stream = await opened(console, "projects", await number_of_page(console))
+    await sign_out_all(console.server)
+    ended = asyncio.ensure_future(stream.end())
+
+    while not ended.done():
+        await pass_time(1)
+        await asyncio.sleep(0.01)
+
+    await ended
+
+
+async def test_no_more_streams_than_64(console: ConsoleClient, opened: Opened) -> None:
+    since = await number_of_page(console)
+    first = await opened(console, "projects", since)
+    for _ in range(MOST_WATCHES):
+        await opened(console, "projects", since)
+
+    assert await first.next() == ""
+
+
+def test_numbers_grow_from_one_run_to_the_next() -> None:
+    changes = PageChanges(100, ["a", "b"])
+    changes.note("a")
+
+    assert changes.changed(["a", "b"], 100) == ["a"]
+    assert changes.changed(["a", "b"], 101) == []
+    assert changes.changed(["a", "b"], 7) == ["a", "b"]
+
+
+async def test_a_change_by_a_command_beside_the_server_is_announced(
+    console: ConsoleClient, opened: Opened
+) -> None:
+    stream = await opened(console, "outbox", await number_of_page(console))
+    await sign_out_all(console.server)  # any commit of another process
+
+    assert await stream.next() == "changed-outbox"
+
+
+async def test_the_hit_of_a_rule_is_announced(console: ConsoleClient, opened: Opened) -> None:
+    await console.send("/console/faults", "add", where="request", route="info", status="503")
+    page = await console.page("/console/faults")
+    stream = await opened(console, "faults", page.partition("&amp;since=")[2].partition('"')[0])
+
+    await console.get("/info")
+
+    assert await stream.next() == "changed-faults"

@@ -1,0 +1,107 @@
+"""A browser without JavaScript, as far as the console's tests need one: cookies, forms, redirects."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+from bridge_server.assembly.console_access import console_access
+from bridge_server.assembly.operator import operations
+from tests.support.asking import Answer, ask
+from tests.support.server import RunningServer
+
+FORM = "application/x-www-form-urlencoded"
+
+
+async def new_link(server: RunningServer) -> str:
+    """The path of a sign-in link, as the operator's command makes it beside the server."""
+    async with operations(server.settings, clock=server.clock) as opened:
+        return f"/console/sign-in?link={await console_access(opened.foundation).new_link()}"
+
+
+async def sign_out_all(server: RunningServer) -> int:
+    """End every session, as the operator's command does beside the server."""
+    async with operations(server.settings, clock=server.clock) as opened:
+        return await console_access(opened.foundation).sign_out_all()
+
+
+@dataclass
+class ConsoleClient:
+    """One window of a browser at a server's console."""
+
+    server: RunningServer
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    async def sign_in(self) -> "ConsoleClient":
+        answer = await self.get(await new_link(self.server))
+        assert answer.status == 303, answer
+        return self
+
+    async def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
+        return await self._ask("GET", path, None, headers)
+
+    async def page(self, path: str) -> str:
+        """The text of a page that must be there."""
+        answer = await self.get(path)
+        assert answer.status == 200, answer
+        return answer.body.decode()
+
+    async def form_token(self) -> str:
+        found = re.search(r'name="form_token" value="([^"]+)"', await self.page("/console/projects"))
+        assert found is not None
+        return found[1]
+
+    async def send(
+        self, path: str, do: str, headers: Mapping[str, str] | None = None, **fields: str
+    ) -> Answer:
+        """Submit a form of the page; the answer is that of the change itself."""
+        form = {"form_token": await self.form_token(), "do": do, **fields}
+        return await self.post(path, form, headers)
+
+    async def post(
+        self,
+        path: str,
+        form: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        content_type: str = FORM,
+    ) -> Answer:
+        return await self._ask("POST", path, urlencode(form).encode(), headers, content_type)
+
+    async def change(self, path: str, do: str, **fields: str) -> str:
+        """Submit a form whose change must be made; returns the page that follows."""
+        answer = await self.send(path, do, None, **fields)
+        assert answer.status == 303, answer.body.decode()
+        return await self.page(answer.headers["Location"])
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        content_type: str = FORM,
+    ) -> Answer:
+        cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        sent = {**(cookie if self.cookies else {}), **(headers or {})}
+        answer = await ask(self.server, method, path, body, sent, content_type=content_type)
+        for line in answer.headers.getall("Set-Cookie", []):
+            name, _, value = line.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        return answer
+
+
+class _Elements(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def elements(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    """The elements of a page with their attributes, as a browser's parser sees them."""
+    parser = _Elements()
+    parser.feed(page)
+    return parser.found
