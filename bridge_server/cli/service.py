@@ -42,7 +42,7 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     each that is there becomes a credential of the service.
     """
     config_file = config_file.expanduser().absolute()
-    _check_user(user)
+    check_user(user)
     unit = ServiceUnit(own_command(), config_file, user, _credentials_there())
     if only_print:
         click.echo(unit.text(), nl=False)
@@ -56,7 +56,7 @@ def install_command(user: str | None, config_file: Path, only_print: bool) -> No
     click.echo(f"unit {UNIT_FILE}, settings {config_file}, log: journalctl -u {NAME}")
 
 
-def _check_user(user: str | None) -> None:
+def check_user(user: str | None) -> None:
     if user is None:
         return
     try:

@@ -29,7 +29,7 @@ _STABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Printed:
     """One request and its answer."""
 
     who: str
@@ -44,7 +44,7 @@ def say(text: str) -> None:
     click.echo(f"\n# {text}")
 
 
-def show(exchange: Exchange) -> Any:
+def show(exchange: Printed) -> Any:
     """Print an exchange with fixed names for changing values; returns the answer."""
     line(exchange.who, exchange.request, exchange.body)
     line("", str(exchange.status), exchange.answer)
