@@ -121,3 +121,15 @@ def test_no_page_has_two_versions_of_a_part() -> None:
     marked = [page.name for page in _PAGES if mark.search(page.read_text("utf-8"))]
 
     assert marked == []
+
+
+def test_every_picture_is_there_and_made_by_the_script() -> None:
+    pictures = set(re.findall(r"\]\((?:docs/)?(images/[\w-]+\.png)\)", _README))
+    made = set(
+        re.findall(
+            r"^  '?([\w-]+)'?: \{ path:", (_ROOT / "scripts" / "screenshots.mjs").read_text(), re.MULTILINE
+        )
+    )
+
+    assert {f"images/{path.name}" for path in (_ROOT / "docs" / "images").iterdir()} == pictures
+    assert {Path(picture).stem for picture in pictures} <= made

@@ -13,8 +13,9 @@ from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.devices import Devices
 from bridge_server.inbox.handlers import InboxHandlers, InboxServices
 from bridge_server.inbox.origins import origin_of_url
+from bridge_server.inbox.page import InboxPage
 from bridge_server.inbox.reading import InboxReads
-from bridge_server.inbox.routes import inbox_routes
+from bridge_server.inbox.routes import inbox_routes, page_routes
 from bridge_server.inbox.sign_in import SignIn
 from bridge_server.inbox.sign_in_store import SignInStore
 from bridge_server.inbox.store import InboxStore
@@ -47,6 +48,7 @@ def inbox_services(
 def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
     """The endpoints of inboxes, and what runs for them."""
     settings, live = foundation.settings, foundation.live
+    origins = _page_origins(settings)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)
 
     @asynccontextmanager
@@ -64,8 +66,9 @@ def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
     live.follow(take)
     return Room(
         name="inbox",
-        routes=inbox_routes(
-            handlers, settings.inbox_body_limit, foundation.every_request, _page_origins(settings)
+        routes=(
+            *inbox_routes(handlers, settings.inbox_body_limit, foundation.every_request, origins),
+            *page_routes(InboxPage(), foundation.every_request, origins),
         ),
         running=(streaming,),
         stop=services.streams.close,

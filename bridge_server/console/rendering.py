@@ -9,34 +9,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bridge_server.console.words import count_of, duration_of, seen
-from bridge_server.web.answers import ready_made
+from bridge_server.web.page_headers import page_headers
 from bridge_server.web.whole_answer import WholeAnswer
 
 _FOLDER = Path(__file__).parent
-_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "connect-src 'self'",
-        "img-src 'self' data:",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
-        "base-uri 'none'",
-    )
-)
-HEADERS = ready_made(
-    {
-        "Content-Type": "text/html; charset=utf-8",
-        "Content-Security-Policy": _POLICY,
-        "X-Frame-Options": "DENY",
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-        "Referrer-Policy": "same-origin",  # without a referrer, forms would have the origin null
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-)
+HEADERS = page_headers()
 """Of every page: it runs this server's scripts alone, stands in no frame, and stays in no cache."""
 
 

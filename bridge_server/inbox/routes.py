@@ -1,6 +1,7 @@
 """The routes of the inbox (docs/protocol.md, A.7)."""
 
 from bridge_server.inbox.handlers import InboxHandlers
+from bridge_server.inbox.page import InboxPage
 from bridge_server.kernel.token_bucket import Limit, per_second
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.routes import Handler, Route
@@ -45,3 +46,17 @@ def inbox_routes(
         route("POST", "/inbox/devices", "inbox-add-device", handlers.add_device),
         route("DELETE", _DEVICE, "inbox-remove-device", handlers.remove_device),
     )
+
+
+def page_routes(page: InboxPage, every_request: Limit, shared: AllowedOrigins) -> tuple[Route, ...]:
+    """The page of the inbox, and the script that web pages of the shared origins may load."""
+    return (
+        Route(
+            method="GET", path="/inbox/", name="inbox-page", handler=page.page,
+            limits=(every_request,), who="app",
+        ),
+        Route(
+            method="GET", path="/inbox/widget.js", name="inbox-widget", handler=page.script,
+            limits=(every_request,), origins=shared, who="app",
+        ),
+    )  # fmt: skip

@@ -78,7 +78,7 @@ async def nginx(folder: Path, server_url: str) -> AsyncIterator[Proxy]:
         config = config.replace(written, wanted)
     (folder / "bridge.conf").write_text(config)
     (folder / "nginx.conf").write_text(_NGINX.format(folder=folder))
-    command = [path_of("nginx") or "", "-p", folder, "-c", folder / "nginx.conf"]
+    command: list[str | Path] = [path_of("nginx") or "", "-p", folder, "-c", folder / "nginx.conf"]
     proxy = Proxy(f"https://127.0.0.1:{port}", f"http://127.0.0.1:{plain_port}", certificate)
     with running(command, folder / "log"):
         await _until_ready(proxy, certificate.exists)
@@ -100,7 +100,7 @@ async def caddy(folder: Path, server_url: str) -> AsyncIterator[Proxy]:
         "BRIDGE_UPSTREAM": server_url.removeprefix("http://"),
     }
     authority = folder / "data" / "caddy" / "pki" / "authorities" / "local" / "root.crt"
-    command = [path_of("caddy") or "", "run", "--config", folder / "Caddyfile", "--adapter", "caddyfile"]
+    command = [path_of("caddy") or "", "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
     proxy = Proxy(f"https://localhost:{port}", f"http://localhost:{plain_port}", authority)
     with running(command, folder / "log", environment):
         await _until_ready(proxy, authority.exists)

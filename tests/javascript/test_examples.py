@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.javascript.pages import files_of, section
+from tests.support.chromium import needs_chromium
 from tests.support.node_packages import needs_node_alone, needs_test_runners
 from tests.support.node_project import PACKAGE, ROOT, SERVER, NodeProject
 from tests.support.slow import slow
 
-_CHROMIUM = Path("/usr/bin/chromium")
 _JEST_CONFIGURATION = """
 export default {
   globalSetup: '@bridge-server/test/jest',
@@ -34,10 +34,6 @@ test('the server of the run has the settings of the configuration', async () => 
   expect(bridge.accounts).toHaveLength(10)
 })
 """
-
-needs_chromium = pytest.mark.skipif(
-    not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
-)
 
 
 @needs_test_runners

@@ -4,32 +4,19 @@ import asyncio
 from pathlib import Path
 
 import orjson
-import pytest
 
+from tests.support.chromium import CONFIGURATION, needs_chromium
 from tests.support.console_client import ConsoleClient, new_link
 from tests.support.node_packages import needs_test_runners
 from tests.support.node_project import NodeProject
 from tests.support.server import running_server
 from tests.support.slow import slow
 
-_CHROMIUM = Path("/usr/bin/chromium")
 _SPECIFICATION = Path(__file__).parent / "console.spec.js"
 _TESTS = 13
-_CONFIGURATION = f"""
-export default {{
-  workers: 1,
-  timeout: 30000,
-  use: {{ launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }} }},
-}}
-"""
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 
-pytestmark = [
-    slow,
-    pytest.mark.skipif(
-        not _CHROMIUM.exists(), reason="needs Chromium: `scripts/system-packages` installs it"
-    ),
-]
+pytestmark = [slow, needs_chromium]
 
 
 @needs_test_runners
@@ -38,7 +25,7 @@ async def test_a_person_uses_each_page(tmp_path: Path) -> None:
     project.write(
         {
             "package.json": orjson.dumps({"type": "module"}).decode(),
-            "playwright.config.js": _CONFIGURATION,
+            "playwright.config.js": CONFIGURATION,
             "console.spec.js": _SPECIFICATION.read_text("utf-8"),
         }
     )

@@ -1,0 +1,80 @@
+"""The page `/inbox/`, where an account reads its notifications, and the web component that pages embed."""
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from string import Template
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from bridge_server.inbox.widget_file import widget_script
+from bridge_server.kernel.errors import Fault, InvalidInputError
+from bridge_server.web.answers import ready_made
+from bridge_server.web.page_headers import page_headers
+from bridge_server.web.whole_answer import WholeAnswer
+
+_PAGE = Path(__file__).parent / "page.html"
+_STYLE = (
+    ":root { color-scheme: light dark; } "
+    "body { margin: 0; background: #f6f6f8; color: #1b1c22; font: 15px/1.5 system-ui, sans-serif; } "
+    "main { max-width: 44rem; margin: 0 auto; padding: 1rem; } "
+    "h1 { font-size: 1.25rem; margin: 0 0 1rem; } "
+    "@media (prefers-color-scheme: dark) { body { background: #14151a; color: #e8e9ef; } }"
+)
+_PROJECT = re.compile(r"[a-z0-9-]{1,64}", re.ASCII)
+_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    body: bytes = field(repr=False)
+    etag: str
+    headers: CIMultiDictProxy[str]
+
+
+class InboxPage:
+    """Answers the page and the script. Files are read at the first request."""
+
+    async def script(self, request: web.Request) -> web.StreamResponse:
+        """The web component; 304 for a browser that has it."""
+        script = self._script
+        known = request.if_none_match or ()
+        if any(tag.value in (script.etag, "*") for tag in known):
+            return web.Response(status=304, headers=script.headers)
+        return WholeAnswer(body=script.body, headers=script.headers)
+
+    async def page(self, request: web.Request) -> web.StreamResponse:
+        """The inbox of one project with `?project=`, else of all projects."""
+        project = request.query.get("project")
+        if project and not _PROJECT.fullmatch(project):
+            fault = Fault("#/project", "must be the id of a project: a-z, 0-9 and hyphens")
+            raise InvalidInputError("The query has parameters that cannot be read.", [fault])
+        attribute = f' project="{project}"' if project else ""
+        body = self._template.substitute(style=_STYLE, project=attribute).encode()
+        return WholeAnswer(body=body, headers=self._page_headers)
+
+    @cached_property
+    def _script(self) -> _Script:
+        body = widget_script()
+        etag = hashlib.sha256(body).hexdigest()[:_DIGITS]
+        headers = {
+            "Content-Type": "text/javascript; charset=utf-8",
+            "Cache-Control": "public, max-age=3600",
+            "ETag": f'"{etag}"',
+            "X-Content-Type-Options": "nosniff",
+            "Cross-Origin-Resource-Policy": "cross-origin",  # pages of other origins load the script
+        }
+        return _Script(body, etag, ready_made(headers))
+
+    @cached_property
+    def _template(self) -> Template:
+        return Template(_PAGE.read_text("utf-8"))
+
+    @cached_property
+    def _page_headers(self) -> CIMultiDictProxy[str]:
+        style = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+        return page_headers(style_src=f"'sha256-{style}'", img_src="data:", form_action="'none'")

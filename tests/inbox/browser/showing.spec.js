@@ -1,0 +1,98 @@
+// What is seen, and how: texts of strangers, the keyboard, what axe-core finds.
+
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { alert, badge, expect, openInbox, openSignedIn, row, Shop, signIn, test, titles } from './shop.js'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const MARKUP = '<img src=x onerror="hacked=1">'
+
+test('texts of strangers are texts, and only safe URLs are links', async ({ page, bridge, wallet }) => {
+  const shop = await Shop.open(bridge, wallet.accounts[0], { name: MARKUP })
+  await shop.notify(MARKUP, { body: MARKUP, url: 'myapp://open' })
+  await page.route('**/inbox/notifications?*', async (route) => {
+    const response = await route.fetch()
+    const answer = await response.json()
+    const [first] = answer.notifications
+    if (first) answer.notifications.push({ ...first, id: '0', title: 'Evil', url: ' JavaScript:hacked=1' })
+    await route.fulfill({ response, json: answer })
+  })
+  await openSignedIn(page, bridge, wallet, '')
+  await page.getByRole('button', { name: 'Subscriptions' }).click()
+  for (const title of [MARKUP, 'Evil']) await row(page, title).click()
+
+  await expect(titles(page)).toHaveText([MARKUP, 'Evil'])
+  await expect(page.locator('[part=body] p').first()).toHaveText(MARKUP)
+  await expect(page.locator('[part=settings]')).toContainText(MARKUP)
+  await expect(page.getByRole('link')).toHaveCount(1)
+  const link = page.getByRole('link', { name: 'Open myapp:' })
+  expect(await link.evaluate((each) => [each.href, each.target])).toEqual(['myapp://open', ''])
+  expect(await page.evaluate(() => window.hacked)).toBeUndefined()
+})
+
+test('the keyboard alone signs in, opens a notification, and marks all as read', async ({ page, bridge, wallet }) => {
+  const shop = await Shop.open(bridge, wallet.accounts[0])
+  await shop.notify('First')
+  await shop.notify('Second')
+  await wallet.install(page)
+  await openInbox(page, bridge)
+  await expect(page.getByRole('button', { name: /^Sign in with/ })).toBeVisible()
+  const press = async (name) => {
+    for (let steps = 0; steps < 20; steps += 1) {
+      await page.keyboard.press('Tab')
+      const focused = await page.evaluate(() => document.activeElement.shadowRoot?.activeElement?.textContent)
+      if (focused === name) return page.keyboard.press('Enter')
+    }
+    throw new Error(`${name} was not reached`)
+  }
+
+  await press('Sign in with Bridge Server test wallet')
+  await expect(titles(page)).toHaveText(['Second', 'First'])
+  await press('Unread: Second')
+  await expect(page.getByText('About Second.')).toBeVisible()
+  await expect(row(page, 'Second')).toBeFocused()
+  await shop.notify('Third')
+  await expect(titles(page)).toHaveText(['Third', 'Second', 'First'])
+  await expect(row(page, 'Second')).toBeFocused()
+  await page.keyboard.press('Tab')
+  await expect(row(page, 'First')).toBeFocused()
+  await page.getByRole('heading', { name: 'Notifications' }).focus()
+  await press('Mark all as read')
+  await expect(badge(page)).toBeHidden()
+})
+
+for (const scheme of ['light', 'dark']) {
+  for (const width of [1280, 320]) {
+    test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page, bridge, wallet }) => {
+      const shop = await Shop.open(bridge, wallet.accounts[0])
+      await shop.notify('W'.repeat(64), { body: 'W'.repeat(255), url: 'https://shop.example/' })
+      await shop.notify('Read later')
+      await page.emulateMedia({ colorScheme: scheme })
+      await page.setViewportSize({ width, height: 800 })
+      await wallet.setRules({ personal_sign: 'reject' })
+      await wallet.install(page)
+      await openInbox(page, bridge)
+      await page.getByRole('button', { name: /^Sign in with/ }).click()
+      await expect(alert(page)).not.toHaveText('')
+      await expectNoFault(page)
+
+      await wallet.setRules({})
+      await signIn(page)
+      await row(page, 'WWW').click()
+      await page.getByRole('button', { name: 'Subscriptions' }).click()
+      await expect(page.getByLabel('Offers')).toBeVisible()
+      await expectNoFault(page)
+    })
+  }
+}
+
+async function expectNoFault(page) {
+  await page.evaluate(axe)
+  const found = await page.evaluate(async () =>
+    (await axe.run()).violations
+      .filter(({ impact }) => ['serious', 'critical'].includes(impact))
+      .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+  )
+  expect(found).toEqual([])
+  expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+}
