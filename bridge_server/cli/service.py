@@ -11,7 +11,8 @@ import click
 from bridge_server.cli.groups import Group
 from bridge_server.cli.options import CommandError, loaded_settings
 from bridge_server.cli.program import own_command
-from bridge_server.cli.service_unit import CREDENTIALS, FIRST_SETTINGS, NAME, UNIT_FILE, ServiceUnit
+from bridge_server.cli.reachable_url import local_url
+from bridge_server.cli.service_unit import CREDENTIALS, FIRST_SETTINGS, NAME, STATE, UNIT_FILE, ServiceUnit
 from bridge_server.settings.secret_files import FILES_OF_SECRETS, secret_names
 from bridge_server.settings.settings import Settings
 
@@ -21,6 +22,7 @@ SYSTEMD_RUNS = Path("/run/systemd/system")
 """A directory that is there where systemd is the first process (sd_booted)."""
 
 _START_SECONDS = 120
+_READABLE_BY_ALL = 0o004
 
 
 @click.group("service", cls=Group)
@@ -83,7 +85,31 @@ def _check_machine(unit: ServiceUnit) -> Settings:
                 f"{path} cannot be seen by the service, which has no {'/'.join(path.parts[:2])[1:]}: "
                 "install the program in /opt, and keep its settings in /etc"
             )
-    return loaded_settings(unit.config_file if unit.config_file.exists() else None).settings
+    if not unit.config_file.exists():
+        return loaded_settings(None).settings
+    settings = loaded_settings(unit.config_file).settings
+    _check_readable(unit)
+    _check_data_dir(settings)
+    return settings
+
+
+def _check_readable(unit: ServiceUnit) -> None:
+    """Refuse a settings file that the user of the service could not open."""
+    found = unit.config_file.stat()
+    is_own = unit.user is not None and pwd.getpwnam(unit.user).pw_uid == found.st_uid
+    if not is_own and not found.st_mode & _READABLE_BY_ALL:
+        raise CommandError(
+            f"{unit.config_file} cannot be read by the service: chmod 644 it, and keep secrets in "
+            f"{CREDENTIALS}"
+        )
+
+
+def _check_data_dir(settings: Settings) -> None:
+    """Refuse another directory than the one that the unit lets the service write."""
+    if "data_dir" in settings.model_fields_set and settings.data_dir != STATE:
+        raise CommandError(
+            f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"
+        )
 
 
 def _write(unit: ServiceUnit) -> None:
@@ -92,6 +118,7 @@ def _write(unit: ServiceUnit) -> None:
         if not unit.config_file.exists():
             unit.config_file.parent.mkdir(parents=True, exist_ok=True)
             unit.config_file.write_text(FIRST_SETTINGS, "utf-8")
+            unit.config_file.chmod(0o644)
         UNIT_FILE.write_text(unit.text(), "utf-8")
     except OSError as error:
         raise CommandError(f"{error.filename} cannot be written: {error.strerror}") from error
@@ -110,4 +137,4 @@ def _systemctl(*arguments: str) -> None:
 
 
 def _url(settings: Settings) -> str:
-    return settings.public_url or f"http://{settings.host}:{settings.port}"
+    return settings.public_url or local_url(settings.host, settings.port)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 NAME = "bridge-server"
 UNIT_FILE = Path("/etc/systemd/system/bridge-server.service")
+STATE = Path("/var/lib/bridge-server")
 CREDENTIALS = Path("/etc/bridge-server/credentials")
 """One file for each secret, named as its setting; systemd reads them as root for the service."""
 
@@ -36,7 +37,7 @@ LimitNOFILE=65536
 {user}
 StateDirectory=bridge-server
 StateDirectoryMode=0700
-# Each secret is a file that is named as its setting, of mode 0600, and has such a line.
+{cache}# Each secret is a file that is named as its setting, of mode 0600, and has such a line.
 {credentials}
 
 CapabilityBoundingSet=
@@ -70,6 +71,7 @@ _ONE_OF_ITS_OWN = f"""\
 # The user exists while the service runs.
 DynamicUser=yes
 User={NAME}"""
+_CACHE = f"# The .pyz unpacks itself there.\nCacheDirectory={NAME}\nEnvironment=SHIV_ROOT=%C/{NAME}\n"
 _EXAMPLE = f"# LoadCredential=admin_token:{CREDENTIALS}/admin_token"
 
 
@@ -89,6 +91,7 @@ class ServiceUnit:
             command=" ".join(map(_quoted, self.command)),
             config=_quoted(str(self.config_file)),
             user=_ONE_OF_ITS_OWN if self.user is None else f"User={self.user}",
+            cache=_CACHE if self.command[0].endswith(".pyz") else "",
             credentials="\n".join(lines or [_EXAMPLE]),
         )
 

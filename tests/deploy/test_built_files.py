@@ -64,6 +64,8 @@ def test_the_file_plays_the_tour_and_has_every_command(
     assert (tour.returncode, tour.stderr) == (0, "")
     assert "# It has no node to send transactions to" in tour.stdout
     assert _run(built / name, "keys", "vapid").returncode == 0
+    unit = _run(built / name, "service", "install", "--print").stdout
+    assert f"\nExecStart={built / name} serve --config " in unit
     assert "Commands:" in _run(built / name, "--help").stdout
 
 

@@ -1,6 +1,7 @@
 """`bridge-server service install`; systemctl is a fake, and the machine's directories are the test's own."""
 
 import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,9 +115,10 @@ def test_print_changes_nothing(machine: Machine, install: Install) -> None:
     [
         (["--user", "nobody-of-that-name"], None, "there is no such user"),
         ([], "prot = 1", "there is no setting prot; did you mean port?"),
+        ([], 'data_dir = "/srv/bridge"', "the service can write /var/lib/bridge-server only"),
         (["--config", "/home/me/bridge.toml"], None, "/home/me/bridge.toml cannot be seen by the service"),
     ],
-    ids=["user", "settings", "home"],
+    ids=["user", "settings", "data", "home"],
 )
 def test_what_cannot_work_is_refused_and_changes_nothing(
     machine: Machine, install: Install, arguments: list[str], toml: str | None, complaint: str
@@ -131,6 +133,18 @@ def test_what_cannot_work_is_refused_and_changes_nothing(
     assert complaint in result.stderr
     assert not machine.unit.exists()
     assert not machine.calls.exists()
+
+
+def test_settings_that_the_service_cannot_read_are_refused(machine: Machine, install: Install) -> None:
+    machine.config.parent.mkdir(parents=True)
+    machine.config.touch(mode=0o600)
+
+    result = install()
+    os.chown(machine.config, pwd.getpwnam("daemon").pw_uid, -1)
+
+    assert (result.exit_code, machine.unit.exists()) == (2, False)
+    assert "cannot be read by the service: chmod 644 it, and keep secrets in" in result.stderr
+    assert install("--user", "daemon").exit_code == 0
 
 
 def test_a_service_that_does_not_start_is_one_line_that_names_the_log(

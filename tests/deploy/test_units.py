@@ -71,6 +71,12 @@ def test_a_unit_with_an_existing_user_secrets_and_odd_names_is_valid(tmp_path: P
     assert "DynamicUser" not in unit.read_text()
 
 
+def test_a_single_file_unpacks_itself_where_the_service_may_write() -> None:
+    unit = ServiceUnit(["/opt/bridge-server.pyz"], Path("/etc/bridge-server.toml")).text()
+
+    assert "\nCacheDirectory=bridge-server\nEnvironment=SHIV_ROOT=%C/bridge-server\n" in unit
+
+
 def test_the_backup_copies_a_running_server_and_forgets_what_is_old(tmp_path: Path) -> None:
     backups = tmp_path / "backups"
     backups.mkdir()
