@@ -121,7 +121,9 @@ def _gateway(foundation: Foundation) -> Gateway:
         reporting,
         record=None if instruments is None else instruments.traffic,
         strike=None if instruments is None else partial(request_fault, instruments),
-        observer=None if observation is None else observer_of(observation, foundation.addresses),
+        observer=None
+        if observation is None
+        else observer_of(observation, foundation.addresses, foundation.clock),
     )
 
 

@@ -2,7 +2,8 @@
 
 from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
-from bridge_server.assembly.console import ConsoleParts, console_access_room, console_room
+from bridge_server.assembly.console import ConsoleParts
+from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of

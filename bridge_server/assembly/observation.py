@@ -55,10 +55,10 @@ def observation_of(
     return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles)
 
 
-def observer_of(observation: Observation, addresses: ClientAddresses) -> Observer:
+def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:
     """What the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
-    observer = Observer(record, observation.clients, observation.made, addresses)
+    observer = Observer(record, observation.clients, observation.made, addresses, clock)
     observation.sightings.before_reading = observer.drain
     return observer

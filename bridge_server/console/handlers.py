@@ -102,7 +102,7 @@ class ConsoleHandlers:
             token = await self._access.sign_in(request.query.get("link", ""))
         except BridgeError as error:
             return self._refused(request, error)
-        response = _see_other(ROOT)
+        response = self._to_first_page(request)
         response.headers[hdrs.SET_COOKIE] = self._cookies.keep(request, token)
         return response
 
@@ -151,6 +151,15 @@ class ConsoleHandlers:
 
         return handle
 
+    def _to_first_page(self, request: web.Request) -> web.Response:
+        """A redirect; or a page that goes there by itself, for a link in a page of another site.
+
+        A redirect from there would carry no cookie that is SameSite=Strict.
+        """
+        if request.headers.get("Sec-Fetch-Site") == "cross-site":
+            return self._rendering.page("layout/signed_in.html", {})
+        return _see_other(ROOT)
+
     def _refused(self, request: web.Request, error: BridgeError) -> web.Response:
         """A page that says what to do; an attempt that the door refused is logged."""
         if isinstance(error, REFUSED_ATTEMPTS):
@@ -178,7 +187,7 @@ class ConsoleHandlers:
         return {
             "page": page,
             "host": host_of(request),
-            "here": request.path,
+            "here": str(request.rel_url.without_query_params(_NOTICE)),
             "form_token": session.form_token,
             "since": self._changes.number,
         }

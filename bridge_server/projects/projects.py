@@ -41,6 +41,7 @@ LEAST_PER_HOUR = 0.001
 MOST_PER_HOUR = 1_000_000
 MOST_AT_ONCE = 1_000_000
 _HOUR_SECONDS = 3600
+_EVERY_PROJECT = 2**62
 
 
 class Projects:
@@ -70,10 +71,10 @@ class Projects:
         )
         return project, NewSecret(number, secret)
 
-    async def overview(self) -> list[ProjectOverview]:
-        """Every project, oldest first, with its types, subscribers, and figures of the last 30 days."""
+    async def overview(self, after: int = 0, limit: int = _EVERY_PROJECT) -> list[ProjectOverview]:
+        """Projects after this number, oldest first: with types, subscribers, figures of the last 30 days."""
         period = read_period(None, None, self._clock.now_ms())
-        return await self._store.overview(period.first_day, period.last_day)
+        return await self._store.overview(period.first_day, period.last_day, after, limit)
 
     async def ensure(self, project_id: str, name: str, secret: str, types: Mapping[str, str]) -> None:
         """Have a project with this very secret and these types, whether or not there is one of this id.

@@ -21,7 +21,7 @@ SELECT {_PROJECT},
      FROM notification_types CROSS JOIN daily_figures ON daily_figures.project = notification_types.project
         AND daily_figures.type = notification_types.id AND daily_figures.day BETWEEN ?1 AND ?2
      WHERE notification_types.project = projects.id)
-FROM projects WHERE project_id IS NOT NULL ORDER BY id
+FROM projects WHERE project_id IS NOT NULL AND id > ?3 ORDER BY id LIMIT ?4
 """  # noqa: S608 - columns, no input
 COUNT_PROJECTS = "SELECT COUNT(*) FROM projects WHERE project_id IS NOT NULL"
 HIDE_PROJECT = "UPDATE projects SET project_id = NULL, webhook_url = NULL, webhook_secret = NULL WHERE id = ?"

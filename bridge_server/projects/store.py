@@ -63,9 +63,10 @@ class ProjectStore:
         yield ProjectChanged(project_id)
         return project, number
 
-    async def overview(self, first_day: int, last_day: int) -> list[ProjectOverview]:
-        """Every project, oldest first, with its figures of these days."""
-        return [read_overview(row) for row in await self.database.read(sql.OVERVIEW, (first_day, last_day))]
+    async def overview(self, first_day: int, last_day: int, after: int, limit: int) -> list[ProjectOverview]:
+        """Projects after this number, oldest first, with their figures of these days."""
+        rows = await self.database.read(sql.OVERVIEW, (first_day, last_day, after, limit))
+        return [read_overview(row) for row in rows]
 
     async def count(self) -> int:
         """How many projects there are."""

@@ -42,7 +42,7 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def watcher(path: str, name: str) -> Callable[[Mapping[str, str]], None] | None:
+    def watcher(path: str, name: str) -> Callable[[Mapping[str, str], int], None] | None:
         side = _who(name)
         if sightings is None or side == "client" or "{" not in path:
             return None

@@ -62,20 +62,20 @@ class Sightings:
 
     def watcher(
         self, dialect: Dialect, side: Literal["dapp", "wallet"], id_name: str
-    ) -> Callable[[Mapping[str, str]], None]:
-        """What is to be called with the ids in the path of each request that succeeded.
+    ) -> Callable[[Mapping[str, str], int], None]:
+        """What is to be called with the ids in the path of each request that succeeded, and the elapsed time.
 
         `id_name` is the one that names the session or the call.
         """
-        elapsed_us, is_dapp, kind = self._clock.elapsed_us, side == "dapp", dialect.route_prefix
+        is_dapp, kind = side == "dapp", dialect.route_prefix
 
-        def see(ids: Mapping[str, str]) -> None:
+        def see(ids: Mapping[str, str], at_us: int) -> None:
             any_id = ids[id_name]
             seen = self._young.get(any_id) or self._remember(any_id, kind)
             if is_dapp:
-                seen.dapp_at_us = elapsed_us()
+                seen.dapp_at_us = at_us
             else:
-                seen.wallet_at_us = elapsed_us()
+                seen.wallet_at_us = at_us
 
         return see
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
+from bridge_server.kernel.clock import Clock
 from bridge_server.web.client_address import UNKNOWN, ClientAddresses
 from bridge_server.web.clients import Clients
 from bridge_server.web.lately import Lately
@@ -57,12 +58,18 @@ class Observer:
     """
 
     def __init__(
-        self, record: TrafficLog | None, clients: Clients, made: Lately, addresses: ClientAddresses
+        self,
+        record: TrafficLog | None,
+        clients: Clients,
+        made: Lately,
+        addresses: ClientAddresses,
+        clock: Clock,
     ) -> None:
         self._record = record
         self._clients = clients
         self._made = made
         self._addresses = addresses
+        self._clock = clock
         self._pending: list[_Pending] = []
         clients.before_reading = self.drain
         if record is not None:
@@ -116,7 +123,10 @@ class Observer:
 
     def drain(self) -> None:
         """Count and record what was put off. Whoever reads the records calls it first."""
+        if not self._pending:
+            return
         record, known, figures_of = self._record, self._clients.now.get, self._clients.figures
+        now_us = self._clock.elapsed_us()  # once for all of them: it costs as much as the rest
         for row, connection, ids, method, path, status, started, seconds, size in self._pending:
             address = getattr(connection, "client", "") or UNKNOWN
             figures = known(address) or figures_of(address)
@@ -126,13 +136,14 @@ class Observer:
                 record.last_number = number = record.last_number + 1
                 record.kept.append((number, row.who, method, path, row.name, status, started, seconds, b""))
             if row.on_answer is not None:
-                row.on_answer(ids)
+                row.on_answer(ids, now_us)
         self._pending.clear()
 
     def _rare_of(self, row: Route) -> _Rare:
         """Counts and records a request that is more than a plain read."""
         makes, name, count_made, keep = row.makes, row.name, self._made.count, self._keep_of(row)
         clients, addresses, on_answer, on_made = self._clients, self._addresses, row.on_answer, row.on_made
+        elapsed_us = self._clock.elapsed_us
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
@@ -155,7 +166,7 @@ class Observer:
                     count_made(makes)
                     figures.sessions += makes == "session"
                 if on_answer is not None:
-                    on_answer(request.match_info)
+                    on_answer(request.match_info, elapsed_us())
                 if on_made is not None:
                     on_made(request, body)
 

@@ -55,8 +55,9 @@ class Route:
     """Whether it may hold a request on purpose, as a long poll does."""
     makes: Literal["", "session", "call"] = ""
     """What a successful request makes; its answer names it."""
-    on_answer: Callable[[Mapping[str, str]], None] | None = None
-    """Called soon with the ids in the path of each request that succeeded, if an operator may look."""
+    on_answer: Callable[[Mapping[str, str], int], None] | None = None
+    """Called soon with the ids in the path of each request that succeeded, and the elapsed time then in
+    microseconds, if an operator may look."""
     on_made: Callable[[web.Request, bytes], None] | None = None
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None

@@ -16,7 +16,10 @@ from tests.support.server import running_server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "admin-api.md").read_text("utf-8")
 COMMANDS = [
-    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line
+    line
+    for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    for line in block.replace("\\\n", "").splitlines()
+    if line
 ]
 
 

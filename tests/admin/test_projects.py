@@ -139,6 +139,25 @@ async def test_every_project_is_listed_oldest_first(admin: AdminClient) -> None:
     assert listed == {"projects": [zebra | {"webhook": None} | figures, ant | hook | figures]}
 
 
+async def test_projects_come_page_by_page_also_when_the_last_one_of_a_page_is_deleted(
+    admin: AdminClient,
+) -> None:
+    for project_id in ("one", "two", "three"):
+        await admin.create(project_id)
+
+    first = (await admin.get("/admin/projects?limit=2")).json
+    await admin.delete("/admin/projects/two")
+    second = (await admin.get(f"/admin/projects?limit=2&after={first['next']}")).json
+
+    assert [each["project_id"] for each in first["projects"]] == ["one", "two"]
+    assert ([each["project_id"] for each in second["projects"]], second["next"]) == (["three"], None)
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "after=two", "after=-1", "after=%25"])
+async def test_a_page_of_projects_that_cannot_be_is_refused(admin: AdminClient, query: str) -> None:
+    (await admin.get(f"/admin/projects?{query}")).problem(400)
+
+
 async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin: AdminClient) -> None:
     secret = await admin.create("app", "news", "deals")
     await admin.create("other", "news")

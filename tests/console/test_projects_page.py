@@ -1,6 +1,8 @@
 """The page of projects: each form makes its change, and the page says what was done."""
 
 import re
+from contextlib import closing
+from sqlite3 import connect
 
 import pytest
 
@@ -38,6 +40,27 @@ async def test_a_refused_form_says_why_and_keeps_its_fields(console: ConsoleClie
     assert "<strong>project id</strong> must be 1 to 64 lower-case letters" in page
     assert 'value="Kept name"' in page
     assert 'value="Not An Id"' in page
+
+
+async def test_a_long_list_of_projects_has_pages(console: ConsoleClient) -> None:
+    with closing(connect(console.server.settings.database_file)) as database, database:
+        database.executemany(
+            "INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, 0)",
+            [(f"many-{number:03}", f"Many {number}") for number in range(210)],
+        )
+
+    first = await console.page("/console/projects")
+    place = re.search(r'href="(/console/projects\?list=\d+)">Next projects', first)
+    assert place is not None
+    second = await console.page(place[1])
+    opened = await console.page(place[1].replace("?", "/many-150?"))
+
+    assert (first.count('<th scope="row">'), "many-150" in first) == (100, False)
+    assert "/console/projects/many-150?list=" in second
+    assert 'aria-current="true"><bdi>Many 150' in opened
+    assert (await console.get("/console/projects?list=x")).status == 400
+    with closing(connect(console.server.settings.database_file)) as database, database:
+        database.execute("DELETE FROM projects WHERE project_id LIKE 'many-%'")
 
 
 async def test_types_are_added_renamed_and_removed(console: ConsoleClient) -> None:

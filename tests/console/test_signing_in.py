@@ -51,6 +51,17 @@ async def test_a_link_works_once(server: RunningServer) -> None:
     assert "Set-Cookie" not in second.headers
 
 
+async def test_a_link_in_a_page_of_another_site_signs_in(server: RunningServer) -> None:
+    browser = ConsoleClient(server)
+
+    answer = await browser.get(await new_link(server), headers={"Sec-Fetch-Site": "cross-site"})
+
+    # After a redirect from there, a browser would not send the cookie that is SameSite=Strict.
+    assert answer.status == 200
+    assert '<meta http-equiv="refresh" content="0; url=/console">' in answer.body.decode()
+    assert "Projects" in await browser.page("/console/projects")
+
+
 async def test_a_link_that_is_only_looked_at_stays_good(server: RunningServer) -> None:
     link = await new_link(server)
 

@@ -35,9 +35,14 @@ class ProjectHandlers:
         account = wire.read_account(request.match_info["account"])
         return json_answer(wire.write(wire.devices_fields(await self._devices.of_account(account.key))))
 
-    async def every_project(self, _: web.Request) -> web.Response:
-        projects = await self._projects.overview()
-        return json_answer(wire.write(wire.project_list_fields(projects, self._account_limit)))
+    async def listed(self, request: web.Request) -> web.Response:
+        """A page of projects; all of them for a client that asks for no page, as before there were pages."""
+        if not {"after", "limit"} & request.query.keys():
+            projects = await self._projects.overview()
+            return json_answer(wire.write(wire.project_list_fields(projects, self._account_limit)))
+        after, limit = wanted_page(request)
+        found = await self._projects.overview(wire.read_place(after), limit + 1)
+        return json_answer(wire.write(wire.project_page_fields(found, limit, self._account_limit)))
 
     async def create_project(self, request: web.Request) -> web.Response:
         new = wire.read_project(await json_object(request))

@@ -16,7 +16,7 @@ def project_routes(handlers: ProjectHandlers, rows: AdminRows) -> tuple[Route, .
     """Projects with what belongs to them, and the devices of an account."""
     read, write = rows.read, rows.write
     return (
-        read(_PROJECTS, "projects", handlers.every_project),
+        read(_PROJECTS, "projects", handlers.listed),
         write("POST", _PROJECTS, "create-project", handlers.create_project),
         read(_PROJECT, "project", handlers.project),
         write("DELETE", _PROJECT, "delete-project", handlers.delete_project),

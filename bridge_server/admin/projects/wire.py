@@ -1,5 +1,6 @@
 """JSON of projects in the admin API, which commands with --json print too."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from bridge_server.web.shapes import Shape, check
 SUCCESS = b'{"success":true}'
 
 _HOUR_US = 3600 * MICROSECONDS
+_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DIGITS = 6
 """The digits of a rate per hour, which is stored as whole microseconds between two tokens."""
 
@@ -112,6 +114,13 @@ def read_account(text: str) -> Account:
         raise InvalidInputError(f"The account {error}.") from error
 
 
+def read_place(after: str) -> int:
+    """Read the query parameter `after` of the list of projects. Raises InvalidInputError."""
+    if after and not _NUMBER.fullmatch(after):
+        raise InvalidInputError("The query parameter after takes `next` of an earlier answer.")
+    return int(after or 0)
+
+
 def account_limit_fields(own: Limit | None, servers: Limit) -> dict[str, Any]:
     """The limit in force, and whether it is the project's own."""
     limit = servers if own is None else own
@@ -133,6 +142,15 @@ def project_fields(project: Project, servers_limit: Limit) -> dict[str, Any]:
 def project_list_fields(projects: Sequence[ProjectOverview], servers_limit: Limit) -> dict[str, Any]:
     """Every project with its figures. The read rate is that of the last 30 days."""
     return {"projects": [_listed_fields(listed, servers_limit) for listed in projects]}
+
+
+def project_page_fields(
+    projects: Sequence[ProjectOverview], limit: int, servers_limit: Limit
+) -> dict[str, Any]:
+    """A page of at most `limit` projects. `projects` has one more if another page follows."""
+    page = projects[:limit]
+    following = str(page[-1].project.number) if len(projects) > limit else None
+    return {**project_list_fields(page, servers_limit), "next": following}
 
 
 def details_fields(details: ProjectDetails, servers_limit: Limit) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The record of requests as server-sent events, for the operators who look at it now.
 
-Requests pile up for a moment and are written together, the newest hundred at most: what a stream costs does
-not grow with the traffic.
+Requests pile up for a moment and are written together, the newest hundred at most, and a hundred a second
+while there are more: what a stream costs does not grow with the traffic.
 """
 
 import asyncio
@@ -18,7 +18,9 @@ from bridge_server.web.traffic import Recorded, TrafficLog
 
 MOST_STREAMS = 16
 MOST_AT_ONCE = 100
-"""Requests in one batch of events; of the others only the number is sent."""
+"""Requests in one batch of events after a quiet moment; of the others only the number is sent."""
+MOST_IN_TURN = 25
+"""Requests in each batch while requests go on: nobody reads more, and each costs a third of a poll."""
 
 _PAUSE_SECONDS = 0.25
 _PAUSES_BETWEEN_KEEP_ALIVES = 60
@@ -33,6 +35,7 @@ class TrafficStream:
         self._streams = streams
         self._chosen = chosen
         self._position = position
+        self._allowance = MOST_AT_ONCE
         self._outlet: EventStream | None = None
         self._ended = asyncio.Event()
 
@@ -43,7 +46,8 @@ class TrafficStream:
         await self._ended.wait()
 
     def push(self) -> None:
-        """Write what has changed since the last time."""
+        """Write what has changed since the last time, as far as the stream's allowance goes."""
+        self._allowance = min(MOST_AT_ONCE, self._allowance + MOST_IN_TURN)
         traffic = self._streams.traffic
         last = traffic.newest()
         if self._position > last:  # the record was cleared
@@ -51,8 +55,9 @@ class TrafficStream:
         if self._outlet is None or last == self._position:
             return
         changes = traffic.changed_after(self._position)
-        found = list(islice(filter(self._chosen.passes, changes), MOST_AT_ONCE))
-        skipped = found[-1].change - self._position - 1 if len(found) == MOST_AT_ONCE else 0
+        found = list(islice(filter(self._chosen.passes, changes), self._allowance))
+        skipped = found[-1].change - self._position - 1 if len(found) == self._allowance else 0
+        self._allowance -= len(found)
         self._position = last
         events = [self._streams.event(each) for each in reversed(found)]
         if skipped > 0:

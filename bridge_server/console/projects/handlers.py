@@ -33,6 +33,7 @@ _PROJECTS = "/projects"
 _PROJECT = f"{_PROJECTS}/{{project_id:[^/]{{1,128}}}}"
 _LIVE = ("projects",)
 _PAGE = 25
+_PROJECTS_PAGE = 100
 
 
 class ProjectsPage:
@@ -56,9 +57,9 @@ class ProjectsPage:
             self._projects.count,
         )
 
-    async def show_all(self, _: Asked) -> View:
-        """Every project."""
-        return View("projects/list.html", await self._list(), _LIVE)
+    async def show_all(self, asked: Asked) -> View:
+        """A page of projects."""
+        return View("projects/list.html", await self._list(asked), _LIVE)
 
     async def show(self, asked: Asked) -> View:
         """One project, and a page of its subscribers."""
@@ -71,7 +72,7 @@ class ProjectsPage:
         found = await self._subscriptions.search(project_id, search.strip(), after, _PAGE + 1)
         figures = await self._projects.analytics(project_id, None, None)
         fields = {
-            **await self._list(),
+            **await self._list(asked),
             "project": wire.details_fields(details, self._account_limit),
             "found": wire.subscriber_page_fields(found, _PAGE),
             "figures": figures_fields(figures.total),
@@ -180,8 +181,11 @@ class ProjectsPage:
             "import": self.import_subscribers,
         }
 
-    async def _list(self) -> dict[str, Any]:
-        return wire.project_list_fields(await self._projects.overview(), self._account_limit)
+    async def _list(self, asked: Asked) -> dict[str, Any]:
+        place = asked.query.get("list", "")
+        found = await self._projects.overview(wire.read_place(place), _PROJECTS_PAGE + 1)
+        listed = wire.project_page_fields(found, _PROJECTS_PAGE, self._account_limit)
+        return {"projects": listed["projects"], "next_list": listed["next"], "list_after": place}
 
 
 def _project_id(asked: Asked) -> str:

@@ -29,6 +29,15 @@ test.afterEach(({ page }) => {
   expect(page.faults ?? []).toEqual([])
 })
 
+test('a link in a page of another site signs in', async ({ page }) => {
+  const link = nextLink()
+  await page.route('http://chat.example/', (route) =>
+    route.fulfill({ contentType: 'text/html', body: `<a href="${link}">the link</a>` }))
+  await page.goto('http://chat.example/')
+  await page.getByText('the link').click()
+  await expect(page.getByRole('heading', { name: 'Projects' })).toBeVisible()
+})
+
 test('a project is created, given a type, and deleted', async ({ page }) => {
   await signIn(page)
   await page.getByLabel('Name', { exact: true }).fill('Bakery')

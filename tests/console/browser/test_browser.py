@@ -13,7 +13,7 @@ from tests.support.server import running_server
 from tests.support.slow import slow
 
 _SPECIFICATION = Path(__file__).parent / "console.spec.js"
-_TESTS = 13
+_TESTS = 14
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 
 pytestmark = [slow, needs_chromium]
