@@ -27,6 +27,9 @@ _STABLE = (
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "2027-01-15"),
 )
 
+_LONG = ("by_day",)
+"""Members whose value is a list of a month."""
+
 
 @dataclass(frozen=True, slots=True)
 class Printed:
@@ -63,5 +66,5 @@ def _shortened(value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"data", "hmac", "iv"}:
         return "..."
     if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
+        return {name: ["..."] if name in _LONG else _shortened(inner) for name, inner in value.items()}
     return value

@@ -26,7 +26,7 @@ _ORDER = {
         "Order": [{"name": "buy", "type": "string"}, {"name": "limit", "type": "uint256"}],
     },
     "primaryType": "Order",
-    "domain": {"name": "Example Printed"},
+    "domain": {"name": "Example Exchange"},
     "message": {"buy": "ETH", "limit": 4000},
 }
 
