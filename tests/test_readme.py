@@ -31,14 +31,14 @@ async def _output_of(*command: str) -> str:
 
 @needs_anvil
 async def test_the_tour_prints_what_the_readme_shows() -> None:
-    printed = await _output_of(sys.executable, "scripts/tour.py")
+    printed = await _output_of(sys.executable, "-m", "bridge_server", "tour")
 
     assert f"```\n{printed.strip()}\n```" in _README
 
 
 @slow
 async def test_the_tour_without_a_node_prints_the_same_until_a_transaction_would_be_sent() -> None:
-    printed = await _output_of(sys.executable, "scripts/tour.py", "--without-node")
+    printed = await _output_of(sys.executable, "-m", "bridge_server", "tour", "--without-node")
 
     before, _, end = printed.strip().rpartition("\n\n")
     assert f"```\n{before}\n\n# It sends" in _README
@@ -50,7 +50,7 @@ async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
     token = "of-the-operator"
     environment = {"BRIDGE_ADMIN_TOKEN": token}
     with server_process(tmp_path / "data", "--allow-private-webhooks", environment=environment) as server:
-        visit = (sys.executable, "scripts/tour.py", "--url", server.url)
+        visit = (sys.executable, "-m", "bridge_server", "tour", "--url", server.url)
         printed = await _output_of(*visit, "--admin-token", token)
         without_token = await _output_of(*visit)
 
@@ -64,7 +64,7 @@ async def test_the_tour_visits_a_running_server(tmp_path: Path) -> None:
 @slow
 async def test_the_tour_asks_the_wallet_of_a_running_server_that_has_accounts(tmp_path: Path) -> None:
     with server_process(tmp_path / "data", "--allow-private-webhooks", "--dev-accounts") as server:
-        printed = await _output_of(sys.executable, "scripts/tour.py", "--url", server.url)
+        printed = await _output_of(sys.executable, "-m", "bridge_server", "tour", "--url", server.url)
 
     assert printed.count("SIGNATURE") == 2
     assert '= {"signer":"0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266"}' in printed

@@ -6,9 +6,9 @@ The machine is played: its directories are in the test's own, `sudo` and `userad
 
 import os
 import re
-import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,52 +16,62 @@ import pytest
 
 _ROOT = Path(__file__).parent.parent
 _DIRECTORIES = ("/opt/", "/etc/", "/var/lib/")
-_SET_UP = "scripts/serve version"
+_INSTALLED = "sudo /opt/bridge-server/bin/pip install "
 _PLAYED = {
     "sudo": '[ "$1" = -u ] && shift 2; exec "$@"',
     "useradd": ":",
-    "install": 'for last; do :; done; : >"$last"; chmod 600 "$last"',
+    "python3": ":",
     "systemctl": """
-[ "$*" = "enable --now bridge-server" ] || exit 0
+[ "$*" = "restart bridge-server" ] || exit 0
 export STATE_DIRECTORY="$PLAYED/var/lib/bridge-server"
 mkdir -p "$STATE_DIRECTORY"
 unit="$PLAYED/etc/systemd/system/bridge-server.service"
+grep -qx 'User=bridge-server' "$unit" || exit 1
 $(sed -n 's/^ExecStart=//p' "$unit") >"$PLAYED/log" 2>&1 &
 echo $! >"$PLAYED/pid"
 until [ -e "$STATE_DIRECTORY/server.json" ]; do sleep 0.1; kill -0 $(cat "$PLAYED/pid") || exit 1; done
 """,
 }
+_PROGRAM = """#!{python}
+import os, sys
+from pathlib import Path
+from bridge_server.cli import main, service, service_unit
+
+service.UNIT_FILE = Path("{machine}/etc/systemd/system/bridge-server.service")
+service.CREDENTIALS = service_unit.CREDENTIALS = Path("{machine}/etc/bridge-server/credentials")
+service.install_command.params[1].default = Path("{machine}/etc/bridge-server/bridge-server.toml")
+service.SYSTEMD_RUNS, service.HIDDEN = Path("{machine}"), ("/home",)
+service.check_user = lambda user: None
+if "service" in sys.argv:
+    os.geteuid = lambda: 0
+main.main()
+"""
+"""The program as it is installed in /opt, with the machine's directories for its own."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Path]:
-    """The directories that the lines take for granted, and a .venv so that none is set up."""
-    for directory in ("bin", "opt/bridge-server", "etc/systemd/system", "var/lib"):
+    """The directories that the lines take for granted, with the program in its place."""
+    for directory in ("bin", "opt/bridge-server/bin", "etc/systemd/system", "var/lib"):
         (tmp_path / directory).mkdir(parents=True)
     for name, script in _PLAYED.items():
         (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "bin" / name).chmod(0o755)
-    (tmp_path / "opt" / "bridge-server" / ".venv").symlink_to(_ROOT / ".venv")
+    program = tmp_path / "opt" / "bridge-server" / "bin" / "bridge-server"
+    program.write_text(_PROGRAM.format(python=sys.executable, machine=tmp_path))
+    program.chmod(0o755)
     yield tmp_path
     pid = tmp_path / "pid"
     if pid.exists():
         os.kill(int(pid.read_text()), signal.SIGTERM)
 
 
-def is_checkout() -> bool:
-    """Whether git can tell what is in this directory."""
-    command = ["git", "rev-parse", "HEAD"]
-    return (
-        shutil.which("git") is not None
-        and subprocess.run(command, cwd=_ROOT, capture_output=True, check=False).returncode == 0
-    )
-
-
-@pytest.mark.skipif(not is_checkout(), reason="needs a checkout")
 def test_the_lines_make_a_service_and_a_command_finds_its_database(machine: Path) -> None:
-    (lines,) = re.findall(r"```sh\n(sudo mkdir .*?)```", (_ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert f"/opt/bridge-server/{_SET_UP}" in lines
-    lines = lines.replace(f"/opt/bridge-server/{_SET_UP}", "true")
+    (lines,) = re.findall(
+        r"```sh\n(sudo useradd .*?)```", (_ROOT / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    assert f'\n{_INSTALLED}--constraint constraints.txt ".[fast]"\n' in lines
+    lines = lines.replace(_INSTALLED, "true ")
     for directory in _DIRECTORIES:
         lines = lines.replace(directory, f"{machine}{directory}")
     path = f"{machine / 'bin'}:{os.environ['PATH']}"
@@ -78,5 +88,5 @@ def test_the_lines_make_a_service_and_a_command_finds_its_database(machine: Path
 
     assert finished.returncode == 0, finished.stderr
     assert finished.stdout.endswith("there are no projects: `project create` makes one\n")
-    assert (machine / "opt/bridge-server/setup.cfg").exists()
+    assert (machine / "etc/bridge-server/bridge-server.toml").exists()
     assert (machine / "var/lib/bridge-server/bridge.sqlite3").exists()

@@ -2,13 +2,13 @@
 
 import asyncio
 import subprocess
-import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 
+from bridge_server.cli.program import own_command
 from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import environment_without_settings
 
@@ -38,7 +38,7 @@ async def open_console(
 
 
 def _link_of_command(data_dir: Path) -> str:
-    command = [sys.executable, "-m", "bridge_server", "console", "--json", "--data-dir", str(data_dir)]
+    command = [*own_command(), "console", "--json", "--data-dir", str(data_dir)]
     finished = subprocess.run(  # noqa: S603 - the command is this program's own
         command,
         env=environment_without_settings(),

@@ -1,6 +1,7 @@
 """The server that runs on a data directory: its URL and its readiness, for commands."""
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -18,6 +19,7 @@ CONSOLE_URL = "console_url"
 
 _ANSWER_SECONDS = 5.0
 _PROBLEM_PREFIX = "but "
+_NO_ANSWER = (aiohttp.ClientError, TimeoutError, ValueError)
 
 
 def running_url(settings: Settings) -> str | None:
@@ -41,11 +43,24 @@ def development_accounts(settings: Settings) -> frozenset[str]:
 def troubles_of(url: str) -> list[str]:
     """The problems that the server reports at /readyz; one line if it does not answer."""
     try:
-        text = asyncio.run(_readiness(url))
-    except (aiohttp.ClientError, TimeoutError, ValueError):
-        return [f"the server at {url} does not answer"]
+        _, text = asyncio.run(_readiness(url))
+    except _NO_ANSWER:
+        return [_silent(url)]
     lines = text.splitlines()
     return [line.removeprefix(_PROBLEM_PREFIX) for line in lines if line.startswith(_PROBLEM_PREFIX)]
+
+
+def fault_of_server(url: str) -> str | None:
+    """Why the server is not ready, as /readyz says it; None if it is ready."""
+    try:
+        status, text = asyncio.run(_readiness(url))
+    except _NO_ANSWER:
+        return _silent(url)
+    return None if status == HTTPStatus.OK else f"the server at {url} is not ready: {status} {text.strip()}"
+
+
+def _silent(url: str) -> str:
+    return f"the server at {url} does not answer"
 
 
 def _facts(settings: Settings) -> dict[str, Any]:
@@ -56,10 +71,10 @@ def _facts(settings: Settings) -> dict[str, Any]:
         return {}
 
 
-async def _readiness(url: str) -> str:
+async def _readiness(url: str) -> tuple[int, str]:
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session,
         session.get(f"{url}/readyz", allow_redirects=False) as response,
     ):
-        return await response.text()
+        return response.status, await response.text()

@@ -1,4 +1,8 @@
-"""Sources of settings. A flag wins over the environment, that over the TOML file, that over the default."""
+"""Sources of settings. A flag wins over the environment, that over the TOML file, that over the default.
+
+A secret may also stand in a file that a variable of the environment names, or in a systemd credential: these
+come between the environment and the TOML file.
+"""
 
 import os
 from collections.abc import Mapping
@@ -12,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_settings import EnvSettingsSource
 
 from bridge_server.kernel.near_words import near_words
+from bridge_server.settings.secret_files import FoundSecret, credentials, file_variables, secrets_of_variables
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
@@ -52,15 +57,19 @@ def load_settings(
     _check_assigned(assigned, flags, command)
     file_values = _read_file(config_file) if config_file else {}
     environment_values = EnvSettingsSource(Settings)()
+    secrets = _read_secrets(environment_values)
     origins = dict.fromkeys(Settings.model_fields, "default")
     origins |= dict.fromkeys(command.defaults, command.command)
     origins |= dict.fromkeys(file_values, f"file {config_file}")
+    origins |= {name: secret.origin for name, secret in secrets.items()}
     origins |= {name: f"environment {ENVIRONMENT_PREFIX}{name.upper()}" for name in environment_values}
     origins |= {name: "flag --" + name.replace("_", "-") for name in flags}
     origins |= {name: f"flag --set {name}" for name in assigned}
     origins |= dict.fromkeys(command.fixed, command.command)
+    secret_values = {name: secret.value for name, secret in secrets.items()}
     merged: dict[str, Any] = {
-        **command.defaults, **file_values, **environment_values, **flags, **assigned, **command.fixed
+        **command.defaults, **file_values, **secret_values, **environment_values,
+        **flags, **assigned, **command.fixed,
     }  # fmt: skip
     try:
         settings = Settings(**merged)
@@ -101,6 +110,19 @@ def _read_file(path: Path) -> dict[str, Any]:
     return values
 
 
+def _read_secrets(environment_values: Mapping[str, Any]) -> dict[str, FoundSecret]:
+    try:
+        in_files, of_systemd = secrets_of_variables(), credentials()
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    twice = [f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in in_files if name in environment_values]
+    if twice:
+        raise SettingsError(
+            "\n".join(f"{name} and {name}_FILE are both set: leave one out" for name in twice)
+        )
+    return {**of_systemd, **in_files}
+
+
 def _unknown(name: str) -> str:
     near = near_words(name, Settings.model_fields, 1)
     return f"there is no setting {name}" + (f"; did you mean {near[0]}?" if near else "")
@@ -108,6 +130,7 @@ def _unknown(name: str) -> str:
 
 def _unknown_variables() -> tuple[str, ...]:
     known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
+    known |= file_variables().keys()
     return tuple(
         sorted(
             name

@@ -14,6 +14,7 @@ _START_SECONDS = 20.0
 _STOP_SECONDS = 15.0
 _LOOK_EVERY_SECONDS = 0.01
 _LAST_BYTES = 64 * 1024
+_OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")
 
 
 class ServerStartError(Exception):
@@ -127,5 +128,5 @@ def environment_without_settings() -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("BRIDGE_") and name not in ("STATE_DIRECTORY", "NOTIFY_SOCKET")
+        if not name.startswith("BRIDGE_") and name not in _OF_SYSTEMD
     }

@@ -9,13 +9,15 @@ from click.testing import CliRunner, Result
 
 from bridge_server.cli.main import commands
 
+_OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")
+
 Invoke = Callable[..., Result]
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
-        if name.upper().startswith("BRIDGE_") or name in ("STATE_DIRECTORY", "NOTIFY_SOCKET"):
+        if name.upper().startswith("BRIDGE_") or name in _OF_SYSTEMD:
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "share"))
 

@@ -7,15 +7,15 @@ from typing import Any
 import aiohttp
 
 from bridge_server.client import Cipher
-from scenes.party import Party
-from scenes.servers import webhook_receiver
-from scenes.transcript import Exchange, line, say, show
+from bridge_server.tour.player import Player
+from bridge_server.tour.servers import webhook_receiver
+from bridge_server.tour.transcript import Printed, line, say, show
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 _PATIENCE_SECONDS = 10
 
 
-class Peer(Party):
+class Peer(Player):
     """A dapp or a wallet, with the session's key from the QR code."""
 
     def __init__(self, who: str, url: str, client: aiohttp.ClientSession, cipher: Cipher) -> None:
@@ -64,7 +64,7 @@ async def _call_and_answer(dapp: Peer, wallet: Peer, session: str, notices: asyn
     call = {"encryptionPayload": dapp.seal(request), "dappName": "Example Dapp"}
     call_id = (await dapp.send("POST", f"{session}/call/new", call))["callId"]
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        show(Exchange("bridge", "POST https://push.example/hook", await notices.get(), 200))
+        show(Printed("bridge", "POST https://push.example/hook", await notices.get(), 200))
     waiting = asyncio.create_task(dapp.ask("GET", f"/call-status/{call_id}", wait=_PATIENCE_SECONDS))
 
     say("The wallet wakes up, reads its calls and answers. The waiting dapp gets the answer at once.")

@@ -4,9 +4,9 @@ import asyncio
 
 import aiohttp
 
-from scenes.party import Party
-from scenes.servers import webhook_receiver
-from scenes.transcript import Exchange, say, show
+from bridge_server.tour.player import Player
+from bridge_server.tour.servers import webhook_receiver
+from bridge_server.tour.transcript import Printed, say, show
 
 _PATIENCE_SECONDS = 10
 
@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 10
 async def push_scene(url: str) -> None:
     """Session, registration, call, push."""
     async with aiohttp.ClientSession() as client, webhook_receiver("/push") as (device, pushes):
-        dapp, wallet = Party("dapp", url, client), Party("wallet", url, client)
+        dapp, wallet = Player("dapp", url, client), Player("wallet", url, client)
         say("A wallet registers for pushes before it sleeps: by FCM, APNs or Web Push, here by a webhook.")
         session_id = (await dapp.send("POST", "/session/new"))["sessionId"]
         registration = {
@@ -31,5 +31,5 @@ async def push_scene(url: str) -> None:
         call = {"encryptionPayload": "...", "dappName": "Example Dapp"}
         await dapp.send("POST", f"/session/{session_id}/call/new", call)
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            show(Exchange("push", "POST https://device.example/push", await pushes.get(), 200))
+            show(Printed("push", "POST https://device.example/push", await pushes.get(), 200))
         await wallet.send("DELETE", f"/session/{session_id}")

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import click
 import orjson
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -26,9 +27,12 @@ _STABLE = (
     (re.compile(r"\b\d{4}-\d\d-\d\d\b"), "2027-01-15"),
 )
 
+_LONG = ("by_day",)
+"""Members whose value is a list of a month."""
+
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Printed:
     """One request and its answer."""
 
     who: str
@@ -40,10 +44,10 @@ class Exchange:
 
 def say(text: str) -> None:
     """Print a sentence between the requests."""
-    print(f"\n# {text}")
+    click.echo(f"\n# {text}")
 
 
-def show(exchange: Exchange) -> Any:
+def show(exchange: Printed) -> Any:
     """Print an exchange with fixed names for changing values; returns the answer."""
     line(exchange.who, exchange.request, exchange.body)
     line("", str(exchange.status), exchange.answer)
@@ -55,12 +59,12 @@ def line(label: str, text: str, value: Any = None) -> None:
     printed = f"{label:<7} {text}" + (f" {orjson.dumps(_shortened(value)).decode()}" if value else "")
     for pattern, name in _STABLE:
         printed = pattern.sub(name, printed)
-    print(printed)
+    click.echo(printed)
 
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, dict) and value.keys() == {"data", "hmac", "iv"}:
         return "..."
     if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
+        return {name: ["..."] if name in _LONG else _shortened(inner) for name, inner in value.items()}
     return value

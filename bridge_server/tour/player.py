@@ -5,10 +5,10 @@ from typing import Any
 import aiohttp
 import orjson
 
-from scenes.transcript import Exchange, show
+from bridge_server.tour.transcript import Printed, show
 
 
-class Party:
+class Player:
     """A client of the server, with its name in the transcript and an optional bearer token."""
 
     def __init__(self, who: str, url: str, client: aiohttp.ClientSession, token: str | None = None) -> None:
@@ -21,7 +21,7 @@ class Party:
         """Send and print a request; returns the JSON of the answer. Raises aiohttp.ClientResponseError."""
         return show(await self.ask(method, path, body))
 
-    async def ask(self, method: str, path: str, body: Any = None, wait: int = 0) -> Exchange:
+    async def ask(self, method: str, path: str, body: Any = None, wait: int = 0) -> Printed:
         """Send and print a request that waits up to `wait` seconds (a long poll)."""
         headers = {"Prefer": f"wait={wait}"} if wait else {}
         if self.token is not None:
@@ -30,4 +30,4 @@ class Party:
             response.raise_for_status()
             answer = orjson.loads(await response.read()) if response.status == 200 else None
         asked = f"{method} {path}" + (f"  Prefer: wait={wait}" if wait else "")
-        return Exchange(self._who, asked, body, response.status, answer)
+        return Printed(self._who, asked, body, response.status, answer)

@@ -8,14 +8,14 @@ from coincurve import PrivateKey
 from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.messages import personal_message_hash
-from scenes.party import Party
-from scenes.sign_in import log_in, sign_in_message
-from scenes.transcript import say, show
+from bridge_server.tour.player import Player
+from bridge_server.tour.sign_in import log_in, sign_in_message
+from bridge_server.tour.transcript import say, show
 
 _PATIENCE_SECONDS = 10
 
 
-class Signer:
+class ExampleKey:
     """A wallet with one published key, the example of EIP-155."""
 
     def __init__(self) -> None:
@@ -31,17 +31,17 @@ class Signer:
 async def notifications_scene(url: str, admin_token: str) -> None:
     """Project, sign-in, subscription, notification, reading, read rate."""
     async with aiohttp.ClientSession() as client:
-        operator = Party("admin", url, client, admin_token)
-        backend, account = Party("backend", url, client), Party("account", url, client)
+        operator = Player("admin", url, client, admin_token)
+        backend, account = Player("backend", url, client), Player("account", url, client)
         project = await _make_project(operator, backend)
-        await _sign_in(account, Signer())
+        await _sign_in(account, ExampleKey())
         await _notify(project, backend, account)
         say("The operator reads the analytics and deletes the project.")
         await operator.send("GET", f"/admin/projects/{project}/analytics")
         await operator.send("DELETE", f"/admin/projects/{project}")
 
 
-async def _make_project(operator: Party, backend: Party) -> str:
+async def _make_project(operator: Player, backend: Player) -> str:
     say("The operator creates a project for an app, whose backend gets the secret.")
     made = await operator.send("POST", "/admin/projects", {"name": "Example App"})
     project: str = made["project_id"]
@@ -51,13 +51,13 @@ async def _make_project(operator: Party, backend: Party) -> str:
     return project
 
 
-async def _sign_in(account: Party, signer: Signer) -> None:
+async def _sign_in(account: Player, signer: ExampleKey) -> None:
     say("A wallet signs in to its account's inbox with Ethereum (EIP-4361).")
     message = await sign_in_message(account, signer.address)
     await log_in(account, message, signer.sign(message))
 
 
-async def _notify(project: str, backend: Party, account: Party) -> None:
+async def _notify(project: str, backend: Player, account: Player) -> None:
     say("The account subscribes, and waits for notifications.")
     subscription = await account.send("PUT", f"/inbox/subscriptions/{project}")
     waiting = asyncio.create_task(account.ask("GET", "/inbox/notifications", wait=_PATIENCE_SECONDS))

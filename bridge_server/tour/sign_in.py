@@ -3,12 +3,12 @@
 import time
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, write_sign_in_message
-from scenes.party import Party
+from bridge_server.tour.player import Player
 
 _MINUTE_MS = 60_000
 
 
-async def sign_in_message(account: Party, address: str) -> str:
+async def sign_in_message(account: Player, address: str) -> str:
     """Ask for a nonce; returns the message that the account at this address has to sign."""
     nonce = (await account.send("POST", "/inbox/nonce"))["nonce"]
     now_ms = time.time_ns() // 1_000_000
@@ -27,7 +27,7 @@ async def sign_in_message(account: Party, address: str) -> str:
     )
 
 
-async def log_in(account: Party, message: str, signature: str) -> None:
+async def log_in(account: Player, message: str, signature: str) -> None:
     """Log in with the signed message; later requests of the account carry the token."""
     login = {"message": message, "signature": signature}
     account.token = (await account.send("POST", "/inbox/login", login))["token"]

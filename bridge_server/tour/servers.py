@@ -13,9 +13,9 @@ from pydantic import SecretStr
 
 from bridge_server.assembly.application import build_app
 from bridge_server.settings.settings import Settings
-from scenes.node import local_node
+from bridge_server.tour.node import local_node
 
-ADMIN_TOKEN = "tour"
+ADMIN_TOKEN = "tour"  # noqa: S105 - of a server that ends with the tour, on loopback
 
 
 @asynccontextmanager

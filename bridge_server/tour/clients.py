@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 from bridge_server.client import Dapp, Wallet
-from scenes.transcript import line, say
+from bridge_server.tour.transcript import line, say
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 

@@ -1,0 +1,143 @@
+"""The files for Prometheus and Grafana: promtool checks them, and a real Prometheus answers every query."""
+
+import asyncio
+import re
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import orjson
+import pytest
+
+from tests.deploy.pairing import pair_over
+from tests.deploy.programs import free_ports, needs, path_of, running
+from tests.support.command import WatchedServer, watched_server
+from tests.support.eventually import eventually
+from tests.support.slow import slow
+
+_DEPLOY = Path(__file__).parents[2] / "deploy"
+_ALERTS_TEST = Path(__file__).with_name("alerts_test.yml")
+_BOARD = orjson.loads((_DEPLOY / "grafana.json").read_bytes())
+_PANELS = [panel for panel in _BOARD["panels"] if panel["type"] != "row"]
+_QUERIES = [target["expr"] for panel in _PANELS for target in panel["targets"]]
+_PATIENCE_SECONDS = 40.0
+
+
+@needs("promtool")
+@pytest.mark.parametrize(
+    "check",
+    [("check", "config", _DEPLOY / "prometheus.yml"), ("test", "rules", _ALERTS_TEST)],
+    ids=["configuration", "alerts"],
+)
+def test_promtool_finds_no_fault(check: tuple[str | Path, ...]) -> None:
+    checked = subprocess.run(
+        [path_of("promtool") or "", *check], capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_each_alert_is_tested_in_trouble_and_in_peace() -> None:
+    alerts = re.findall(r"- alert: (\w+)", (_DEPLOY / "alerts.yml").read_text("utf-8"))
+    tests = _ALERTS_TEST.read_text("utf-8")
+
+    assert len(alerts) == 6
+    assert [alert for alert in alerts if tests.count(f"alertname: {alert}") < 2] == []
+
+
+def test_the_board_has_twelve_panels_in_four_rows_that_do_not_overlap() -> None:
+    rows = [panel for panel in _BOARD["panels"] if panel["type"] == "row"]
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in _BOARD["panels"]}
+
+    assert (len(rows), len(_PANELS)) == (4, 12)
+    assert len(places) == len(_BOARD["panels"])
+    assert all(panel["title"] and panel["description"] for panel in _PANELS)
+
+
+@needs("prometheus")
+@slow
+async def test_a_prometheus_that_scrapes_a_server_under_load_answers_every_query(tmp_path: Path) -> None:
+    with watched_server(tmp_path, environment={"BRIDGE_METRICS_PORT": "0"}) as server:
+        target = _metrics_address(server)
+        async with _load(server.url), _prometheus(tmp_path, target) as ask:
+            unanswered = [*map(_filled_in, _QUERIES), *_figures_of_alerts()]
+
+            async def all_are_answered() -> bool:
+                unanswered[:] = [query for query in unanswered if not await ask(query)]
+                return not unanswered
+
+            with suppress(TimeoutError):
+                await eventually(all_are_answered, _PATIENCE_SECONDS)
+            assert unanswered == []
+
+
+def _filled_in(query: str) -> str:
+    return query.replace("$__rate_interval", "10s").replace("$instance", ".*")
+
+
+def _figures_of_alerts() -> list[str]:
+    names: list[str] = re.findall(r"bridge_\w+(?=\{)", (_DEPLOY / "alerts.yml").read_text("utf-8"))
+    return [f'{name}{{job="bridge-server"}}' for name in sorted({*names, "up"})]
+
+
+def _metrics_address(server: WatchedServer) -> str:
+    (line,) = [line for line in server.log() if line["event"] == "metrics_listening"]
+    address: str = line["url"].removeprefix("http://").split("/")[0]
+    return address
+
+
+@asynccontextmanager
+async def _load(url: str) -> AsyncIterator[None]:
+    """Dapps and wallets that meet one after the other, until the end of the block."""
+
+    async def meet() -> None:
+        while True:
+            await pair_over(url)
+
+    task = asyncio.create_task(meet())
+    try:
+        yield
+        assert not task.done(), task.exception()
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def _prometheus(folder: Path, target: str) -> AsyncIterator[Callable[[str], Awaitable[bool]]]:
+    """A Prometheus with the configuration of deploy/; yields a function that asks it a query."""
+    config = (_DEPLOY / "prometheus.yml").read_text("utf-8")
+    config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
+    (folder / "prometheus.yml").write_text(config)
+    (folder / "alerts.yml").write_text((_DEPLOY / "alerts.yml").read_text("utf-8"))
+    with _started(folder) as url:
+        async with aiohttp.ClientSession() as client:
+
+            async def ask(query: str) -> bool:
+                """Whether the answer has a series."""
+                try:
+                    async with client.get(f"{url}/api/v1/query", params={"query": query}) as response:
+                        answer = await response.json(content_type=None)
+                except (aiohttp.ClientError, ValueError):
+                    return False
+                assert answer["status"] in ("success", "error"), answer
+                return answer["status"] == "success" and bool(answer["data"]["result"])
+
+            yield ask
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[str]:
+    (port,) = free_ports(1)
+    command = [
+        path_of("prometheus") or "",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'figures'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+    ]
+    with running(command, folder / "prometheus.log"):
+        yield f"http://127.0.0.1:{port}"

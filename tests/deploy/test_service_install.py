@@ -1,0 +1,173 @@
+"""`bridge-server service install`; systemctl is a fake, and the machine's directories are the test's own."""
+
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from bridge_server.cli import service, service_unit
+from bridge_server.cli.main import commands
+
+Install = Callable[..., Result]
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root installs a service")
+
+
+class Machine:
+    """A machine that systemd runs."""
+
+    def __init__(self, root: Path) -> None:
+        self.unit = root / "etc" / "systemd" / "bridge-server.service"
+        self.config = root / "etc" / "bridge-server" / "bridge-server.toml"
+        self.credentials = root / "etc" / "bridge-server" / "credentials"
+        self.calls = root / "calls"
+        self.systemctl = root / "bin" / "systemctl"
+        for folder in (self.unit.parent, self.systemctl.parent):
+            folder.mkdir(parents=True)
+        self.answers("true")
+
+    def answers(self, commands: str) -> None:
+        """What systemctl does after it has kept its arguments."""
+        self.systemctl.write_text(f'#!/bin/sh\necho "$*" >>"{self.calls}"\n{commands}\n')
+        self.systemctl.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path)
+    for module in (service, service_unit):
+        monkeypatch.setattr(module, "UNIT_FILE", machine.unit, raising=False)
+        monkeypatch.setattr(module, "CREDENTIALS", machine.credentials, raising=False)
+    monkeypatch.setattr(service, "SYSTEMD_RUNS", tmp_path)
+    monkeypatch.setattr(service, "HIDDEN", ("/home",))
+    monkeypatch.setenv("PATH", f"{machine.systemctl.parent}:{os.environ['PATH']}")
+    return machine
+
+
+@pytest.fixture
+def install(machine: Machine) -> Install:
+    def run(*arguments: str | Path) -> Result:
+        words = ["service", "install", "--config", str(machine.config), *map(str, arguments)]
+        return CliRunner().invoke(commands, words, prog_name="bridge-server")
+
+    return run
+
+
+def test_unit_and_settings_are_written_and_the_service_is_started(machine: Machine, install: Install) -> None:
+    result = install()
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("ready: http://127.0.0.1:8080\n")
+    assert f"serve --config {machine.config}\n" in machine.unit.read_text()
+    assert machine.config.read_text().startswith("# The settings")
+    assert machine.credentials.stat().st_mode & 0o777 == 0o700
+    assert machine.calls.read_text().splitlines() == [
+        "daemon-reload", "enable --quiet bridge-server", "restart bridge-server"
+    ]  # fmt: skip
+
+
+def test_settings_that_are_there_are_kept_and_their_public_url_is_printed(
+    machine: Machine, install: Install
+) -> None:
+    machine.config.parent.mkdir(parents=True)
+    machine.config.write_text('public_url = "https://bridge.example.org"')
+
+    result = install()
+
+    assert result.stdout.startswith("ready: https://bridge.example.org\n")
+    assert machine.config.read_text() == 'public_url = "https://bridge.example.org"'
+
+
+def test_each_secret_in_the_directory_becomes_a_credential(machine: Machine, install: Install) -> None:
+    machine.credentials.mkdir(parents=True)
+    for name in ("admin_token", "apns_key", "of_something_else"):
+        (machine.credentials / name).touch()
+
+    install()
+
+    lines = [line for line in machine.unit.read_text().splitlines() if line.startswith("LoadCredential=")]
+    assert lines == [
+        f"LoadCredential={name}:{machine.credentials / name}" for name in ("admin_token", "apns_key")
+    ]
+
+
+def test_the_user_is_an_existing_one_if_named(machine: Machine, install: Install) -> None:
+    assert install("--user", "nobody").exit_code == 0
+    assert "\nUser=nobody\n" in machine.unit.read_text()
+    assert "DynamicUser" not in machine.unit.read_text()
+
+
+def test_print_changes_nothing(machine: Machine, install: Install) -> None:
+    result = install("--print")
+
+    assert result.exit_code == 0
+    assert "[Service]\nType=notify\nExecStart=" in result.stdout
+    assert not machine.unit.exists()
+    assert not machine.config.exists()
+    assert not machine.calls.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "toml", "complaint"),
+    [
+        (["--user", "nobody-of-that-name"], None, "there is no such user"),
+        ([], "prot = 1", "there is no setting prot; did you mean port?"),
+        ([], 'data_dir = "/srv/bridge"', "the service can write /var/lib/bridge-server only"),
+        (["--config", "/home/me/bridge.toml"], None, "/home/me/bridge.toml cannot be seen by the service"),
+    ],
+    ids=["user", "settings", "data", "home"],
+)
+def test_what_cannot_work_is_refused_and_changes_nothing(
+    machine: Machine, install: Install, arguments: list[str], toml: str | None, complaint: str
+) -> None:
+    if toml is not None:
+        machine.config.parent.mkdir(parents=True)
+        machine.config.write_text(toml)
+
+    result = install(*arguments)
+
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert not machine.unit.exists()
+    assert not machine.calls.exists()
+
+
+def test_settings_that_the_service_cannot_read_are_refused(machine: Machine, install: Install) -> None:
+    machine.config.parent.mkdir(parents=True)
+    machine.config.touch(mode=0o600)
+
+    result = install()
+    os.chown(machine.config, pwd.getpwnam("daemon").pw_uid, -1)
+
+    assert (result.exit_code, machine.unit.exists()) == (2, False)
+    assert "cannot be read by the service: chmod 644 it, and keep secrets in" in result.stderr
+    assert install("--user", "daemon").exit_code == 0
+
+
+def test_a_service_that_does_not_start_is_one_line_that_names_the_log(
+    machine: Machine, install: Install
+) -> None:
+    machine.answers('[ "$1" != restart ] || { echo "Job for bridge-server.service failed." >&2; exit 1; }')
+
+    result = install()
+
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "bridge-server: systemctl restart bridge-server: Job for bridge-server.service failed.; "
+        "the log has the reason: journalctl -u bridge-server -n 20\n"
+    )
+
+
+def test_a_machine_without_systemd_is_told_how_to_see_the_unit(
+    machine: Machine, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "SYSTEMD_RUNS", machine.config / "nowhere")
+
+    result = install()
+
+    assert (result.exit_code, result.stderr) == (
+        2, "bridge-server: systemd does not run this machine: `service install --print` shows the unit file\n"
+    )  # fmt: skip
