@@ -31,6 +31,7 @@ ExecStart={command} serve --config {config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 RestartPreventExitStatus=2
+WatchdogSec=30
 TimeoutStopSec=15
 LimitNOFILE=65536
 

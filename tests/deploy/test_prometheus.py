@@ -11,7 +11,7 @@ import aiohttp
 import orjson
 import pytest
 
-from tests.deploy.pairing import pair_over
+from bridge_server.tour.play import visit
 from tests.deploy.programs import free_ports, needs, path_of, running
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
@@ -23,6 +23,17 @@ _BOARD = orjson.loads((_DEPLOY / "grafana.json").read_bytes())
 _PANELS = [panel for panel in _BOARD["panels"] if panel["type"] != "row"]
 _QUERIES = [target["expr"] for panel in _PANELS for target in panel["targets"]]
 _PATIENCE_SECONDS = 40.0
+_ADMIN_TOKEN = "of the operator"
+_SETTINGS = {
+    "BRIDGE_METRICS_PORT": "0",
+    "BRIDGE_ADMIN_TOKEN": _ADMIN_TOKEN,
+    "BRIDGE_ALLOW_PRIVATE_WEBHOOKS": "true",
+    "BRIDGE_QUOTA_EXEMPT": "127.0.0.1",
+    "BRIDGE_SESSIONS_BURST": "1",
+    "BRIDGE_TEST": "true",
+}
+_A_STRANGER = "127.0.0.7"
+"""A client to which the limits apply."""
 
 
 @needs("promtool")
@@ -59,7 +70,7 @@ def test_the_board_has_twelve_panels_in_four_rows_that_do_not_overlap() -> None:
 @needs("prometheus")
 @slow
 async def test_a_prometheus_that_scrapes_a_server_under_load_answers_every_query(tmp_path: Path) -> None:
-    with watched_server(tmp_path, environment={"BRIDGE_METRICS_PORT": "0"}) as server:
+    with watched_server(tmp_path, environment=_SETTINGS) as server:
         target = _metrics_address(server)
         async with _load(server.url), _prometheus(tmp_path, target) as ask:
             unanswered = [*map(_filled_in, _QUERIES), *_figures_of_alerts()]
@@ -90,13 +101,18 @@ def _metrics_address(server: WatchedServer) -> str:
 
 @asynccontextmanager
 async def _load(url: str) -> AsyncIterator[None]:
-    """Dapps and wallets that meet one after the other, until the end of the block."""
+    """The tour, a device that wakes and a client that is refused, over and over until the block ends."""
 
-    async def meet() -> None:
-        while True:
-            await pair_over(url)
+    async def go_on() -> None:
+        refused = aiohttp.TCPConnector(local_addr=(_A_STRANGER, 0))
+        async with aiohttp.ClientSession() as client, aiohttp.ClientSession(connector=refused) as stranger:
+            while True:
+                await visit(url, _ADMIN_TOKEN)
+                await _wake_a_device(client, url)
+                async with stranger.post(f"{url}/session/new"):
+                    pass
 
-    task = asyncio.create_task(meet())
+    task = asyncio.create_task(go_on())
     try:
         yield
         assert not task.done(), task.exception()
@@ -104,6 +120,24 @@ async def _load(url: str) -> AsyncIterator[None]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def _wake_a_device(client: aiohttp.ClientSession, url: str) -> None:
+    """A push by FCM, which test mode takes for delivered."""
+    async with client.post(f"{url}/session/new") as opened:
+        topic = (await opened.json())["sessionId"]
+    device = {
+        "bridge": url,
+        "topic": topic,
+        "type": "fcm",
+        "token": "a-device",
+        "peerName": "Dapp",
+        "language": "en",
+    }
+    call = {"encryptionPayload": "call", "dappName": "Dapp"}
+    for path, fields in (("/new", device), (f"/session/{topic}/call/new", call)):
+        async with client.post(url + path, json=fields) as answer:
+            assert answer.status == 200, await answer.text()
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -77,26 +77,27 @@ def test_a_single_file_unpacks_itself_where_the_service_may_write() -> None:
     assert "\nCacheDirectory=bridge-server\nEnvironment=SHIV_ROOT=%C/bridge-server\n" in unit
 
 
-def test_the_backup_copies_a_running_server_and_forgets_what_is_old(tmp_path: Path) -> None:
-    backups = tmp_path / "backups"
+def test_the_backup_copies_a_running_server_and_keeps_the_newest_seven(tmp_path: Path) -> None:
+    backups = tmp_path / "bridge-backups"
     backups.mkdir()
-    old, other = backups / "bridge-20200101T000000.sqlite3", backups / "mine.sqlite3"
-    for file in (old, other):
-        file.touch()
-        os.utime(file, (time.time() - 9 * 86_400,) * 2)
+    for day in range(10, 18):
+        (backups / f"bridge-202001{day}T000000Z.sqlite3").touch()
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "bridge-server").symlink_to("data")
+    (command,) = _commands("bridge-backup.service", {"%S": str(tmp_path)})
 
     with watched_server(tmp_path):
-        for command in _commands("bridge-backup.service"):
-            subprocess.run(
-                command,
-                env={"PATH": os.environ["PATH"], "STATE_DIRECTORY": f"{tmp_path / 'data'}:{backups}"},
-                check=True,
-                timeout=60,
-            )
+        subprocess.run(
+            command,
+            env={"PATH": os.environ["PATH"]},
+            check=True,
+            timeout=60,
+        )
 
-    assert (old.exists(), other.exists()) == (False, True)
-    (made,) = backups.glob("bridge-*.sqlite3")
-    assert sqlite3.connect(made).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    kept = sorted(backups.glob("bridge-*.sqlite3"))
+    assert [file.name[:15] for file in kept[:6]] == [f"bridge-202001{day}" for day in range(12, 18)]
+    assert sqlite3.connect(kept[6]).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert kept[6].with_suffix(".keys").is_dir()
 
 
 def test_the_timer_starts_the_backup() -> None:
@@ -106,11 +107,13 @@ def test_the_timer_starts_the_backup() -> None:
     )
 
 
-def _commands(unit: str) -> list[list[str]]:
+def _commands(unit: str, specifiers: Mapping[str, str]) -> list[list[str]]:
     """The commands of the unit as systemd reads them, with the program of this environment."""
     program = str(Path(sys.executable).with_name("bridge-server"))
     lines = re.findall(r"^ExecStart=(.*)$", (_DEPLOY / unit).read_text("utf-8"), re.MULTILINE)
-    plain = [line.replace("$$", "$").replace("%%", "%").replace(_PROGRAM, program) for line in lines]
+    plain = [line.replace(_PROGRAM, program) for line in lines]
+    for specifier, value in specifiers.items():
+        plain = [line.replace(specifier, value) for line in plain]
     return [shlex.split(line) for line in plain]
 
 
