@@ -89,6 +89,7 @@ test('a filter and its buttons choose, also of what comes', async ({ page }) => 
   await expect(page.getByText('No request passes the filter.')).toBeVisible()
   await page.getByLabel('Filter').fill('-status:405')
   await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(/status(:|%3A)405/)
   await expect(page).toHaveURL(/only=errors/)
   await send('GET', '/info')
   await send('GET', '/is-missing')
