@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process'
 import { createCipheriv, createHash, createHmac } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -14,6 +14,7 @@ import { promisify } from 'node:util'
 
 import { startProgram, temporaryFolder } from '../javascript/test/source/program.js'
 import { startWallet } from '../javascript/test/source/wallet.js'
+import { smallerPng } from './smaller_png.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const IMAGES = join(ROOT, 'docs', 'images')
@@ -159,7 +160,7 @@ async function take(name, { path, width, height, isConsole, act }, { browser, fa
     if (!response.ok()) return console.log(`${name}: left out, ${path} answers ${response.status()}`)
     await act?.(page, { pairingUri })
     await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)))
-    await page.screenshot({ path: join(IMAGES, `${name}.png`) })
+    writeFileSync(join(IMAGES, `${name}.png`), smallerPng(await page.screenshot()))
     console.log(`${name}: docs/images/${name}.png`)
   } finally {
     await context.close()
