@@ -24,10 +24,10 @@ const { chromium } = createRequire(join(ROOT, 'tests', 'node', 'package.json'))(
 
 /** By name: the path of the page, its size, and what a person does there before the picture is taken. */
 const PICTURES = {
-  inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 560, act: readInbox },
   'console-traffic': { path: '/console/traffic', width: 1280, height: 720, isConsole: true, act: openCall },
   'console-wallet': { path: '/console/wallet', width: 1280, height: 720, isConsole: true, act: openApproval },
   'console-compose': { path: '/console/compose?project_id=corner-shop', width: 1280, height: 900, isConsole: true, act: compose },
+  inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 560, act: readInbox },
 }
 
 async function readInbox(page) {
