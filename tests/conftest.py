@@ -96,7 +96,7 @@ async def pass_time(monkeypatch: pytest.MonkeyPatch) -> PassTime:
 async def receiver(aiohttp_server: AiohttpServer) -> AsyncIterator[WebhookReceiver]:
     """A receiver of webhooks on this machine."""
     receiver = WebhookReceiver()
-    server = await aiohttp_server(receiver.application(), shutdown_timeout=1)
+    server = await aiohttp_server(receiver.application(), shutdown_timeout=1, access_log=None)
     assert server.port is not None
     receiver.port = server.port
     yield receiver

@@ -13,7 +13,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Transaction
 from bridge_server.web.bucket_store import BucketsSaved, BucketStore, save
-from bridge_server.web.metrics import Family
+from bridge_server.web.families import Family
 
 _SAVE_SECONDS = 1.0
 

@@ -11,7 +11,8 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.secrets import ChangingToken
 from bridge_server.storage.connection import SQLITE_VERSION
 from bridge_server.version import VERSION
-from bridge_server.web.metrics import Family, metrics_handler
+from bridge_server.web.families import Family
+from bridge_server.web.metrics import metrics_handler
 from bridge_server.web.routes import Route
 
 

@@ -13,7 +13,7 @@ from bridge_server.notify.sending import SendingLimits
 from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.settings.settings import Settings
-from bridge_server.web.metrics import Family
+from bridge_server.web.families import Family
 
 _OUTCOMES = (
     "Accounts of calls to notify since the start, by the outcome: sent, rate_limited, type_not_subscribed, "

@@ -13,7 +13,7 @@ from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
 from bridge_server.outbox.pending import oldest_due_ms
 from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
 from bridge_server.outbox.store import OutboxStore
-from bridge_server.web.metrics import Family
+from bridge_server.web.families import Family
 
 _OLDEST = (
     "Seconds since the message that has been due the longest should have been sent; 0 when none is late. It "

@@ -30,7 +30,7 @@ from bridge_server.push.service import OWN_CHANNEL, PushServer
 from bridge_server.push.store import PushStore
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
-from bridge_server.web.metrics import Family
+from bridge_server.web.families import Family
 from bridge_server.web.routes import Route
 
 _SERVICES = ("apns", "fcm", "webpush")

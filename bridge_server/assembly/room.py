@@ -8,7 +8,7 @@ from typing import TypeAlias
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import GoneHandlers
-from bridge_server.web.metrics import Families, Gauges
+from bridge_server.web.families import Families, Gauges
 from bridge_server.web.routes import Route
 
 Running: TypeAlias = Callable[[], AbstractAsyncContextManager[object]]

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
-from bridge_server.web.metrics import Family
+from bridge_server.web.families import Family
 from bridge_server.web.request_figures import BOUNDS_SECONDS, RequestFigures
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST

@@ -68,6 +68,7 @@ ANSWERS_WITHOUT_ROWS = (
     "/admin/settings",
     "/admin/clients",
     "/admin/clients/192.0.2.1",
+    "/admin/clients/me",
     "/admin/sessions",
     "/admin/stats",
 )

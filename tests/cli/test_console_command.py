@@ -41,8 +41,8 @@ def test_the_link_signs_in_on_the_consoles_own_port(
         text = page.read().decode()
 
     assert urlsplit(link).port != urlsplit(server.url).port
-    assert page.url.endswith("/console/projects")
-    assert "There are no projects yet." in text
+    assert page.url.endswith("/console/traffic")
+    assert "No requests yet." in text
     with pytest.raises(HTTPError, match="410"):
         browser.open(link, timeout=10)
 

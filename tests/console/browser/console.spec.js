@@ -36,7 +36,7 @@ test('a link in a page of another site signs in', async ({ page }) => {
     route.fulfill({ contentType: 'text/html', body: `<a href="${link}">the link</a>` }))
   await page.goto('http://chat.example/')
   await page.getByText('the link').click()
-  await expect(page.getByRole('heading', { name: 'Projects' })).toBeVisible()
+  await expect(page.getByRole('heading', { name: 'Traffic' })).toBeVisible()
 })
 
 test('a project is created, given a type, and deleted', async ({ page }) => {

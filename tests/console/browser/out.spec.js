@@ -71,7 +71,7 @@ test('a push is tested, and seen as on a phone', async ({ page }) => {
   await page.getByRole('link', { name: 'Last attempts' }).click()
   await page.getByRole('rowheader').getByRole('link').first().click()
   await expect(page.getByRole('group', { name: 'Preview' })).toContainText('Neue Anfrage von Shop')
-  await page.getByRole('link', { name: 'Preview' }).click()
+  await page.getByRole('link', { name: 'Preview', exact: true }).click()
   await page.getByLabel('Name of the peer').fill('Boutique')
   await page.getByLabel('Language').fill('fr-CA')
   await page.getByRole('button', { name: 'Show' }).click()
