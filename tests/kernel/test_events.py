@@ -17,6 +17,7 @@ _EXAMPLES: dict[Any, object] = {
     str: "text",
     str | None: None,
     int: 7,
+    bool: True,
     tuple[int, ...]: (1, 2),
     Key: ("session", "a"),
 }
