@@ -2,14 +2,19 @@
 // this version of the server does not have is left out, with a word.
 
 import { execFile } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { createCipheriv, createHash, createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 import { startProgram, temporaryFolder } from '../javascript/test/source/program.js'
 import { startWallet } from '../javascript/test/source/wallet.js'
+import { smallerPng } from './smaller_png.mjs'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const IMAGES = join(ROOT, 'docs', 'images')
@@ -19,10 +24,10 @@ const { chromium } = createRequire(join(ROOT, 'tests', 'node', 'package.json'))(
 
 /** By name: the path of the page, its size, and what a person does there before the picture is taken. */
 const PICTURES = {
+  'console-traffic': { path: '/console/traffic', width: 1280, height: 720, isConsole: true, act: openCall },
+  'console-wallet': { path: '/console/wallet', width: 1280, height: 720, isConsole: true, act: openApproval },
+  'console-compose': { path: '/console/compose?project_id=corner-shop', width: 1280, height: 900, isConsole: true, act: compose },
   inbox: { path: '/inbox/?project=corner-shop', width: 720, height: 560, act: readInbox },
-  'console-traffic': { path: '/console/traffic', width: 1200, height: 720, isConsole: true },
-  'console-wallet': { path: '/console/wallet', width: 1200, height: 720, isConsole: true },
-  'console-compose': { path: '/console/compose', width: 1200, height: 720, isConsole: true },
 }
 
 async function readInbox(page) {
@@ -30,6 +35,28 @@ async function readInbox(page) {
   await page.getByRole('button', { name: 'Your order is on its way' }).click()
   await page.getByRole('link').waitFor()
   await page.mouse.move(0, 0)
+}
+
+async function openCall(page, { pairingUri }) {
+  await page.getByRole('link', { name: /call\/new/ }).first().click()
+  await page.getByLabel('Pairing URI').fill(pairingUri)
+  await page.getByRole('button', { name: 'Open', exact: true }).click()
+  await page.locator('.opened').waitFor()
+}
+
+async function openApproval(page) {
+  await page.getByRole('link', { name: /^eth_sendTransaction/ }).click()
+  await page.getByRole('button', { name: 'Approve' }).waitFor()
+}
+
+async function compose(page) {
+  await page.locator('[name=type]').selectOption('offers')
+  await page.locator('[name=title]').fill('Fresh bread on Saturday')
+  await page.locator('[name=body]').fill('From seven in the morning, while stocks last.')
+  await page.locator('[name=url]').fill('https://shop.example/offers/bread')
+  await page.locator('[value=all]').check()
+  await page.getByRole('button', { name: 'Check who would get it' }).click()
+  await page.getByRole('button', { name: /^Send to/ }).waitFor()
 }
 
 /** A server for development with a project that has sent some notifications, and a call that waits for approval. */
@@ -62,9 +89,58 @@ async function startDemo() {
   ]) {
     await post('/corner-shop/notify', secret, { notification: { type, title, body, url }, accounts: [account] })
   }
-  const call = { jsonrpc: '2.0', id: 1, method: 'personal_sign', params: ['0x68656c6c6f', accounts[1].address] }
-  post('/rpc', '', call).catch(() => undefined) // nobody approves it before the server ends
-  return server
+  return { server, ...(await visit(server, accounts)) }
+}
+
+const KEY = createHash('sha256').update('the key of a picture').digest()
+
+/** A content as generation 0.7 seals it. */
+function sealed(content) {
+  const iv = createHash('md5').update(JSON.stringify(content)).digest()
+  const cipher = createCipheriv('aes-256-cbc', KEY, iv)
+  const data = cipher.update(JSON.stringify({ data: content }), 'utf8', 'hex') + cipher.final('hex')
+  const hmac = createHmac('sha256', KEY).update(data + iv.toString('hex')).digest('hex')
+  return { encryptionPayload: { data, hmac, iv: iv.toString('hex') } }
+}
+
+/** Dapps, wallets and a web page use the server. */
+async function visit({ facts: { url } }, accounts) {
+  const [{ address }, { address: payer }, { address: shop }] = accounts
+  const hook = createServer((_, response) => response.writeHead(204).end()).listen(0, '127.0.0.1').unref()
+  await once(hook, 'listening')
+  const send = async (method, path, fields, headers = {}) => {
+    const body = fields && JSON.stringify(fields)
+    const response = await fetch(url + path, { method, body, headers: { 'Content-Type': 'application/json', ...headers } })
+    return response.json().catch(() => null)
+  }
+  const rpc = (method, params, headers) => send('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params }, headers)
+  const waiting = (path) => void send('GET', path, undefined, { Prefer: 'wait=25' }).catch(() => undefined)
+  const pair = async (dapp) => {
+    const { sessionId } = await send('POST', '/session/new', { dappName: dapp })
+    waiting(`/session/${sessionId}`)
+    await sleep(600)
+    const push = { type: 'webhook', token: 'telephone', webhook: `http://127.0.0.1:${hook.address().port}/hook` }
+    await send('PUT', `/session/${sessionId}`, { ...sealed({ approved: true, accounts: [address] }), push })
+    return sessionId
+  }
+  await send('GET', '/info')
+  const done = await pair('Corner Shop')
+  const { callId } = await send('POST', `/session/${done}/call/new`, { ...sealed({ method: 'eth_accounts' }), dappName: 'Corner Shop' })
+  waiting(`/call-status/${callId}`)
+  await send('GET', `/session/${done}/calls`)
+  await send('POST', `/call-status/${callId}/new`, sealed({ result: [address] }))
+  await rpc('eth_accounts', [])
+  await rpc('eth_accounts', [], { Origin: 'https://elsewhere.example' })
+  void rpc('personal_sign', ['0x' + Buffer.from('Sign in to Corner Shop').toString('hex'), address]).catch(() => undefined)
+  await send('POST', `/session/${done}/call/new`, sealed({ method: 'eth_chainId' }))
+  const sessionId = await pair('Example Dapp')
+  const message = '0x' + Buffer.from('Order 1047').toString('hex')
+  const call = sealed({ id: 1047, jsonrpc: '2.0', method: 'personal_sign', params: [message, address] })
+  await send('POST', `/session/${sessionId}/call/new`, { ...call, dappName: 'Example Dapp' })
+  const payment = { from: payer, to: shop, value: '0x16345785d8a0000', gas: '0x5208', gasPrice: '0x3b9aca00', nonce: '0x0' }
+  void rpc('eth_sendTransaction', [payment], { Origin: 'http://localhost:3000' }).catch(() => undefined)
+  await sleep(500)
+  return { pairingUri: `wc:${sessionId}@1?bridge=${encodeURIComponent(url)}&key=${KEY.toString('hex')}` }
 }
 
 /** The link that signs in to the console; null if this version of the server has none. */
@@ -73,7 +149,7 @@ async function consoleLink({ data_dir: dataDir }) {
   return promisify(execFile)(...command).then(({ stdout }) => JSON.parse(stdout).link, () => null)
 }
 
-async function take(name, { path, width, height, isConsole, act }, { browser, facts, wallet }) {
+async function take(name, { path, width, height, isConsole, act }, { browser, facts, wallet, pairingUri }) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: 'light', locale: 'en-GB', timezoneId: 'UTC' })
   const page = await context.newPage()
   try {
@@ -82,8 +158,9 @@ async function take(name, { path, width, height, isConsole, act }, { browser, fa
     await wallet.install(page, { name: WALLET })
     const response = await page.goto(facts.url + path)
     if (!response.ok()) return console.log(`${name}: left out, ${path} answers ${response.status()}`)
-    await act?.(page)
-    await page.screenshot({ path: join(IMAGES, `${name}.png`) })
+    await act?.(page, { pairingUri })
+    await page.evaluate(() => (document.activeElement?.blur(), scrollTo(0, 0)))
+    writeFileSync(join(IMAGES, `${name}.png`), smallerPng(await page.screenshot()))
     console.log(`${name}: docs/images/${name}.png`)
   } finally {
     await context.close()
@@ -94,12 +171,12 @@ async function main(names) {
   const unknown = names.filter((name) => !(name in PICTURES))
   if (unknown.length) throw new Error(`no picture ${unknown.join(', ')}: choose from ${Object.keys(PICTURES).join(', ')}`)
   mkdirSync(IMAGES, { recursive: true })
-  const server = await startDemo()
+  const { server, pairingUri } = await startDemo()
   const wallet = await startWallet()
   const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] })
   try {
     for (const name of names.length ? names : Object.keys(PICTURES)) {
-      await take(name, PICTURES[name], { browser, facts: server.facts, wallet })
+      await take(name, PICTURES[name], { browser, facts: server.facts, wallet, pairingUri })
     }
   } finally {
     await browser.close()

@@ -14,6 +14,7 @@ from irn_sockets import measure_idle_irn, measure_irn
 from listing import measure_listing
 from machine import METHOD, describe
 from notify import measure_lookup, measure_notify
+from open_console import measure_open_console
 from plan import Plan
 from processes import MeasurementError
 from pushes import measure_pushes
@@ -35,6 +36,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
         "watched-get-204": measure_watched,
         "console": measure_console,
     },
+    "A console that is left open at 500 requests a second": {"console-browser": measure_open_console},
     "A notification to 500 accounts, by the bare statement that inserts its deliveries": {
         "notify-500": measure_notify
     },
@@ -62,6 +64,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"of: {', '.join(names)}")
     parser.add_argument("--rounds", type=int, help="alternations (default 5, quick 3)")
     parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
+    parser.add_argument("--console-seconds", type=int, help="of console-browser (default 600, quick 20)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
     parser.add_argument("--directory", type=Path, help="where the databases are made (default: temporary)")
     return parser.parse_args()
@@ -93,7 +96,12 @@ def main() -> None:
     )  # unwinds: all processes are ended
     options = parse_options()
     with tempfile.TemporaryDirectory(prefix="bridge-bench-", dir=options.directory) as directory:
-        plan = Plan(Path(directory), max(1, options.rounds or (3 if options.quick else 5)), options.quick)
+        plan = Plan(
+            Path(directory),
+            max(1, options.rounds or (3 if options.quick else 5)),
+            options.quick,
+            options.console_seconds,
+        )
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
         sections = list(run(plan, options.only, max(1, options.runs)))

@@ -18,7 +18,7 @@ from processes import MeasurementError, started_server
 from report import Row, row
 from seed import Population, fill
 
-_CONSOLE = {"BRIDGE_CONSOLE": "on"}
+CONSOLE = {"BRIDGE_CONSOLE": "on"}
 _CHUNK_BYTES = 65_536
 _SECONDS = 60
 
@@ -29,7 +29,7 @@ def measure_console(plan: Plan) -> Iterator[Row]:
         folder, watched_folder = stack.enter_context(plan.folder()), stack.enter_context(plan.folder())
         seeded, watched_seeded = (fill(each, Population(1_000)) for each in (folder, watched_folder))
         server = stack.enter_context(started_server(folder))
-        watched = stack.enter_context(started_server(watched_folder, _CONSOLE))
+        watched = stack.enter_context(started_server(watched_folder, CONSOLE))
         stack.enter_context(_opened_page(watched.url, watched_folder))
         paths, watched_paths = (
             [f"/session/{each}" for each in ids.sessions] for ids in (seeded, watched_seeded)
@@ -44,13 +44,13 @@ def measure_console(plan: Plan) -> Iterator[Row]:
 def _opened_page(url: str, folder: Path) -> HTTPResponse:
     """The stream of the page's rows, which is read beside until the server ends it."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-    browser.open(url + _link(folder), timeout=_SECONDS).close()
+    browser.open(url + sign_in_link(folder), timeout=_SECONDS).close()
     stream: HTTPResponse = browser.open(f"{url}/console/traffic/stream", timeout=_SECONDS)
     threading.Thread(target=_read, args=(stream,), daemon=True).start()
     return stream
 
 
-def _link(folder: Path) -> str:
+def sign_in_link(folder: Path) -> str:
     """The path of a sign-in link, as the operator's command prints it."""
     command = [sys.executable, "-m", "bridge_server", "console", "--data-dir", str(folder)]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)

@@ -14,6 +14,7 @@ class Plan:
     directory: Path
     rounds: int
     is_quick: bool
+    console_seconds: int | None = None
 
     @property
     def seconds(self) -> int:

@@ -45,7 +45,7 @@ class WalletPage:
         return ConsolePage(
             "wallet",
             "Wallet",
-            NavigationGroup.OUT,
+            NavigationGroup.LIVE,
             (
                 PagePath(_WALLET, self.show, self._if_signing({"unlock": self.unlock, "lock": self.lock})),
                 PagePath(
