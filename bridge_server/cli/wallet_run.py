@@ -52,6 +52,7 @@ async def run_wallet(plan: Plan) -> int:
     try:
         async with plan.make() as wallet, _controlled(wallet, plan.listen) as facts:
             run = _Run(wallet, plan)
+            run.stop_at_signals()  # before the ready file: a signal may follow it at once
             shown = _shown(plan.output)
             ready = {
                 "url": facts and facts.url, "token": facts and facts.token,
@@ -107,10 +108,14 @@ class _Run:
         self._stop = asyncio.Event()
         self._sessions: set[asyncio.Task[None]] = set()
 
-    async def until_over(self) -> int:
+    def stop_at_signals(self) -> None:
+        """Have SIGTERM and SIGINT end the run."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+
+    async def until_over(self) -> int:
+        """Run the sessions to their end, or until a signal; returns the exit code."""
         with self._wallet.feed.watched_by(self._watch):
             work = asyncio.create_task(self._follow_all())
             stopping = asyncio.create_task(self._stop.wait())
