@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from tests.cli.conftest import Invoke
 from tests.cli.test_doctor import Findings, levels, read, text
 from tests.support.admin_client import ADMIN_TOKEN
 from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
 
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 
@@ -58,10 +58,7 @@ def program(name: str) -> str:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-        return number
+    return free_ports(1)[0]
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """Programs of Debian's packages that a test starts, on free ports of this machine."""
 
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,15 +22,6 @@ def needs(program: str) -> pytest.MarkDecorator:
     """The mark of tests that are skipped without the program."""
     reason = f"needs {program}: scripts/system-packages"
     return pytest.mark.skipif(path_of(program) is None, reason=reason)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @contextmanager

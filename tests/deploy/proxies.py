@@ -11,8 +11,9 @@ from pathlib import Path
 import aiohttp
 
 from bridge_server.testing.certificates import throw_away_certificate
-from tests.deploy.programs import free_ports, path_of, running
+from tests.deploy.programs import path_of, running
 from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
 _START_SECONDS = 20.0

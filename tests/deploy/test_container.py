@@ -17,8 +17,8 @@ import pytest
 
 from bridge_server.testing.server_process import environment_without_settings
 from tests.deploy.pairing import ANSWERED, pair_over
-from tests.deploy.programs import free_ports
 from tests.support.command import server_from_shell
+from tests.support.free_ports import free_ports
 from tests.support.slow import slow
 
 _ROOT = Path(__file__).parents[2]

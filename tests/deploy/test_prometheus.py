@@ -12,9 +12,10 @@ import orjson
 import pytest
 
 from bridge_server.tour.play import visit
-from tests.deploy.programs import free_ports, needs, path_of, running
+from tests.deploy.programs import needs, path_of, running
 from tests.support.command import WatchedServer, watched_server
 from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
 from tests.support.slow import slow
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"

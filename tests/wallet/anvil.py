@@ -1,6 +1,5 @@
 """A real node: anvil, in a process of its own, which tests start, kill and start again."""
 
-import socket
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ import aiohttp
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.free_ports import free_ports
 from tests.support.node_packages import PACKAGES, needs_anvil
 
 __all__ = ["CHAIN_ID", "Anvil", "needs_anvil", "open_anvil"]
@@ -23,19 +23,12 @@ _PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
 _STOP_SECONDS = 10.0
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @dataclass(slots=True)
 class Anvil:
     """A node that mines a block for each transaction, on one port all its lives."""
 
     state_file: Path
-    port: int = field(default_factory=_free_port)
+    port: int = field(default_factory=lambda: free_ports(1)[0])
     _process: subprocess.Popen[bytes] | None = None
 
     @property
