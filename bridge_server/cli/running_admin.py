@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
-import orjson
 
+from bridge_server.cli.answers import json_of
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.running_server import running_url
 from bridge_server.settings.checks import secret_of
@@ -74,7 +74,7 @@ async def _get(url: str, query: Mapping[str, str], token: str) -> tuple[int, byt
 
 
 def _fields(url: str, status: int, content: bytes) -> dict[str, Any]:
-    match _json(content):
+    match json_of(content):
         case dict() as fields if status == _OK:
             return fields
         case _ if status == _UNAUTHORIZED:
@@ -87,10 +87,3 @@ def _fields(url: str, status: int, content: bytes) -> dict[str, Any]:
             raise CommandError(f"the server refused: {refusal}")
         case _:
             raise CommandError(f"the server at {url} is not a bridge server (status {status})")
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None

@@ -6,6 +6,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from bridge_server.cli.answers import json_of
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.reachable_url import local_url
 from bridge_server.cli.running_server import running_url
@@ -71,7 +72,7 @@ async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, by
 
 
 def _result(url: str, status: int, content: bytes) -> Any:
-    match _json(content):
+    match json_of(content):
         case {"error": {"message": str(refusal)}} if status == _OK:
             raise CommandError(f"the server refused: {refusal}")
         case {"result": result} if status == _OK:
@@ -85,10 +86,3 @@ def _result(url: str, status: int, content: bytes) -> Any:
             raise CommandError(f"the server refused: {refusal}")
         case _:
             raise CommandError(f"the server at {url} is not a bridge server (status {status})")
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return None

@@ -12,7 +12,7 @@ class DeliveryOutcome(Enum):
     """The outcome of a notification for one account. Operators see the values."""
 
     SENT = "sent"
-    """It is in the inbox, unread."""
+    """The notification is in the account's inbox, unread."""
     READ = "read"
     """Its user has read it."""
     BULK_MARKED = "bulk_marked"

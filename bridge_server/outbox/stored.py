@@ -11,11 +11,11 @@ class MessageState(StrEnum):
     """The state of a stored message; one that was delivered is stored no longer."""
 
     DUE = "due"
-    """It is being sent, or waits for its turn."""
+    """The message is being sent, or waits for its turn."""
     WAITING = "waiting"
     """An attempt has failed, and the next one comes later."""
     DEAD = "dead"
-    """It was given up."""
+    """The message was given up."""
 
 
 class MessageKind(StrEnum):
@@ -23,7 +23,7 @@ class MessageKind(StrEnum):
 
     WEBHOOK = "webhook"
     PUSH = "push"
-    """It is for a device, which a webhook may stand for."""
+    """The message is for a device, which a webhook may stand for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,22 +42,11 @@ def relay_routes(
     they are given, so that slashes too many are forgiven.
     """
 
-    def watcher(path: str, name: str) -> Callable[[Mapping[str, str], int], None] | None:
-        side = _who(name)
-        if sightings is None or side == "client" or "{" not in path:
-            return None
-        return sightings.watcher(dialect, side, "session_id" if "session_id" in path else "call_id")
-
-    def maker(makes: str) -> Callable[[web.Request, bytes], None] | None:
-        if sightings is None or not makes:
-            return None
-        return sightings.see_opened(dialect) if makes == "session" else sightings.see_asked
-
     def read(path: str, name: str, handler: Handler, waits: bool = False) -> Route:
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            on_answer=watcher(path, name),
+            on_answer=_watcher(sightings, dialect, path, name),
         )  # fmt: skip
 
     def write(
@@ -68,7 +57,8 @@ def relay_routes(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), gist=wire.gist,
-            makes=makes, on_answer=watcher(path, name), on_made=maker(makes),
+            makes=makes, on_answer=_watcher(sightings, dialect, path, name),
+            on_made=_maker(sightings, dialect, makes),
         )  # fmt: skip
 
     return (
@@ -85,6 +75,25 @@ def relay_routes(
         read(_CALL_STATUS, "call-status", handlers.status, waits=True),
         write("POST", "/subscribe", "subscribe", handlers.subscribe),
     )
+
+
+def _watcher(
+    sightings: Sightings | None, dialect: Dialect, path: str, name: str
+) -> Callable[[Mapping[str, str], int], None] | None:
+    """Notes which side of a session has called; None for routes that name no session."""
+    side = _who(name)
+    if sightings is None or side == "client" or "{" not in path:
+        return None
+    return sightings.watcher(dialect, side, "session_id" if "session_id" in path else "call_id")
+
+
+def _maker(
+    sightings: Sightings | None, dialect: Dialect, makes: str
+) -> Callable[[web.Request, bytes], None] | None:
+    """Notes the session or the call that an answer has made."""
+    if sightings is None or not makes:
+        return None
+    return sightings.see_opened(dialect) if makes == "session" else sightings.see_asked
 
 
 def _who(name: str) -> Literal["client", "dapp", "wallet"]:

@@ -53,7 +53,7 @@ class TransactionState(StrEnum):
     SENT = "sent"
     """The node has it."""
     MINED = "mined"
-    """It is in a block of the chain."""
+    """The transaction is in a block of the chain."""
     REPLACED = "replaced"
     """Its nonce went to another transaction."""
     REFUSED = "refused"

@@ -89,7 +89,7 @@ class Clients:
         self.waiting[address] += 1
 
     def end_waiting(self, address: str) -> None:
-        """It is not any more."""
+        """A held request of this address is answered, or its client has left."""
         self.waiting[address] -= 1
         if not self.waiting[address]:
             del self.waiting[address]

@@ -195,7 +195,9 @@ class TrafficLog:
         return map(self._read, takewhile(lambda each: _change_of(each) > change, reversed(self.kept)))
 
     def changed_after(self, change: int) -> Iterator[Recorded]:
-        """Those, and the long polls that began to wait after it and still do; the newest change first."""
+        """The exchanges that were answered after this change, and long polls that began to wait after it and
+        still do; the newest change first.
+        """
         waiting = takewhile(lambda each: each.number > change, reversed(self._waiting.values()))
         return merge(self.answered_after(change), waiting, key=lambda each: each.change, reverse=True)
 

@@ -50,7 +50,7 @@ class ApprovalDesk:
         return self._clock.now_ms()
 
     async def page(self, after: ApprovalPlace | None, limit: int) -> ApprovalPage:
-        """Those that wait, then those that are settled, each newest first."""
+        """A page of requests for approval: waiting ones, then settled ones, each newest first."""
         now_ms, place = self._clock.now_ms(), after or ApprovalPlace(False, _BEYOND_ALL)
         found: list[tuple[ApprovalPlace, ApprovalRequest]] = []
         settled_before = place.number

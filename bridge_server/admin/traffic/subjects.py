@@ -22,7 +22,7 @@ class Subject:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Those that are known."""
+        """The ids that the request shows, without those that it does not."""
         return tuple(each for each in (self.session_id, self.call_id) if each is not None)
 
 

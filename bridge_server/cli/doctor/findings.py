@@ -44,17 +44,17 @@ class Finding:
 
 
 def ok(subject: str, text: str) -> Finding:
-    """All is well."""
+    """A finding that the subject is well."""
     return Finding(Level.OK, subject, text)
 
 
 def warn(subject: str, text: str, cure: str = "") -> Finding:
-    """It works, but not as it should or not for long."""
+    """A finding that the subject works, but not as it should or not for long."""
     return Finding(Level.WARN, subject, text, cure)
 
 
 def fail(subject: str, text: str, cure: str = "") -> Finding:
-    """It does not work."""
+    """A finding that the subject does not work."""
     return Finding(Level.FAIL, subject, text, cure)
 
 

@@ -30,7 +30,7 @@ class TransactionEvent(StrEnum):
     SIGN = "sign"
     """The wallet has signed it."""
     POSTPONE = "postpone"
-    """It did not reach the node, or waits for a person; the next attempt comes later."""
+    """The attempt did not reach the node, or waits for a person; the next one comes later."""
     ACCEPT = "accept"
     """The node has taken it, or had it already."""
     REFUSE = "refuse"
@@ -83,7 +83,7 @@ TRANSITIONS: Mapping[State, Mapping[TransactionEvent, State]] = {
 WAITING = (State.QUEUED, State.SIGNED)
 """The node does not have it: an account's queue."""
 LIVE = (State.SIGNED, State.SENT)
-"""It has its nonce for itself."""
+"""States in which a transaction has its nonce for itself."""
 FOLLOWED = (State.SIGNED, State.SENT, State.MINED)
 """The node may know it."""
 SETTLED = tuple(state for state in State if state not in (*WAITING, *LIVE))
