@@ -1,30 +1,10 @@
 // The console's pages in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
 // CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { expect, test } from '@playwright/test'
+import { expectNoFault, nextLink, signIn } from './window.js'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PAGES = ['/console/projects', '/console/projects/shop', '/console/faults', '/console/missing']
-
-function nextLink() {
-  const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
-  writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
-  return link
-}
-
-async function signIn(page) {
-  const faults = []
-  page.on('pageerror', (error) => faults.push(String(error)))
-  page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().includes('status of 4')) faults.push(message.text())
-  })
-  page.faults = faults
-  await page.goto(nextLink())
-  await page.goto(`${process.env.CONSOLE_URL}/projects`)
-  await expect(page.getByRole('heading', { name: 'Projects' })).toBeVisible()
-}
 
 test.afterEach(({ page }) => {
   expect(page.faults ?? []).toEqual([])
@@ -40,7 +20,7 @@ test('a link in a page of another site signs in', async ({ page }) => {
 })
 
 test('a project is created, given a type, and deleted', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Bakery')
   await page.getByLabel('Id a-z').fill('bakery')
   await page.getByRole('button', { name: 'Create' }).click()
@@ -58,7 +38,7 @@ test('a project is created, given a type, and deleted', async ({ page }) => {
 })
 
 test('a refused form says why and keeps what was typed', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Wrong')
   await page.getByLabel('Id a-z').fill('Not an id')
   await page.getByRole('button', { name: 'Create' }).click()
@@ -68,7 +48,7 @@ test('a refused form says why and keeps what was typed', async ({ page }) => {
 })
 
 test('a list that is looked at is up to date, and leaves a half-typed form alone', async ({ page, context }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Half')
   const other = await context.newPage()
   await other.goto(`${process.env.CONSOLE_URL}/projects`)
@@ -81,7 +61,7 @@ test('a list that is looked at is up to date, and leaves a half-typed form alone
 })
 
 test('a rule is added and removed, and time passes', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByRole('link', { name: 'Faults and clock' }).click()
   await page.getByLabel('Status').fill('503')
   await page.getByRole('button', { name: 'Add' }).click()
@@ -94,7 +74,7 @@ test('a rule is added and removed, and time passes', async ({ page }) => {
 })
 
 test('a reset asks first', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   page.once('dialog', (dialog) => dialog.dismiss())
   await page.getByRole('button', { name: 'Reset' }).click()
   await expect(page.getByRole('link', { name: 'Shop' })).toBeVisible()
@@ -102,7 +82,7 @@ test('a reset asks first', async ({ page }) => {
 })
 
 test('a secret is revoked after a question', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByRole('link', { name: 'Shop' }).click()
   await page.getByRole('button', { name: 'Add a second secret' }).click()
   await expect(page.getByRole('status')).toContainText('bsk_')
@@ -114,7 +94,7 @@ test('a secret is revoked after a question', async ({ page }) => {
 })
 
 test('the keyboard alone reaches the content and creates a project', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.keyboard.press('Tab')
   await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused()
   await page.keyboard.press('Enter')
@@ -130,7 +110,7 @@ test('the keyboard alone reaches the content and creates a project', async ({ pa
 test('without JavaScript a project is created and shown', async ({ browser }) => {
   const context = await browser.newContext({ javaScriptEnabled: false })
   const page = await context.newPage()
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.getByLabel('Name', { exact: true }).fill('Plain')
   await page.getByRole('button', { name: 'Create' }).click()
   await expect(page.getByRole('status')).toContainText('The project Plain is created.')
@@ -138,7 +118,7 @@ test('without JavaScript a project is created and shown', async ({ browser }) =>
 })
 
 test('texts of strangers run nothing and lead nowhere', async ({ page }) => {
-  await signIn(page)
+  await signIn(page, '/projects')
   await page.goto(`${process.env.CONSOLE_URL}/projects/hostile`)
   await expect(page.locator('body')).toContainText('<img src=x onerror=')
   await expect(page.locator('body')).toContainText('<U+202E>')
@@ -150,15 +130,10 @@ for (const scheme of ['light', 'dark']) {
     test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
       await page.emulateMedia({ colorScheme: scheme })
       await page.setViewportSize({ width, height: 800 })
-      await signIn(page)
+      await signIn(page, '/projects')
       for (const path of PAGES) {
         await page.goto(new URL(path, process.env.CONSOLE_URL).href)
-        await page.evaluate(axe)
-        const found = await page.evaluate(async () => (await axe.run()).violations
-          .filter((each) => ['serious', 'critical'].includes(each.impact))
-          .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
-        expect(found, path).toEqual([])
-        expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
+        await expectNoFault(page, path)
       }
     })
   }

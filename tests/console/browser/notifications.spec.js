@@ -1,33 +1,14 @@
 // The pages of notifications in a real browser: a person's steps, the keyboard alone, and what axe-core finds.
 // CONSOLE_URL names the console, and CONSOLE_LINKS is a file with a sign-in link on each line, one for each test.
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { expect, test } from '@playwright/test'
+import { expectNoFault, signIn } from './window.js'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const ACCOUNT = 'test:chain:reader'
 const PAGES = [
   '/console/compose?project_id=shop', '/console/notifications?project_id=shop', '/console/analytics?project_id=shop',
   `/console/accounts?project_id=shop&account=${ACCOUNT}`, `/console/inbox?account=${ACCOUNT}`,
 ]
-
-function nextLink() {
-  const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
-  writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
-  return link
-}
-
-async function signIn(page) {
-  const faults = []
-  page.on('pageerror', (error) => faults.push(String(error)))
-  page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().includes('status of 4')) faults.push(message.text())
-  })
-  page.faults = faults
-  await page.goto(nextLink())
-  await expect(page.getByRole('button', { name: 'Sign out' })).toBeVisible()
-}
 
 async function open(page, path) {
   await page.goto(new URL(path, process.env.CONSOLE_URL).href)
@@ -187,14 +168,7 @@ test('texts of projects run nothing and lead nowhere', async ({ page }) => {
 
 for (const [scheme, width] of [['light', 1280], ['dark', 390]]) {
   test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
-    const look = async (path) => {
-      await page.evaluate(axe)
-      const found = await page.evaluate(async () => (await axe.run()).violations
-        .filter((each) => ['serious', 'critical'].includes(each.impact))
-        .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
-      expect(found, path).toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
-    }
+    const look = (path) => expectNoFault(page, path)
     await page.emulateMedia({ colorScheme: scheme })
     await page.setViewportSize({ width, height: 800 })
     await signIn(page)

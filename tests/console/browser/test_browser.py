@@ -12,7 +12,7 @@ from tests.support.node_project import NodeProject
 from tests.support.server import running_server
 from tests.support.slow import slow
 
-_SPECIFICATION = Path(__file__).parent / "console.spec.js"
+_FOLDER = Path(__file__).parent
 _TESTS = 14
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
 
@@ -26,7 +26,7 @@ async def test_a_person_uses_each_page(tmp_path: Path) -> None:
         {
             "package.json": orjson.dumps({"type": "module"}).decode(),
             "playwright.config.js": CONFIGURATION,
-            "console.spec.js": _SPECIFICATION.read_text("utf-8"),
+            **{name: (_FOLDER / name).read_text("utf-8") for name in ("console.spec.js", "window.js")},
         }
     )
     async with running_server(tmp_path / "data", console=True, test=True) as server:

@@ -13,7 +13,7 @@ from tests.support.node_project import NodeProject
 from tests.support.server import running_server
 from tests.support.slow import slow
 
-_SPECIFICATION = Path(__file__).parent / "notifications.spec.js"
+_FOLDER = Path(__file__).parent
 _TESTS = 11
 _READER = "test:chain:reader"
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e\'"'
@@ -28,7 +28,7 @@ async def test_a_person_uses_the_pages_of_notifications(tmp_path: Path) -> None:
         {
             "package.json": orjson.dumps({"type": "module"}).decode(),
             "playwright.config.js": CONFIGURATION,
-            _SPECIFICATION.name: _SPECIFICATION.read_text("utf-8"),
+            **{name: (_FOLDER / name).read_text("utf-8") for name in ("notifications.spec.js", "window.js")},
         }
     )
     async with running_server(tmp_path / "data", console=True, test=True) as server:

@@ -27,6 +27,7 @@ pytestmark = [slow, needs_chromium]
 async def test_a_person_watches_the_traffic(tmp_path: Path, part: str) -> None:
     cipher = Cipher(_KEY)
     files = {
+        "window.js": (_SPECIFICATION.parent / "window.js").read_text("utf-8"),
         **{path.name: path.read_text("utf-8") for path in _VECTORS.glob("clients_v*.json")},
         "sealed.json": orjson.dumps(
             {

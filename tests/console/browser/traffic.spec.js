@@ -2,30 +2,13 @@
 // finds. BRIDGE_URL and CONSOLE_URL name the server; CONSOLE_LINKS is a file with a sign-in link on each line.
 
 import { createDecipheriv } from 'node:crypto'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import { readFileSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
+import { expectNoFault, signIn } from './window.js'
 
-const { BRIDGE_URL, CONSOLE_URL, CONSOLE_LINKS } = process.env
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const { BRIDGE_URL, CONSOLE_URL } = process.env
 const readJson = (name) => JSON.parse(readFileSync(new URL(name, import.meta.url), 'utf8'))
 const sealed = readJson('./sealed.json')
-
-function nextLink() {
-  const [link, ...others] = readFileSync(CONSOLE_LINKS, 'utf8').split('\n')
-  writeFileSync(CONSOLE_LINKS, others.join('\n'))
-  return link
-}
-
-async function signIn(page) {
-  page.faults = []
-  page.on('pageerror', (error) => page.faults.push(String(error)))
-  page.on('console', (message) => {
-    if (message.type() === 'error' && !message.text().includes('status of 4')) page.faults.push(message.text())
-  })
-  await page.goto(nextLink())
-  await expect(page.getByRole('heading', { name: 'Traffic' })).toBeVisible()
-}
 
 async function send(method, path, document) {
   const answer = await fetch(BRIDGE_URL + path, {
@@ -243,7 +226,8 @@ test('a session is opened, its pairing drawn, and it is ended', async ({ page })
   await signIn(page)
   const sessionId = await openSession()
   await page.getByRole('link', { name: 'Sessions' }).click()
-  await page.getByRole('link', { name: sessionId.slice(0, 8) }).first().click()
+  await expect(page.getByRole('heading', { name: 'Sessions' })).toBeVisible()
+  await page.getByRole('rowheader').getByRole('link', { name: sessionId.slice(0, 8) }).first().click()
   await expect(page.getByRole('heading', { name: 'Timeline' })).toBeVisible()
   await page.getByLabel('Pairing URI').fill(pairing(sessionId))
   await page.getByRole('button', { name: 'Draw' }).click()
@@ -287,20 +271,12 @@ for (const scheme of ['light', 'dark']) {
       for (const [number, place] of places.entries()) {
         if (number) await page.goto(new URL(place, CONSOLE_URL).href)
         for (const summary of await page.locator('summary').all()) await summary.click()
-        await page.evaluate(axe)
-        const found = await page.evaluate(async () => (await axe.run()).violations
-          .filter((each) => ['serious', 'critical'].includes(each.impact))
-          .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
-        expect(found, place).toEqual([])
-        expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), place).toBeLessThanOrEqual(0)
+        await expectNoFault(page, place)
       }
       await page.goto(`${CONSOLE_URL}/sessions`)
       await page.locator('#list th a').first().click()
       await expect(page.getByRole('heading', { name: 'Timeline' })).toBeVisible()
-      await page.evaluate(axe)
-      expect(await page.evaluate(async () => (await axe.run()).violations
-        .filter((each) => ['serious', 'critical'].includes(each.impact)).map((each) => each.id))).toEqual([])
-      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(0)
+      await expectNoFault(page, 'a session')
     })
   }
 }

@@ -7,16 +7,21 @@ import { expect } from '@playwright/test'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-export async function signIn(page, path) {
+export function nextLink() {
   const [link, ...others] = readFileSync(process.env.CONSOLE_LINKS, 'utf8').split('\n')
   writeFileSync(process.env.CONSOLE_LINKS, others.join('\n'))
+  return link
+}
+
+export async function signIn(page, path = '') {
   page.faults = []
   page.on('pageerror', (error) => page.faults.push(String(error)))
   page.on('console', (message) => {
     if (message.type() === 'error' && !message.text().includes('status of 4')) page.faults.push(message.text())
   })
-  await page.goto(link)
-  await open(page, path)
+  await page.goto(nextLink())
+  await expect(page.getByRole('button', { name: 'Sign out' })).toBeVisible()
+  if (path) await open(page, path)
 }
 
 export async function open(page, path) {
