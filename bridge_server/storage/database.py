@@ -36,6 +36,25 @@ Step: TypeAlias = Statement | DomainEvent
 Transaction: TypeAlias = Generator[Step, list[Row], Result]
 
 
+class Turn(NamedTuple):
+    """A thing that a transaction reads and then changes by what it read, such as one session."""
+
+    kind: str
+    id: str = ""
+    """Empty for a kind of which there is one."""
+
+
+class Turns(NamedTuple):
+    """The turns of one transaction. SQLite has one writer, whose turn it always is."""
+
+    exclusive: Sequence[Turn] = ()
+    shared: Sequence[Turn] = ()
+
+
+NO_TURNS = Turns()
+"""The turns of a transaction whose statements each decide for themselves."""
+
+
 class Database(Protocol):
     """Committed reads and durable transactions.
 
@@ -61,10 +80,15 @@ class Database(Protocol):
         """All rows of one statement that only reads; sees every commit that was answered before the call."""
         ...
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
         """Run the transaction that `begin` makes; return its result once it is on disk.
 
         A transaction that `adds` data on a client's demand is refused while the database is full.
+
+        Two transactions that name one turn are never under way together, in any process; transactions that
+        only share it may be. A turn is had before the first statement is run.
 
         Its events are published then, even when the caller no longer waits. Its exceptions are raised here,
         and such a transaction has changed nothing.

@@ -10,7 +10,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
 from bridge_server.storage.checkpoint import Checkpointer
 from bridge_server.storage.connection import PAGE_CACHE_KIBIBYTES, open_connection, run
-from bridge_server.storage.database import Result, Row, Transaction, Value
+from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
 from bridge_server.storage.group_commit import CommitHook, GroupCommit
 from bridge_server.storage.log_file import LogFile
 from bridge_server.storage.presence import Presence
@@ -64,7 +64,9 @@ class SqliteDatabase:
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._readers.read(sql, parameters)
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
         if adds and self._size_limit.is_limited:
             self._size_limit.require()
             begin = self._size_limit.guarding(begin)

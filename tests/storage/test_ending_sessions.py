@@ -13,7 +13,7 @@ from bridge_server.kernel.signals import Key
 from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
-from bridge_server.storage.database import Database, Result, Transaction
+from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import turn
@@ -99,11 +99,13 @@ class RefusingOnce(WrappedDatabase):
         super().__init__(database)
         self._asked = 0
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
         self._asked += 1
         if self._asked == 2:
             raise UnavailableError("Nothing was stored: the disk is full.")
-        return await super().transaction(begin, adds=adds)
+        return await super().transaction(begin, adds=adds, turns=turns)
 
 
 async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(

@@ -12,7 +12,7 @@ from bridge_server.relay.models import CallId, Keep, Payload, SessionId, Session
 from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
-from bridge_server.storage.database import Database, Result, Transaction, Value
+from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.topics.models import Topic
@@ -134,11 +134,13 @@ class Meanwhile(WrappedDatabase):
         super().__init__(database)
         self._work: Callable[[], Awaitable[None]] | None = work
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
         work, self._work = self._work, None
         if work is not None:
             await work()
-        return await super().transaction(begin, adds=adds)
+        return await super().transaction(begin, adds=adds, turns=turns)
 
 
 async def test_a_session_renewed_after_it_was_found_expired_is_kept(

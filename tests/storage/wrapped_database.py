@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from bridge_server.storage.database import Database, Result, Row, Transaction, Value
+from bridge_server.storage.database import NO_TURNS, Database, Result, Row, Transaction, Turns, Value
 
 
 class WrappedDatabase:
@@ -25,5 +25,7 @@ class WrappedDatabase:
     async def read(self, sql: str, parameters: Sequence[Value] = ()) -> list[Row]:
         return await self._database.read(sql, parameters)
 
-    async def transaction(self, begin: Callable[[], Transaction[Result]], *, adds: bool = False) -> Result:
-        return await self._database.transaction(begin, adds=adds)
+    async def transaction(
+        self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
+    ) -> Result:
+        return await self._database.transaction(begin, adds=adds, turns=turns)
