@@ -1,6 +1,7 @@
 """Fixtures that every room's tests use."""
 
 import gc
+import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from pytest_aiohttp.plugin import AiohttpServer
 
 from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
+from tests.support.postgres import HAS_POSTGRES, PostgresServer, needs_postgres, postgres_server
 from tests.support.server import RunningServer, running_server
 from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
@@ -84,6 +86,16 @@ def loggers_that_can_be_captured() -> Iterator[None]:
 
 def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
     configure(**{**options, "cache_logger_on_first_use": False})
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """The PostgreSQL server of this run. It is started when the first test asks for it."""
+    if not HAS_POSTGRES:
+        pytest.skip(needs_postgres.kwargs["reason"])
+    folder = tmp_path_factory.getbasetemp()
+    with postgres_server(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as server:
+        yield server
 
 
 @pytest.fixture
