@@ -107,6 +107,10 @@ class SqliteDatabase:
         self._size_limit.require()
 
     @property
+    def troubles(self) -> list[str]:
+        return ["the database is full (database_limit): nothing is added"] if self.is_full else []
+
+    @property
     def is_busy(self) -> bool:
         return self._writer.is_busy or self._readers.are_busy
 
