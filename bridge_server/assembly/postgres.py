@@ -9,7 +9,7 @@ from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import require_known_schema
+from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
 from bridge_server.storage.postgres.opening import examined
 from bridge_server.storage.postgres.opening import opened as opened_postgres
 from bridge_server.storage.postgres.outside import OutsideCommits
@@ -42,4 +42,4 @@ def database_fault(settings: Settings) -> str | None:
 async def _examine(settings: Settings) -> None:
     for url in dict.fromkeys(filter(None, map(secret_of, (settings.database, settings.database_direct)))):
         async with examined(url) as connection:
-            await require_known_schema(connection)
+            await require_known(connection, packaged_migrations()[-1].version)

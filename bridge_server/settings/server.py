@@ -20,8 +20,7 @@ class ServerSettings(BaseModel, defer_build=True):
     trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
     drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = Field(
         0,
-        description="After SIGTERM, /readyz is 503 for this long before anything ends, so that a load balancer "
-        "sends no more requests.",
+        description="After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer.",
     )
 
     @property

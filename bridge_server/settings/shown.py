@@ -23,8 +23,9 @@ def shown_settings(settings: Settings, origins: Mapping[str, str]) -> dict[str, 
 
 
 def shown_value(value: Any, *, is_default: bool) -> Any:
-    """The value of a setting as JSON can have it. A secret is `(set)`, unless it is a default; a database's URL is
-    shown without its password.
+    """The value of a setting as JSON can have it. A secret is `(set)`, unless it is a default.
+
+    The URL of a database is shown without its password.
     """
     if value is None or isinstance(value, bool | int | float):
         return value

@@ -45,7 +45,8 @@ class StorageSettings(BaseModel, defer_build=True):
             return self
         if find_spec("asyncpg") is None:
             raise ValueError(
-                'database: PostgreSQL needs a driver that is not installed: pip install "bridge-server[postgres]"'
+                "database: PostgreSQL needs a driver that is not installed: "
+                'pip install "bridge-server[postgres]"'
             )
         if self.database_limit is not None:
             raise ValueError(

@@ -1,17 +1,22 @@
 """The opening of a PostgreSQL database, and its examination before that."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import asyncpg
+import structlog
 
 from bridge_server.storage.database import Engine
-from bridge_server.storage.postgres.migrate import migrate, schema_version
+from bridge_server.storage.database_url import url_without_password
+from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 from bridge_server.storage.postgres.refusals import refusals_told, require_usable
 from bridge_server.storage.refusal import DatabaseRefusedError
 
 _CONNECT_SECONDS = 10.0
-_COMMAND_SECONDS = 600.0  # a migration may rewrite a table
+_CLOSE_SECONDS = 5.0
+_COMMAND_SECONDS = 20.0
+
+log = structlog.get_logger()
 
 
 @asynccontextmanager
@@ -21,15 +26,25 @@ async def opened(database: Engine, url: str, *, may_create: bool) -> AsyncIterat
     One without any schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
     async with examined(url) as connection:
-        if not may_create and not await schema_version(connection):
+        if not may_create and not (await schema_state(connection)).version:
             raise DatabaseRefusedError(
-                "the database has no tables: start the server, which makes them, or correct `database`"
+                f"the database {url_without_password(url)} has no tables: start the server, which makes them, or "
+                "correct `database`"
             )
-        await migrate(connection)
+        await _bring_up_to_date(connection, url)
     async with AsyncExitStack() as stack:
         with refusals_told(url):
             await stack.enter_async_context(database.opened())
         yield
+
+
+async def _bring_up_to_date(connection: asyncpg.Connection, url: str) -> None:
+    try:
+        applied = await migrate(connection)
+    except MigrationError as error:
+        raise DatabaseRefusedError(f"the database {url_without_password(url)}: {error}") from error
+    if applied:
+        log.info("schema_upgraded", database=url_without_password(url), version=applied[-1])
 
 
 @asynccontextmanager
@@ -39,9 +54,15 @@ async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
     Raises DatabaseRefusedError, also in place of the errors that the block raises.
     """
     with refusals_told(url):
-        connection = await asyncpg.connect(url, timeout=_CONNECT_SECONDS, command_timeout=_COMMAND_SECONDS)
+        connection = await asyncpg.connect(
+            url,
+            timeout=_CONNECT_SECONDS,
+            command_timeout=_COMMAND_SECONDS,
+            statement_cache_size=0,
+        )
         try:
             await require_usable(connection, url)
             yield connection
         finally:
-            await connection.close(timeout=_CONNECT_SECONDS)
+            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await connection.close(timeout=_CLOSE_SECONDS)

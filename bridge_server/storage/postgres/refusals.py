@@ -52,7 +52,8 @@ async def require_usable(connection: asyncpg.Connection, url: str) -> None:
     number, version, is_read_only, encoding, most = await connection.fetchrow(_STATE)
     if number < _OLDEST_SERVER * _VERSION_STEP:
         raise _refused(
-            url, f"is on PostgreSQL {version}, and {_OLDEST_SERVER} is the oldest that works: upgrade the server"
+            url,
+            f"is on PostgreSQL {version}, and {_OLDEST_SERVER} is the oldest that works: upgrade its server",
         )
     if is_read_only:
         raise _refused(
@@ -99,8 +100,8 @@ def _network_says(error: OSError) -> str:
 
 def _too_few(found: str) -> str:
     return (
-        f"{found}, and each process of the server needs {CONNECTIONS}: raise max_connections, or the limit of "
-        "its user or database (CONNECTION LIMIT)"
+        f"{found}, and each process of the server needs {CONNECTIONS}: raise max_connections, or the limit "
+        "of its user or database (CONNECTION LIMIT)"
     )
 
 
