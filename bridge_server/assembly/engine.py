@@ -1,4 +1,7 @@
-"""Which database the settings name, and its opening. PostgreSQL's modules are loaded only when it is named."""
+"""Which database the settings name, and its opening.
+
+PostgreSQL's modules are loaded only when it is named.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -70,7 +73,7 @@ def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
 
 
 def database_fault(settings: Settings) -> str | None:
-    """Why a server with these settings could not use its PostgreSQL database; None if it could, or has none."""
+    """Why a server could not use the PostgreSQL database of the settings; None if it could, or has none."""
     if settings.database is None:
         return None
     fault: str | None = import_module(_POSTGRES).database_fault(settings)

@@ -84,7 +84,7 @@ class _Postgres:
 def _translated(sql: str) -> str:
     from bridge_server.storage.postgres.translation import translated  # noqa: PLC0415 - asyncpg may be missing
 
-    return translated(sql)
+    return str(translated(sql))
 
 
 class Databases:
@@ -144,6 +144,12 @@ def use(databases: Databases | None) -> None:
 def engine_settings(data_dir: Path) -> dict[str, str]:
     """The settings that name the database of a server over the data directory, besides `data_dir`."""
     return {} if _Engine.databases is None else {"database": _Engine.databases.url_of(data_dir)}
+
+
+def settings_over(data_dir: Path) -> Settings:
+    """The settings of a program that uses the database of a server over the data directory."""
+    values: dict[str, Any] = {"data_dir": data_dir, **engine_settings(data_dir)}
+    return Settings(**values)
 
 
 def engine_environment(data_dir: Path) -> dict[str, str]:

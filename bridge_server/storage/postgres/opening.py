@@ -5,10 +5,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import asyncpg
 import structlog
+from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 
 from bridge_server.storage.database import Engine
 from bridge_server.storage.database_url import url_without_password
-from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 from bridge_server.storage.postgres.refusals import refusals_told, require_usable
 from bridge_server.storage.refusal import DatabaseRefusedError
 
@@ -28,8 +28,8 @@ async def opened(database: Engine, url: str, *, may_create: bool) -> AsyncIterat
     async with examined(url) as connection:
         if not may_create and not (await schema_state(connection)).version:
             raise DatabaseRefusedError(
-                f"the database {url_without_password(url)} has no tables: start the server, which makes them, or "
-                "correct `database`"
+                f"the database {url_without_password(url)} has no tables: start the server, which makes them "
+                "or correct `database`"
             )
         await _bring_up_to_date(connection, url)
     async with AsyncExitStack() as stack:

@@ -1,6 +1,8 @@
 """The commits of other processes, as the numbers tell that each keeps of its own."""
 
-from bridge_server.storage.database import Database, scalar
+from bridge_server.storage.postgres.database import PostgresDatabase
+
+from bridge_server.storage.database import scalar
 
 _WRITTEN = "SELECT coalesce(sum(written), 0)::bigint FROM processes WHERE number <> ?"
 
@@ -8,9 +10,8 @@ _WRITTEN = "SELECT coalesce(sum(written), 0)::bigint FROM processes WHERE number
 class OutsideCommits:
     """Compares what other processes have committed with what they had the last time."""
 
-    def __init__(self, database: Database, own_number: int) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._own_number = own_number
         self._seen: int | None = None
 
     async def have_come(self) -> bool:
@@ -19,4 +20,4 @@ class OutsideCommits:
         return seen is not None and seen != self._seen
 
     async def _written(self) -> int:
-        return scalar(int, await self._database.read(_WRITTEN, (self._own_number,)))
+        return scalar(int, await self._database.read(_WRITTEN, (self._database.number,)))
