@@ -28,8 +28,8 @@ async def opened(database: Engine, url: str, *, may_create: bool) -> AsyncIterat
     async with examined(url) as connection:
         if not may_create and not (await schema_state(connection)).version:
             raise DatabaseRefusedError(
-                f"the database {url_without_password(url)} has no tables: start the server, which makes them "
-                "or correct `database`"
+                f"the database {url_without_password(url)} has no tables: start the server, which makes them"
+                ", or correct `database`"
             )
         await _bring_up_to_date(connection, url)
     async with AsyncExitStack() as stack:
