@@ -10,6 +10,7 @@ from bridge_server.web.bucket_store import save
 from bridge_server.web.charges import SavedBucket
 from bridge_server.web.health import Readiness, health_routes
 
+_PROBE = "SELECT 1"
 _RETRY_AFTER_SECONDS = 2
 
 
@@ -27,7 +28,7 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
             raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
         if file is not None:
             file.require_presence()
-        await database.read("SELECT 1")
+        await database.read(_PROBE)
         if database.last_commit_failed:
             await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))
 

@@ -6,13 +6,6 @@
 -- INTEGER is for what is added up: PostgreSQL's sum of BIGINT is NUMERIC. Index entries have at most 2,704 bytes,
 -- so a text that can be longer stands in an index by its hash only, or not at all.
 
--- The migrations that the database has had. A program that knows fewer than `oldest_program` must not use it.
-CREATE TABLE schema_versions (
-    version INTEGER PRIMARY KEY,
-    oldest_program INTEGER NOT NULL,
-    applied_at_ms BIGINT NOT NULL
-);
-
 -- The connections that write, of every process. `written` counts the commits of each: it changes in the commit.
 CREATE SEQUENCE process_numbers;
 CREATE TABLE processes (

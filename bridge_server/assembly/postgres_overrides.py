@@ -1,0 +1,24 @@
+"""Every statement that PostgreSQL spells otherwise, of all rooms."""
+
+from collections import ChainMap
+from collections.abc import Mapping
+
+from bridge_server.inbox import sql_postgres as inbox
+from bridge_server.notify import sql_postgres as notify
+from bridge_server.outbox import sql_postgres as outbox
+from bridge_server.projects import sql_postgres as projects
+from bridge_server.pubsub import sql_postgres as pubsub
+from bridge_server.pubsub.irn import sql_postgres as irn
+from bridge_server.wallet.transactions import sql_postgres as transactions
+
+OF_ROOMS: tuple[Mapping[str, str], ...] = (
+    inbox.OVERRIDES,
+    notify.OVERRIDES,
+    outbox.OVERRIDES,
+    projects.OVERRIDES,
+    pubsub.OVERRIDES,
+    irn.OVERRIDES,
+    transactions.OVERRIDES,
+)
+OVERRIDES: Mapping[str, str] = dict(ChainMap(*map(dict, OF_ROOMS)))
+"""By the statement that a room has written."""
