@@ -18,6 +18,6 @@ def storage_room(foundation: Foundation) -> Room:
         name="storage",
         running=(partial(opened_for_a_server, foundation.settings, database),),
         gauges=gauges,
-        totals=frozenset({"database_commits", "database_transactions"}),
+        totals=frozenset({"database_commits", "database_transactions", "database_runs_again"}),
         troubles=lambda: database.troubles,
     )
