@@ -11,6 +11,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 from bridge_server.wallet.events import ApprovalsChanged
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
@@ -112,7 +113,7 @@ class ApprovalStore:
         """Expire all pending requests: a server that starts has no waiting clients. Returns how many."""
         return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
 
-    @transaction
+    @transaction(turns=sweeping("approvals"))
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
         """Delete requests made up to then; returns how many."""
         return scalar(int, (yield Statement(_SWEEP, (before_ms, limit))))
