@@ -24,7 +24,8 @@ async def opened_with_wake_ups(
     texts = EventTexts(carried)
 
     def wire(**settings: str) -> Coroutine[Any, Any, Any]:
-        return connect(database.direct_url, f"bridge-server/{database.number}", **settings)
+        name = f"bridge-server/{database.number}"
+        return connect(database.direct_url, name, is_pooled=False, **settings)
 
     bell = Bell(lambda: database.number, texts, partial(wire, **COMMITS_EARLY))
     database.add_commit_listener(bell.on_commit)

@@ -1,7 +1,7 @@
 """Hears of the commits of other processes, and notices when it may have missed some."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -10,15 +10,17 @@ import structlog
 from bridge_server.kernel.background import running
 from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
 from bridge_server.kernel.events import Events
+from bridge_server.storage.postgres.at_most_once import AtMostOnce
 from bridge_server.storage.postgres.bell import CHANNEL, WIRE_FAILURES, Bell, Open
 from bridge_server.storage.postgres.ledger import Ledger, Place
-from bridge_server.storage.postgres.rings import ANYTHING, Ring, read_ring
+from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
 
 _LOOK = """
 SELECT number, lane, written,
     seen_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 30000 FROM processes
 """
 _LOOK_SECONDS = 1.0
+_EVERYTHING_SECONDS = 1.0
 _EXCHANGE_SECONDS = 2.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -51,7 +53,7 @@ class Ear:
         self._look_seconds = look_seconds
         self._ledger = Ledger()
         self._ended = asyncio.Event()
-        self._everything = _AtMostOnceASecond(events.hear_everything)
+        self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
         self._listens_since: float | None = None
         self._silent_since: float | None = None
         self._rings_before = 0
@@ -136,7 +138,7 @@ class Ear:
     def _on_notification(self, _wire: Any, _pid: int, _channel: str, payload: str) -> None:
         try:
             ring = read_ring(payload)
-        except ValueError:  # another version of the program rings
+        except UnreadableRingError:
             self._everything.call()
             return
         if ring.process == self._process:
@@ -179,30 +181,3 @@ class Ear:
             log.warning("ear_deaf", advice="set database_direct to the address of the database server itself")
         self._is_deaf = True
         self._ask_itself()
-
-
-class _AtMostOnceASecond:
-    """Calls a function at once; again in the same second, at the end of it."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function = function
-        self._rests_until = 0.0
-        self._later: asyncio.TimerHandle | None = None
-
-    def call(self) -> None:
-        if self._later is not None:
-            return
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._rests_until:
-            self._run()
-        else:
-            self._later = loop.call_at(self._rests_until, self._run)
-
-    def cancel(self) -> None:
-        if self._later is not None:
-            self._later.cancel()
-
-    def _run(self) -> None:
-        self._later = None
-        self._rests_until = asyncio.get_running_loop().time() + 1.0
-        self._function()

@@ -15,6 +15,10 @@ ANYTHING = "*"
 _ANYTHING = b'"*"'
 
 
+class UnreadableRingError(Exception):
+    """The payload is none of a ring: another version of the program rings."""
+
+
 class Ring(NamedTuple):
     """What one payload says."""
 
@@ -35,11 +39,15 @@ def write_ring(process: int, lane: int, since: int, until: int, events: Sequence
 
 
 def read_ring(payload: str) -> Ring:
-    """Raises ValueError for a payload of another format."""
-    match orjson.loads(payload):
+    """Raises UnreadableRingError."""
+    try:
+        parsed = orjson.loads(payload)
+    except ValueError:
+        parsed = None
+    match parsed:
         case [int(process), int(lane), int(since), int(until), list(events)]:
             return Ring(process, lane, since, until, events)
-    raise ValueError("no ring")
+    raise UnreadableRingError
 
 
 def _parts(events: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
