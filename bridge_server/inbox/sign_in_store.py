@@ -13,6 +13,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 
 _INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
 _USE_NONCE = "DELETE FROM sign_in_nonces WHERE nonce = ? AND expires_at_ms > ?"
@@ -75,7 +76,7 @@ class SignInStore:
         yield Statement(_SIGN_OUT, (digest,))
         yield SignedOut(digest.hex())
 
-    @transaction
+    @transaction(turns=sweeping("sign-ins"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
         for statement in _SWEEPS:

@@ -68,8 +68,9 @@ class ReadCache:
         self._owned: dict[Key, set[Key]] = {}
 
     def subscribe_to(self, events: Events) -> None:
-        """Forget every key that a commit touches."""
-        events.subscribe(Touched, self._on_touched)
+        """Forget every key that a commit touches, in any process."""
+        events.subscribe(Touched, self._on_touched, everywhere=True)
+        events.on_gap(self.clear)
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """Return the value of the key, None when none is cached that is still valid."""

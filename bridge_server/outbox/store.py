@@ -9,6 +9,7 @@ from bridge_server.outbox import enqueue_sql
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
 from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Purpose, Queue
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
+from bridge_server.storage.turns import sweeping
 
 # The client is read from the first row of each queue; all else is in the index.
 PENDING_QUEUES = """
@@ -178,7 +179,7 @@ class OutboxStore:
         rows = await self.database.read(_ANSWERING_HOSTS, (limit,))
         return [(host, answered_at_ms) for host, answered_at_ms in rows]
 
-    @transaction
+    @transaction(turns=sweeping("outbox"))
     def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
         """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
         too many; returns how many, 0 when none is left.

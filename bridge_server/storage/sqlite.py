@@ -100,6 +100,10 @@ class SqliteDatabase:
         self._presence.require()
 
     @property
+    def takes_turns(self) -> bool:
+        return False  # one connection writes
+
+    @property
     def is_full(self) -> bool:
         return self._size_limit.is_full
 

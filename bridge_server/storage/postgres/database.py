@@ -84,6 +84,10 @@ class PostgresDatabase:
         return result
 
     @property
+    def takes_turns(self) -> bool:
+        return True
+
+    @property
     def is_busy(self) -> bool:
         return any(lane.is_busy for lane in self._lanes) or self._readers.are_busy
 
