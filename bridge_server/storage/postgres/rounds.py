@@ -1,0 +1,143 @@
+"""Transactions in lockstep: each round executes the next statement of every transaction, one exchange a text.
+
+Two transactions that have a turn in common follow each other, in the order in which they were asked for.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge_server.kernel.events import DomainEvent
+from bridge_server.storage.database import NO_TURNS, Row, Statement, Transaction, Turn, Turns
+from bridge_server.storage.postgres.statements import Statements
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A transaction to commit, how far it is, its outcome, and the future of its caller."""
+
+    begin: Callable[[], Transaction[Any]]
+    done: asyncio.Future[Any]
+    turns: Turns = NO_TURNS
+    result: Any = None
+    error: Exception | None = None
+    events: list[DomainEvent] = field(default_factory=list)
+    has_changed: bool = False
+    steps: Transaction[Any] | None = None
+    statement: Statement | None = None
+    awaited: int = 0
+    followers: list["Job"] = field(default_factory=list)
+
+    def reset(self) -> None:
+        """Forget an attempt."""
+        self.result = self.error = self.steps = self.statement = None
+        self.events = []
+        self.followers = []
+        self.has_changed = False
+        self.awaited = 0
+
+
+class UncleanError(Exception):
+    """A transaction failed after it had changed something: what shares its commit must be run again."""
+
+    def __init__(self, job: Job, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.job = job
+        self.cause = cause
+
+
+async def run_rounds(jobs: Sequence[Job], statements: Statements) -> None:
+    """Run every job to its end; outcomes are left in the jobs.
+
+    Raises UncleanError, and what the database refuses: then nothing of the jobs may be committed.
+    """
+    for job in jobs:
+        job.reset()
+    _link(jobs)
+    active = _advance([(job, None) for job in jobs if not job.awaited])
+    while active:
+        active = _advance(await _answers(active, statements))
+
+
+async def _answers(active: list[Job], statements: Statements) -> list[tuple[Job, list[Row] | None]]:
+    """The rows of each job's statement."""
+    groups: dict[str, list[Job]] = {}
+    for job in active:
+        assert job.statement is not None
+        groups.setdefault(job.statement.sql, []).append(job)
+    answered: list[tuple[Job, list[Row] | None]] = []
+    for sql, members in groups.items():
+        answers = await statements.run_many(sql, [_parameters(job) for job in members])
+        for job, answer in zip(members, answers, strict=True):
+            job.has_changed = job.has_changed or answer.changed
+            answered.append((job, answer.rows))
+    return answered
+
+
+def _parameters(job: Job) -> Sequence[Any]:
+    assert job.statement is not None
+    return job.statement.parameters
+
+
+def _advance(answered: list[tuple[Job, list[Row] | None]]) -> list[Job]:
+    """Send the rows to the jobs, and start those that waited for one that is done; those with a statement."""
+    active = []
+    ready = deque(answered)
+    while ready:
+        job, rows = ready.popleft()
+        if _has_statement(job, rows):
+            active.append(job)
+            continue
+        for follower in job.followers:
+            follower.awaited -= 1
+            if not follower.awaited:
+                ready.append((follower, None))
+    return active
+
+
+def _has_statement(job: Job, rows: list[Row] | None) -> bool:
+    """Run the job's generator to its next statement; False when it has ended."""
+    try:
+        if job.steps is None:
+            job.steps = job.begin()
+            step = next(job.steps)
+        else:
+            assert rows is not None
+            step = job.steps.send(rows)
+        while not isinstance(step, Statement):
+            job.events.append(step)
+            step = next(job.steps)
+    except StopIteration as stop:
+        job.result = stop.value
+        return False
+    except Exception as error:
+        if job.has_changed:
+            raise UncleanError(job, error) from error
+        job.error = error
+        return False
+    job.statement = step
+    return True
+
+
+def _link(jobs: Sequence[Job]) -> None:
+    """Have each job wait for the earlier ones with which it has a turn in common."""
+    alone: dict[Turn, Job] = {}
+    sharing: dict[Turn, list[Job]] = {}
+    for job in jobs:
+        earlier: dict[Job, None] = {}
+        for turn in job.turns.exclusive:
+            sharers = sharing.pop(turn, None)
+            earlier.update(dict.fromkeys(sharers or [alone[turn]] if sharers or turn in alone else ()))
+            alone[turn] = job
+        for turn in job.turns.shared:
+            if turn in job.turns.exclusive:
+                continue
+            if turn in alone:
+                earlier[alone[turn]] = None
+            sharing.setdefault(turn, []).append(job)
+        earlier.pop(job, None)
+        job.awaited = len(earlier)
+        for each in earlier:
+            each.followers.append(job)
