@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from bridge_server.inbox import sql
+from bridge_server.inbox import sign_in_store, sql
 from bridge_server.storage.postgres.rewriting import numbers, with_parts
+from bridge_server.storage.postgres.sweeps import swept
 
 _TYPES = {
     "json_group_array(json_array(type_id, name))": (
@@ -43,5 +44,6 @@ OVERRIDES: Mapping[str, str] = {
     sql.MARK_READ: numbers(sql.MARK_READ),
     **_counting(sql.COUNT_READ),
     **_counting(sql.COUNT_BULK_MARKED),
+    **{statement: swept(statement) for statement in sign_in_store.SWEEPS},
 }
-"""By the statement that is written in `sql`."""
+"""By the statement that is written in `sql` and `sign_in_store`."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bridge_server.notify import missed_sql, sql
 from bridge_server.storage.postgres.rewriting import numbers, texts, with_parts
+from bridge_server.storage.postgres.sweeps import swept
 
 # The accounts of a request are answered for in their order in the request.
 _ASKED = "jsonb_array_elements_text({parameter}::text::jsonb) WITH ORDINALITY AS asked (value, place)"
@@ -52,6 +53,15 @@ ORDER BY accounts.id
 """
 _IDS = {"json_group_array(id)": "coalesce(json_agg(id), '[]')::text"}
 
+_SWEEPS = (
+    sql.SWEEP_FULL_BUCKETS,
+    sql.PUT_OFF_BUCKETS,
+    sql.SWEEP_READ,
+    sql.SWEEP_MARKED_BY_OPERATOR,
+    missed_sql.DELETE_OLDEST,
+    missed_sql.SWEEP,
+)
+
 OVERRIDES: Mapping[str, str] = {
     sql.SORT: with_parts(sql.SORT, _SORTED),
     sql.NOT_COVERED: with_parts(sql.NOT_COVERED, _LEFT),
@@ -66,5 +76,6 @@ OVERRIDES: Mapping[str, str] = {
     sql.BULK_MARKED_SENDINGS: with_parts(sql.BULK_MARKED_SENDINGS, _IDS),
     missed_sql.INSERT: _INSERT_MISSED,
     missed_sql.DELETE_ASKED: texts(missed_sql.DELETE_ASKED),
+    **{statement: swept(statement) for statement in _SWEEPS},
 }
 """By the statement that is written in `sql` and `missed_sql`."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bridge_server.outbox import enqueue_sql, listing_sql, store
 from bridge_server.storage.postgres.rewriting import numbers, texts
+from bridge_server.storage.postgres.sweeps import swept
 
 _INSERT_ALL = """
 INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
@@ -16,6 +17,8 @@ FROM json_array_elements(?2::text::json) WITH ORDINALITY AS message (value, plac
 OVERRIDES: Mapping[str, str] = {
     enqueue_sql.INSERT_ALL: _INSERT_ALL,
     store.PENDING_QUEUES: f"{store.PENDING_QUEUES} ORDER BY owed.destination, owed.queue",
+    store.SWEEP_DEAD: swept(store.SWEEP_DEAD),
+    store.SWEEP_OLD_HOSTS: swept(store.SWEEP_OLD_HOSTS),
     listing_sql.PAGE: texts(listing_sql.PAGE),
     listing_sql.DEAD_PAGE: texts(listing_sql.DEAD_PAGE),
     listing_sql.RETRY_DEAD: numbers(listing_sql.RETRY_DEAD),

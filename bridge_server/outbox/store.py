@@ -55,11 +55,11 @@ _HOST_SILENT = "DELETE FROM outbox_hosts WHERE host = ?"
 _ANSWERING_HOSTS = "SELECT host, answered_at_ms FROM outbox_hosts ORDER BY answered_at_ms DESC LIMIT ?"
 _COUNT_OWED = "SELECT COUNT(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
 _COUNT_DEAD = "SELECT COUNT(*) FROM outbox WHERE died_at_ms IS NOT NULL"
-_SWEEP_DEAD = """
+SWEEP_DEAD = """
 DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE died_at_ms < ? ORDER BY died_at_ms LIMIT ?)
 RETURNING id
 """
-_SWEEP_OLD_HOSTS = """
+SWEEP_OLD_HOSTS = """
 DELETE FROM outbox_hosts WHERE host IN
     (SELECT host FROM outbox_hosts WHERE answered_at_ms < ? ORDER BY answered_at_ms LIMIT ?)
 """
@@ -184,10 +184,10 @@ class OutboxStore:
         """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
         too many; returns how many, 0 when none is left.
         """
-        dead = len((yield Statement(_SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+        dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
             yield OutboxChanged(dead=-dead)
-        old = scalar(int, (yield Statement(_SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
+        old = scalar(int, (yield Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
         many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
         return dead + old + many
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bridge_server.projects import deleting_sql, sql, subscription_sql
 from bridge_server.storage.postgres.rewriting import numbers, with_parts
+from bridge_server.storage.postgres.sweeps import swept
 
 _SORTED = {"GROUP BY 1, 2, 3": "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"}
 _IDS = {"json_group_array(id)": "coalesce(json_agg(id), '[]')::text"}
@@ -34,6 +35,7 @@ OVERRIDES: Mapping[str, str] = {
     deleting_sql.DELETE_UNSENT_NOTIFICATIONS: numbers(deleting_sql.DELETE_UNSENT_NOTIFICATIONS),
     deleting_sql.DELETE_COVERED: numbers(deleting_sql.DELETE_COVERED),
     deleting_sql.DELETE_UNCOVERED_NOTIFICATIONS: numbers(deleting_sql.DELETE_UNCOVERED_NOTIFICATIONS),
+    deleting_sql.DELETE_MISSED: swept(deleting_sql.DELETE_MISSED),
     deleting_sql.SENDINGS: with_parts(deleting_sql.SENDINGS, _IDS),
     deleting_sql.NOTIFICATIONS: with_parts(deleting_sql.NOTIFICATIONS, _IDS),
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from bridge_server.pubsub.irn import sql
 from bridge_server.storage.postgres.rewriting import numbers, texts, with_parts
+from bridge_server.storage.postgres.sweeps import swept
 
 _SORTED = {"WHERE true": "ORDER BY value"}
 _OF_TOPICS = (
@@ -16,6 +17,7 @@ _OF_TOPICS = (
     sql.WAITING,
     sql.FETCHABLE,
 )
+_SWEEPS = (sql.FORGET_CALLS, sql.SWEEP_MESSAGES, sql.SWEEP_SUBSCRIPTIONS, sql.SWEEP_CALLS)
 _OF_NUMBERS = (sql.BY_NUMBERS, sql.ACKNOWLEDGE, sql.DELETE_DELIVERED)
 
 OVERRIDES: Mapping[str, str] = {
@@ -23,5 +25,6 @@ OVERRIDES: Mapping[str, str] = {
     sql.SUBSCRIBE: with_parts(texts(sql.SUBSCRIBE), _SORTED),
     **{statement: texts(statement) for statement in _OF_TOPICS},
     **{statement: numbers(statement) for statement in _OF_NUMBERS},
+    **{statement: swept(statement) for statement in _SWEEPS},
 }
 """By the statement that is written in `sql`."""

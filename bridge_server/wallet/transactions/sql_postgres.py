@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from bridge_server.storage.postgres.rewriting import with_parts
-from bridge_server.wallet.transactions import listing_sql
+from bridge_server.storage.postgres.sweeps import swept
+from bridge_server.wallet.transactions import listing_sql, sql
 
 _PARAMS = "convert_from(params, 'UTF8')::json"
 _SHOWN = {
@@ -15,5 +16,8 @@ _SHOWN = {
     "json_type(CAST(params AS TEXT)) = 'text'": f"json_typeof({_PARAMS}) = 'string'",
 }
 
-OVERRIDES: Mapping[str, str] = {listing_sql.PAGE: with_parts(listing_sql.PAGE, _SHOWN)}
-"""By the statement that is written in `listing_sql`."""
+OVERRIDES: Mapping[str, str] = {
+    listing_sql.PAGE: with_parts(listing_sql.PAGE, _SHOWN),
+    sql.SWEEP: swept(sql.SWEEP),
+}
+"""By the statement that is written in `listing_sql` and `sql`."""
