@@ -71,8 +71,10 @@ test('a walk through many subscribers goes on by itself, pauses, and is taken up
     await route.continue()
   })
   await page.clock.install()
+  await page.clock.pauseAt(Date.now() + 60_000)
   await page.getByRole('button', { name: 'Send to all subscribers' }).click()
-  await page.clock.runFor(40)
+  await expect(page.getByRole('link', { name: 'Pause' })).toBeVisible()
+  await page.clock.runFor(30) // the page is settled, and its next step is due after 50 ms
   await page.getByRole('link', { name: 'Pause' }).click()
   await page.clock.runFor(1000) // the page would go on by itself now, and the pause is still on its way
   isPauseAnswered()
