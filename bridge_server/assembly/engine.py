@@ -31,7 +31,7 @@ def engine_of(settings: Settings, events: Events) -> Engine:
 
 
 @asynccontextmanager
-async def opened_for_a_server(settings: Settings, database: Engine) -> AsyncIterator[None]:
+async def opened_for_a_server(settings: Settings, database: Engine, events: Events) -> AsyncIterator[None]:
     """The database is brought up to date and open, and no other server uses the data directory.
 
     Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
@@ -47,19 +47,21 @@ async def opened_for_a_server(settings: Settings, database: Engine) -> AsyncIter
             saved = migrate(settings.database_file, packaged_migrations())
             if saved is not None:
                 log.info("schema_upgraded", backup=str(saved))
-        async with database.opened() if settings.database is None else opened_postgres(settings, database):
+        is_file = settings.database is None
+        async with database.opened() if is_file else opened_postgres(settings, database, events, hears=True):
             yield
 
 
 def opened_postgres(
-    settings: Settings, database: Engine, *, may_create: bool = True
+    settings: Settings, database: Engine, events: Events, *, may_create: bool = True, hears: bool = False
 ) -> AbstractAsyncContextManager[None]:
     """The PostgreSQL database of the settings, brought up to date and open.
 
-    Without `may_create`, one without any schema is refused. Raises DatabaseRefusedError, NewerSchemaError.
+    Other processes are told of its commits; it `hears` of theirs if it waits for any. Without `may_create`, a
+    database without any schema is refused. Raises DatabaseRefusedError, NewerSchemaError.
     """
     opened: AbstractAsyncContextManager[None] = import_module(_POSTGRES).opened_postgres(
-        database, direct_url_of(settings), may_create=may_create
+        database, events, direct_url_of(settings), may_create=may_create, hears=hears
     )
     return opened
 

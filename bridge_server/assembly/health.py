@@ -28,6 +28,8 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
             raise UnavailableError("The server stops: send requests to another.", _RETRY_AFTER_SECONDS)
         if file is not None:
             file.require_presence()
+        if database.missing:
+            raise UnavailableError(f"{'; '.join(database.missing).capitalize()}.", _RETRY_AFTER_SECONDS)
         await database.read(_PROBE)
         if database.last_commit_failed:
             await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))

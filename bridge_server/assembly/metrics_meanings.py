@@ -13,7 +13,7 @@ MEANINGS = {
     "database_bytes": "Size of the database, without its write-ahead log.",
     "database_commits": "Commits since the start; each may hold several transactions.",
     "database_transactions": "Transactions since the start.",
-    "database_runs_again": "Transactions that were run again since the start, as another one was in their way.",
+    "database_runs_again": "Transactions run again since the start, because others were in their way.",
     "database_log_bytes": "Size of the write-ahead log. It grows while a program holds an old state open.",
     "database_used_bytes": "Bytes of the database in use, with the log: what database_limit limits.",
     "database_limit_bytes": "The setting database_limit.",

@@ -73,7 +73,7 @@ async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
 async def _opened(foundation: Foundation, *, may_create: bool) -> AsyncIterator[None]:
     settings, database = foundation.settings, foundation.database
     if settings.database is not None:
-        async with opened_postgres(settings, database, may_create=may_create):
+        async with opened_postgres(settings, database, foundation.events, may_create=may_create):
             yield
         return
     if not may_create and not settings.database_file.exists():

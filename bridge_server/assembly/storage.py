@@ -16,7 +16,7 @@ def storage_room(foundation: Foundation) -> Room:
 
     return Room(
         name="storage",
-        running=(partial(opened_for_a_server, foundation.settings, database),),
+        running=(partial(opened_for_a_server, foundation.settings, database, foundation.events),),
         gauges=gauges,
         totals=frozenset({"database_commits", "database_transactions", "database_runs_again"}),
         troubles=lambda: database.troubles,

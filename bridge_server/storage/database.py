@@ -115,8 +115,13 @@ class Engine(Database, Protocol):
         ...
 
     @property
+    def missing(self) -> Sequence[str]:
+        """What keeps it from serving at this moment, for people to read."""
+        ...
+
+    @property
     def troubles(self) -> Sequence[str]:
-        """Faults that last until an operator mends them."""
+        """Faults for people to read, such as last until an operator mends them."""
         ...
 
     def figures(self) -> Mapping[str, int]:

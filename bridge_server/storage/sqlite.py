@@ -111,6 +111,10 @@ class SqliteDatabase:
         self._size_limit.require()
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def troubles(self) -> list[str]:
         return ["the database is full (database_limit): nothing is added"] if self.is_full else []
 

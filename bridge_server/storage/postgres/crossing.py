@@ -34,6 +34,6 @@ async def opened_with_wake_ups(
         await stack.enter_async_context(database.opened())
         ear = None
         if hears:
-            ear = Ear(database.number, texts, events, bell, wire)
+            ear = database.ear = Ear(database.number, texts, events, bell, wire)
             await stack.enter_async_context(ear.listening())
         yield ear

@@ -12,6 +12,7 @@ from bridge_server.kernel.events import Events
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
 from bridge_server.storage.postgres.commits import register, unregister
 from bridge_server.storage.postgres.connection import READS_ONLY, Link, connect, link
+from bridge_server.storage.postgres.ear import Ear
 from bridge_server.storage.postgres.lane import CommitListener, Lane
 from bridge_server.storage.postgres.reads import Readers
 from bridge_server.storage.postgres.statements import Texts
@@ -50,6 +51,8 @@ class PostgresDatabase:
         self._readers = Readers(())
         self._bytes = 0
         self.number = 0
+        self.ear: Ear | None = None
+        """Hears of the commits of other processes, if this one waits for any."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -104,14 +107,22 @@ class PostgresDatabase:
         return any(lane.last_commit_failed for lane in self._lanes)
 
     @property
-    def troubles(self) -> Sequence[str]:
-        """What is missing for the service, for people to read; nothing as a rule."""
-        troubles = []
+    def missing(self) -> Sequence[str]:
+        """What is missing for the service at this moment, for people to read; nothing as a rule."""
+        missing = []
         if not self._readers.is_open:
-            troubles.append("no connection to the database for reading")
+            missing.append("no connection to the database for reading")
         if not all(link.is_open for link in self._lane_links):
-            troubles.append("no connection to the database for writing")
-        return troubles
+            missing.append("no connection to the database for writing")
+        if self.ear is not None and not self.ear.is_deaf:
+            missing.extend(self.ear.troubles)
+        return missing
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """What is missing, and what an operator has to mend although the service goes on."""
+        deafness = self.ear.troubles if self.ear is not None and self.ear.is_deaf else ()
+        return [*self.missing, *deafness]
 
     def figures(self) -> dict[str, int]:
         """Gauges for the operator: bytes of the database, commits, transactions in them, repeated runs."""

@@ -70,6 +70,11 @@ class Ear:
             self._everything.cancel()
 
     @property
+    def is_deaf(self) -> bool:
+        """Whether LISTEN has no effect, so that only looks tell of the commits of others."""
+        return self._is_deaf
+
+    @property
     def troubles(self) -> Sequence[str]:
         """What keeps this process from hearing others, for people to read; nothing as a rule."""
         since = self._silent_since

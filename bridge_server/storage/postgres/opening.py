@@ -1,14 +1,13 @@
 """The opening of a PostgreSQL database, and its examination before that."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 
 import asyncpg
 import structlog
-from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 
-from bridge_server.storage.database import Engine
 from bridge_server.storage.database_url import url_without_password
+from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 from bridge_server.storage.postgres.refusals import refusals_told, require_usable
 from bridge_server.storage.refusal import DatabaseRefusedError
 
@@ -20,8 +19,10 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def opened(database: Engine, url: str, *, may_create: bool) -> AsyncIterator[None]:
-    """The database, brought up to date and open.
+async def opened(
+    database: AbstractAsyncContextManager[object], url: str, *, may_create: bool
+) -> AsyncIterator[None]:
+    """Bring the database of the URL up to date, and enter the context that holds it open.
 
     One without any schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
@@ -34,7 +35,7 @@ async def opened(database: Engine, url: str, *, may_create: bool) -> AsyncIterat
         await _bring_up_to_date(connection, url)
     async with AsyncExitStack() as stack:
         with refusals_told(url):
-            await stack.enter_async_context(database.opened())
+            await stack.enter_async_context(database)
         yield
 
 

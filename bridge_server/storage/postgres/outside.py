@@ -1,8 +1,7 @@
 """The commits of other processes, as the numbers tell that each keeps of its own."""
 
-from bridge_server.storage.postgres.database import PostgresDatabase
-
 from bridge_server.storage.database import scalar
+from bridge_server.storage.postgres.database import PostgresDatabase
 
 _WRITTEN = "SELECT coalesce(sum(written), 0)::bigint FROM processes WHERE number <> ?"
 
