@@ -32,7 +32,8 @@ def opened_postgres(
 ) -> AbstractAsyncContextManager[None]:
     """The database, brought up to date and open.
 
-    Other processes are told of its commits; it `hears` of theirs if it waits for any. One without any schema is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
+    Other processes are told of its commits; it `hears` of theirs if it waits for any. One without any schema
+    is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
     return opened(opened_with_wake_ups(database, events, CARRIED, hears=hears), url, may_create=may_create)
 

@@ -102,7 +102,7 @@ class Databases:
         """The database of the data directory: an empty one, when it is asked for first."""
         if data_dir not in self._of:
             name = self._free.pop() if self._free else self._next()
-            self._of[data_dir] = (name, self.loop.run(self._server.database(name, _make_schema)))
+            self._of[data_dir] = (name, self.loop.run(self._server.database(name, make_rooms)))
         return self._of[data_dir][1]
 
     @contextmanager
@@ -124,7 +124,8 @@ class Databases:
         return f"rooms{self._made}"
 
 
-async def _make_schema(connection: Any) -> None:
+async def make_rooms(connection: Any) -> None:
+    """The tables of the rooms."""
     from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415 - asyncpg may be missing
 
     await migrate(connection)
