@@ -314,12 +314,11 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
         yield Statement("INSERT INTO notes (name, text) VALUES (?, ?)", ("a", "ours"))
         return "ours"
 
-    async with connected(url) as other:
-        async with other.transaction():
-            await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
-            adding = asyncio.create_task(database.transaction(add_unless_there))
-            while not await waits_for_lock(database):
-                await asyncio.sleep(0.01)
+    async with connected(url) as other, other.transaction():
+        await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
+        adding = asyncio.create_task(database.transaction(add_unless_there))
+        while not await waits_for_lock(database):
+            await asyncio.sleep(0.01)
 
     assert await adding == "theirs"
     assert database.figures()["runs_again"] == 1
