@@ -1,5 +1,5 @@
-"""Writes of the relay's store by 64 at once, on PostgreSQL and on SQLite, in a process that does nothing else.
-
+"""Writes of the relay's store by 64 at once, on PostgreSQL and on SQLite, in a process that does nothing else
+.
 The figures are this process's CPU time per transaction. PostgreSQL is a private server with durable commits,
 whose processes' own time is not in it.
 """
