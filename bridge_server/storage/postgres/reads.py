@@ -30,7 +30,7 @@ class _Read:
     done: asyncio.Future[list[Row]]
 
 
-class Readers:
+class CoalescedReads:
     """A few links that share one queue of reads."""
 
     def __init__(self, links: Sequence[Link], heavy: Collection[str] = ()) -> None:
