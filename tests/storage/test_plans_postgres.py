@@ -101,6 +101,7 @@ def _is_walk(step: Mapping[str, Any]) -> bool:
 
 
 async def test_a_sweep_reads_as_many_rows_as_it_may_delete(connection: Any) -> None:
+    await connection.execute(filling(_ROWS))
     sweep = STATEMENTS["bridge_server.topics.sql.SWEEP"]
 
     kinds = {step["Node Type"] for step in steps(await plan(connection, sweep))}

@@ -337,12 +337,7 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
     async with connected(url) as other, other.transaction():
         await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
         adding = asyncio.create_task(database.transaction(add_unless_there))
-<<<<<<< HEAD
-        while not await waits_for_lock(database):
-            await asyncio.sleep(0.01)
-=======
         await eventually(lambda: waits_for_lock(database))
->>>>>>> pgdriver
 
     assert await adding == "theirs"
     assert database.figures()["runs_again"] == 1
