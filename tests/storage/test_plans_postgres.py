@@ -48,7 +48,7 @@ _SETTINGS = """
 SET plan_cache_mode = force_generic_plan; SET jit = off;
 SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off
 """
-_ROWS = 100_000 if SLOW else 2_000
+_ROWS = 100_000 if SLOW else 5_000
 
 
 @pytest.fixture
