@@ -17,6 +17,7 @@ _ARRIVED = {
     "json_each(?)": "json_each_text(?::text::json)",
     "CAST(asked.key AS INTEGER)": "CAST(asked.key AS BIGINT)",
     "asked.value": "CAST(asked.value AS BIGINT)",
+    "ORDER BY sendings.id": "ORDER BY arrived.sending",  # or else all sendings could be read in this order
 }
 
 # Rows are taken in the order of their keys, so that two of these statements never wait for each other.

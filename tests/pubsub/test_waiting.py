@@ -245,6 +245,7 @@ async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
     assert count_stored(server.settings) == 0
 
 
+@pytest.mark.sqlite("another program locks the file")
 async def test_a_locked_database_delays_messages_and_loses_none(
     connect: Connect, server: RunningServer
 ) -> None:
@@ -268,6 +269,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.pubsub.journal._RETRY_SECONDS", 0.01)
 
 
+@pytest.mark.sqlite("another program locks the file")
 async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
     impatient: None, tmp_path: Path
 ) -> None:

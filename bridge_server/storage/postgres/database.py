@@ -14,7 +14,7 @@ from bridge_server.storage.postgres.commits import register, unregister
 from bridge_server.storage.postgres.connection import READS_ONLY, Link, connect, link
 from bridge_server.storage.postgres.ear import Ear
 from bridge_server.storage.postgres.lane import CommitListener, Lane
-from bridge_server.storage.postgres.reads import Readers
+from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
@@ -48,7 +48,7 @@ class PostgresDatabase:
         self._listeners: list[CommitListener] = []
         self._lanes: list[Lane] = []
         self._lane_links: list[Link] = []
-        self._readers = Readers(())
+        self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
         self.ear: Ear | None = None
@@ -82,7 +82,7 @@ class PostgresDatabase:
     async def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Result:
-        lane = self._lanes[BULK if _is_bulk(turns) else QUICK]
+        lane = self._lanes[QUICK if turns is NO_TURNS or not _is_bulk(turns) else BULK]
         result: Result = await lane.submit(begin, turns)
         return result
 
@@ -156,7 +156,7 @@ class PostgresDatabase:
         ]
         for lane in self._lanes:
             lane.use(self.number)
-        self._readers = Readers(readers, self._heavy)
+        self._readers = CoalescedReads(readers, self._heavy)
 
     def _link(self, **settings: str) -> Link:
         name = f"bridge-server/{self.number}"

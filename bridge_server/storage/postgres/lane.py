@@ -29,7 +29,7 @@ from bridge_server.storage.postgres.failures import (
     unavailable,
 )
 from bridge_server.storage.postgres.queue import BATCH_LIMIT, Waiting
-from bridge_server.storage.postgres.rounds import Job, UncleanError, run_rounds
+from bridge_server.storage.postgres.rounds import LaneJob, UncleanError, run_rounds
 from bridge_server.storage.postgres.turns import beginning
 
 log = structlog.get_logger()
@@ -79,13 +79,14 @@ class Lane:
 
     def submit(self, begin: Callable[[], Transaction[Any]], turns: Turns) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
-        if not self._link.is_open and self._drain is None:
+        if self._drain is None and not self._link.is_open:
             raise _not_now(LostConnectionError())
-        if len(self._waiting) >= self._waiting_limit:
+        waiting = self._waiting.jobs
+        if len(waiting) >= self._waiting_limit:
             raise unavailable("too many writes are waiting for the database")
-        job = Job(begin, asyncio.get_running_loop().create_future(), turns)
-        self._waiting.add(job)
-        if len(self._waiting) == self._siblings:
+        job = LaneJob(begin, asyncio.get_running_loop().create_future(), turns)
+        waiting.append(job)
+        if len(waiting) == self._siblings:
             self._gathered.set()
         if self._drain is None:
             self._drain = asyncio.create_task(self._commit_until_idle())
@@ -97,13 +98,13 @@ class Lane:
             await asyncio.wait([self._drain])
 
     async def _commit_until_idle(self) -> None:
-        batch: list[Job] = []
+        batch: list[LaneJob] = []
         try:
-            while self._waiting:
+            while self._waiting.jobs:
                 batch = self._waiting.take()
                 await self._commit(batch)
                 if len(batch) >= _SIBLINGS:
-                    await self._linger_for(len(batch) + len(self._waiting))
+                    await self._linger_for(len(batch) + len(self._waiting.jobs))
         except BaseException as error:  # every caller must have an answer
             _fail([*batch, *self._waiting.take_all()], error)
             raise
@@ -112,14 +113,14 @@ class Lane:
 
     async def _linger_for(self, siblings: int) -> None:
         self._siblings = min(siblings, BATCH_LIMIT)
-        if len(self._waiting) >= self._siblings:
+        if len(self._waiting.jobs) >= self._siblings:
             return
         self._gathered.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_SECONDS):
                 await self._gathered.wait()
 
-    async def _commit(self, batch: list[Job]) -> None:
+    async def _commit(self, batch: list[LaneJob]) -> None:
         """Commit the batch, or the parts of it that can be, in their order."""
         parts = [batch]
         while parts:
@@ -141,7 +142,7 @@ class Lane:
             else:
                 self._refuse(part, error)
 
-    async def _retried(self, part: list[Job], error: Exception) -> Exception | None:
+    async def _retried(self, part: list[LaneJob], error: Exception) -> Exception | None:
         """Run a job alone again, which may have lost a race; its last error."""
         last: Exception | None = error
         for _ in range(_ATTEMPTS):
@@ -152,7 +153,7 @@ class Lane:
                 break
         return last
 
-    async def _attempt(self, jobs: list[Job]) -> Exception | None:
+    async def _attempt(self, jobs: list[LaneJob]) -> Exception | None:
         """Run the jobs in one transaction of the database; returns why nothing of them was stored."""
         try:
             wire = self._link.wire
@@ -170,7 +171,7 @@ class Lane:
             return await self._rolled_back(wire, error)
         return await self._end(wire, jobs)
 
-    async def _end(self, wire: Any, jobs: list[Job]) -> Exception | None:
+    async def _end(self, wire: Any, jobs: list[LaneJob]) -> Exception | None:
         if not _is_counted(jobs):
             return await self._ended(wire, "COMMIT")
         written = self._count.written + 1
@@ -215,7 +216,7 @@ class Lane:
                     await asyncio.sleep(_OUTCOME_PAUSE_SECONDS)
         return OutcomeUnknownError()
 
-    def _settle(self, jobs: list[Job]) -> None:
+    def _settle(self, jobs: list[LaneJob]) -> None:
         """Publish the events of the jobs and answer their callers."""
         self.last_commit_failed = False
         self.transactions += len(jobs)
@@ -234,7 +235,7 @@ class Lane:
             except Exception:
                 log.exception("commit_listener_failed")
 
-    def _refuse(self, jobs: list[Job], error: Exception) -> None:
+    def _refuse(self, jobs: list[LaneJob], error: Exception) -> None:
         if passing_failure(error) is not None or isinstance(error, OutcomeUnknownError):
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
@@ -252,12 +253,12 @@ class Lane:
         return True
 
 
-def _is_counted(jobs: list[Job]) -> bool:
+def _is_counted(jobs: list[LaneJob]) -> bool:
     """Whether a commit of these jobs is something that other processes may have to hear of."""
     return any(job.has_changed or job.events for job in jobs)
 
 
-def _answer(job: Job) -> None:
+def _answer(job: LaneJob) -> None:
     if job.done.done():
         return
     if job.error is None:
@@ -272,7 +273,7 @@ def _not_now(error: BaseException) -> BaseException:
     return unavailable(reason) if reason is not None else error
 
 
-def _fail(jobs: list[Job], error: BaseException) -> None:
+def _fail(jobs: list[LaneJob], error: BaseException) -> None:
     answer = _not_now(error)
     for job in jobs:
         if not job.done.done():

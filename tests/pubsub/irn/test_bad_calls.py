@@ -158,6 +158,7 @@ async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answe
     assert await client.publish(TOPIC) is True
 
 
+@pytest.mark.sqlite("its file is read")
 async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -> None:
     dapp, wallet = await join(), await join()
     tracking = {
