@@ -1,1 +1,1 @@
-"""The database engine: a narrow protocol (`database`), the SQLite driver behind it, and PostgreSQL's in a folder."""
+"""The database engine: a narrow protocol (`database`), the SQLite driver, and a folder with PostgreSQL's."""
