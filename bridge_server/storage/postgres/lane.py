@@ -15,7 +15,7 @@ import structlog
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.storage.database import Transaction, Turns
 from bridge_server.storage.postgres.commits import LaneCount
-from bridge_server.storage.postgres.connection import Link
+from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     OUT_OF_LOCKS,
     LostConnectionError,
@@ -46,11 +46,16 @@ CommitListener: TypeAlias = Callable[[int, int, Sequence[DomainEvent]], None]
 """Called with a lane, its count of commits and the events of the commit, once these are published."""
 
 
-class Lane:
-    """Runs transactions on one link."""
+class CommitLane:
+    """Runs transactions on one connection."""
 
     def __init__(
-        self, lane: int, link: Link, events: Events, listeners: Sequence[CommitListener], waiting_limit: int
+        self,
+        lane: int,
+        link: KeptConnection,
+        events: Events,
+        listeners: Sequence[CommitListener],
+        waiting_limit: int,
     ) -> None:
         self._lane = lane
         self._link = link
