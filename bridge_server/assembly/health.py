@@ -9,6 +9,8 @@ from bridge_server.web.bucket_store import save
 from bridge_server.web.charges import SavedBucket
 from bridge_server.web.health import Readiness, health_routes
 
+_PROBE = "SELECT 1"
+
 
 def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
     """Whether the server can do its work, and what troubles these rooms."""
@@ -19,7 +21,7 @@ def readiness_of(foundation: Foundation, rooms: Sequence[Room]) -> Readiness:
         after a write that failed.
         """
         database.require_presence()
-        await database.read("SELECT 1")
+        await database.read(_PROBE)
         if database.last_commit_failed:
             await database.transaction(partial(save, [SavedBucket("probe", "", clock.now_us(), None)]))
 

@@ -26,7 +26,7 @@ FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
 WHERE inbox_tokens.digest = ? AND inbox_tokens.expires_at_ms > ?
 """
 _SIGN_OUT = "DELETE FROM inbox_tokens WHERE digest = ?"
-_SWEEPS = (
+SWEEPS = (
     """
     DELETE FROM sign_in_nonces WHERE nonce IN
         (SELECT nonce FROM sign_in_nonces WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
@@ -79,7 +79,7 @@ class SignInStore:
     @transaction(turns=sweeping("sign-ins"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
-        for statement in _SWEEPS:
+        for statement in SWEEPS:
             deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:
                 return deleted

@@ -30,7 +30,7 @@ SELECT topic, bridge, channel, url, lane, peer_name, language
 FROM push_registrations WHERE topic = ? AND expires_at_ms > ?
 """
 _DELETE = "DELETE FROM push_registrations WHERE topic = ? AND url = ?"
-_SWEEP = """
+SWEEP = """
 DELETE FROM push_registrations WHERE id IN
     (SELECT id FROM push_registrations WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
 """
@@ -91,7 +91,7 @@ class PushStore:
     @transaction(turns=sweeping("push-registrations"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired registrations; returns how many rows."""
-        return scalar(int, (yield Statement(_SWEEP, (now_ms, _SWEEP_SLICE))))
+        return scalar(int, (yield Statement(SWEEP, (now_ms, _SWEEP_SLICE))))
 
 
 def _row(registration: Registration) -> tuple[str | None, ...]:

@@ -47,7 +47,7 @@ _EXPIRE = """
 UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE approval_id = ? AND state = 'pending'
 """
 _EXPIRE_ALL = "UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE state = 'pending'"
-_SWEEP = """
+SWEEP = """
 DELETE FROM wallet_approvals WHERE id IN
     (SELECT id FROM wallet_approvals WHERE asked_at_ms <= ? ORDER BY asked_at_ms LIMIT ?)
 """
@@ -121,7 +121,7 @@ class ApprovalStore:
     @transaction(turns=sweeping("approvals"))
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
         """Delete requests made up to then; returns how many."""
-        return scalar(int, (yield Statement(_SWEEP, (before_ms, limit))))
+        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
 
 
 def _row(approval: ApprovalRequest) -> tuple[str | bytes | int | None, ...]:

@@ -79,6 +79,7 @@ class Statements:
         self._connection = connection
         self._texts = texts
         self._prepared: dict[str, _Prepared] = {}
+        self._names = 0
 
     def forget(self) -> None:
         """Prepare everything anew: a migration may have changed the tables."""
@@ -102,7 +103,7 @@ class Statements:
         prepared = self._prepared.get(sql) or await self._prepare(sql, text)
         if prepared.many is None:
             form = text.of_many(prepared.parameters, prepared.has_rows)
-            prepared.many = await self._connection.prepare(form)
+            prepared.many = await self._named(form)
         records = await prepared.many.fetchmany(
             [(*encoded(each), place) for place, each in enumerate(parameters)]
         )
@@ -116,8 +117,13 @@ class Statements:
         return [Answer(rows, text.may_change and bool(rows)) for rows in answers]
 
     async def _prepare(self, sql: str, text: Text) -> _Prepared:
-        prepared = self._prepared[sql] = _Prepared(await self._connection.prepare(text.sql))
+        prepared = self._prepared[sql] = _Prepared(await self._named(text.sql))
         return prepared
+
+    async def _named(self, sql: str) -> Any:
+        """Prepared under a name: without one, asyncpg would have it parsed at each execution."""
+        self._names += 1
+        return await self._connection.prepare(sql, name=f"bridge_{self._names}")
 
 
 def _count(status: str) -> int:
