@@ -17,13 +17,26 @@ from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.models import DeviceId, NewDevice
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.events import Events
-from bridge_server.projects.models import IdAmong, ProjectId, TypeId
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.missing import MissedLimits
+from bridge_server.notify.models import Failures, Notification, NotifyRequest
+from bridge_server.notify.sending import SendingLimits
+from bridge_server.notify.store import NotifyStore
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.caip10 import Account
+from bridge_server.projects.models import IdAmong, NewSubscription, ProjectId, TypeId
 from bridge_server.projects.store import ProjectStore
-from bridge_server.projects.subscription_store import account_number
+from bridge_server.projects.subscription_store import SubscriptionStore, account_number
 from bridge_server.projects.type_store import NotificationTypeStore
+from bridge_server.pubsub.irn import sql as irn_sql
+from bridge_server.pubsub.irn.models import ClientKey, ClientLimits
+from bridge_server.pubsub.irn.rules import Rules
+from bridge_server.pubsub.irn.store import IrnStore
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers
+from bridge_server.pubsub.queues.models import QueueLimits, Share
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
-from bridge_server.storage.database import scalar
+from bridge_server.storage.database import Statement, Transaction, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.topics.models import Topic
@@ -34,6 +47,27 @@ pytestmark = needs_postgres
 FAR = 10**15
 ATTEMPTS = 30
 LIMIT = 10
+
+NOW_US = 1_800_000_000_000_000
+RULES = Rules(
+    1,
+    QueueLimits(Share(LIMIT, FAR), Share(LIMIT, FAR), FAR),
+    ClientLimits(Share(LIMIT, FAR), LIMIT, LIMIT, FAR, 1.0),
+    FAR,
+    lambda *_: _no_message(),
+    KnownSubscribers(),
+)
+
+
+class Unlimited:
+    """Every address may store anything."""
+
+    def covers(self, address: str | None, size_bytes: int) -> bool:
+        return True
+
+    def pay(self, address: str | None, size_bytes: int) -> None:
+        pass
+
 
 Processes = Sequence[PostgresDatabase]
 
@@ -161,3 +195,62 @@ async def test_nobody_stays_signed_in_after_all_are_signed_out(processes: Proces
         assert outcomes[0] is None or isinstance(outcomes[0], LinkRefusedError)
         assert await access[1].expiry(session, 1) is None
     assert scalar(int, await processes[0].read("SELECT count(*) FROM console_sessions")) == 0
+
+
+async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_sendings_rise(
+    processes: Processes,
+) -> None:
+    project, limit = ProjectId("p1"), Limit("account", LIMIT, 3_600_000_000)
+    await ProjectStore(processes[0]).create(project, "Shop", b"0" * 32, 1)
+    await NotificationTypeStore(processes[0]).add_type(project, _always(TypeId("news")), "News", 1, LIMIT)
+    new = NewSubscription(Account("a1", "a1"), None)
+    await SubscriptionStore(processes[0]).subscribe(project, [new], 1, _no_message)
+    seen: list[tuple[int, int]] = []
+
+    async def up_to(newest: int) -> int:
+        return scalar(int, await processes[0].read("SELECT count(*) FROM sendings WHERE id <= ?", (newest,)))
+
+    async def send(number: int) -> Failures:
+        failures = await NotifyStore(processes[number % 2]).send(
+            project,
+            NotifyRequest(Notification(TypeId("news"), "Title", "Body", None), None, {"a1": "a1"}),
+            SendingLimits(limit, MissedLimits(0)),
+            NOW_US,
+            lambda _, __: [],
+        )
+        newest = scalar(int, await processes[1].read("SELECT coalesce(max(id), 0) FROM sendings"))
+        seen.append((newest, await up_to(newest)))
+        return failures
+
+    failures = await asyncio.gather(*map(send, range(ATTEMPTS)))
+
+    assert sum(not each for each in failures) == LIMIT
+    for newest, count in seen:  # a reader that goes on after a number misses none below it
+        assert await up_to(newest) == count
+
+
+async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once_is_deleted(
+    processes: Processes,
+) -> None:
+    stores = [IrnStore(process, Unlimited(), Unlimited()) for process in processes]
+    clients = ClientKey("c1"), ClientKey("c2")
+    for number in range(1, ATTEMPTS):
+
+        def keep(number: int = number) -> Transaction[None]:
+            yield Statement(irn_sql.INSERT_MESSAGE, (number, "t1", b"{}", 2, "c0", None, 0, FAR))
+            for client in clients:
+                yield Statement(irn_sql.INSERT_DELIVERY, (client, number))
+
+        await processes[0].transaction(keep)
+        await asyncio.gather(
+            *(
+                store.apply((), 0, {client: [number]}, RULES)
+                for store, client in zip(stores, clients, strict=True)
+            )
+        )
+
+    assert await processes[0].read("SELECT count(*) FROM irn_messages") == [(0,)]
+
+
+def _no_message(*_: object) -> OutgoingMessage:
+    raise AssertionError("the project has no webhook")
