@@ -20,7 +20,7 @@ _SECONDS = "60"
 _NAMES = ("postgres", "nobody")
 _POLL_SECONDS = 0.5
 
-# Nothing of this server outlives a power cut, and nothing of it is reached from another machine.
+# Nothing of this server has to outlive a power cut, and nothing of it is reached from another machine.
 _OPTIONS = {
     "fsync": "off",
     "full_page_writes": "off",
@@ -32,6 +32,7 @@ _OPTIONS = {
     "max_locks_per_transaction": "128",
     "timezone": "UTC",
 }
+_DURABLE = {"fsync": "on", "full_page_writes": "on"}
 
 
 def programs() -> Path | None:
@@ -57,8 +58,11 @@ class PostgresCluster:
         self._programs = bin_folder
 
     @classmethod
-    def made(cls, owner: int) -> "PostgresCluster":
-        """A new one, not started yet, that is removed once the process `owner` has ended."""
+    def made(cls, owner: int, *, is_durable: bool = False) -> "PostgresCluster":
+        """A new one, not started yet, that is removed once the process `owner` has ended.
+
+        One that `is_durable` waits for the disk, as servers do that are no test.
+        """
         bin_folder = programs()
         assert bin_folder is not None
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -66,20 +70,24 @@ class PostgresCluster:
         if (account := _account()) is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
         _watch(owner, folder)
-        cluster.initialize()
+        cluster.initialize(is_durable=is_durable)
         return cluster
 
     def url(self, database: str = "postgres") -> str:
         """The URL of one of its databases."""
         return f"postgresql://bridge@/{database}?host={self.folder}"
 
-    def initialize(self) -> None:
+    def initialize(self, *, is_durable: bool = False) -> None:
         """Make the files. The default order of texts is a language's, so that what relies on it shows."""
         arguments = ["--auth=trust", "--username=bridge", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         if "--icu-locale" in self._output("initdb", "--help"):
             arguments += ["--locale-provider=icu", "--icu-locale=en"]
         self._output("initdb", f"--pgdata={self.data}", *arguments)
-        options = {**_OPTIONS, "unix_socket_directories": str(self.folder)}
+        options = {
+            **_OPTIONS,
+            **(_DURABLE if is_durable else {}),
+            "unix_socket_directories": str(self.folder),
+        }
         with (self.data / "postgresql.conf").open("a") as stream:
             stream.writelines(f"{name} = '{value}'\n" for name, value in options.items())
 

@@ -79,7 +79,7 @@ class PostgresDatabase:
     async def transaction(
         self, begin: Callable[[], Transaction[Result]], *, adds: bool = False, turns: Turns = NO_TURNS
     ) -> Result:
-        lane = self._lanes[BULK if _is_bulk(turns) else QUICK]
+        lane = self._lanes[QUICK if turns is NO_TURNS or not _is_bulk(turns) else BULK]
         result: Result = await lane.submit(begin, turns)
         return result
 

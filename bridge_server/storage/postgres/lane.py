@@ -79,13 +79,14 @@ class Lane:
 
     def submit(self, begin: Callable[[], Transaction[Any]], turns: Turns) -> asyncio.Future[Any]:
         """Queue a transaction. It runs even if the returned future is cancelled."""
-        if not self._link.is_open and self._drain is None:
+        if self._drain is None and not self._link.is_open:
             raise _not_now(LostConnectionError())
-        if len(self._waiting) >= self._waiting_limit:
+        waiting = self._waiting.jobs
+        if len(waiting) >= self._waiting_limit:
             raise unavailable("too many writes are waiting for the database")
         job = Job(begin, asyncio.get_running_loop().create_future(), turns)
-        self._waiting.add(job)
-        if len(self._waiting) == self._siblings:
+        waiting.append(job)
+        if len(waiting) == self._siblings:
             self._gathered.set()
         if self._drain is None:
             self._drain = asyncio.create_task(self._commit_until_idle())
@@ -99,11 +100,11 @@ class Lane:
     async def _commit_until_idle(self) -> None:
         batch: list[Job] = []
         try:
-            while self._waiting:
+            while self._waiting.jobs:
                 batch = self._waiting.take()
                 await self._commit(batch)
                 if len(batch) >= _SIBLINGS:
-                    await self._linger_for(len(batch) + len(self._waiting))
+                    await self._linger_for(len(batch) + len(self._waiting.jobs))
         except BaseException as error:  # every caller must have an answer
             _fail([*batch, *self._waiting.take_all()], error)
             raise
@@ -112,7 +113,7 @@ class Lane:
 
     async def _linger_for(self, siblings: int) -> None:
         self._siblings = min(siblings, BATCH_LIMIT)
-        if len(self._waiting) >= self._siblings:
+        if len(self._waiting.jobs) >= self._siblings:
             return
         self._gathered.clear()
         with suppress(TimeoutError):

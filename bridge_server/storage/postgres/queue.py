@@ -1,6 +1,6 @@
 """The transactions that wait for a lane, in the order in which they were asked for."""
 
-from bridge_server.storage.database import Turn
+from bridge_server.storage.database import NO_TURNS, Turn
 from bridge_server.storage.postgres.rounds import Job
 
 BATCH_LIMIT = 128
@@ -13,14 +13,7 @@ class Waiting:
     """A queue from which batches are taken."""
 
     def __init__(self) -> None:
-        self._jobs: list[Job] = []
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-    def add(self, job: Job) -> None:
-        """Queue a job."""
-        self._jobs.append(job)
+        self.jobs: list[Job] = []
 
     def take(self) -> list[Job]:
         """The next batch. What has to stay does not lose its place before others with a turn of its own."""
@@ -29,14 +22,14 @@ class Waiting:
         counts: dict[Turn, int] = {}
         barred: set[Turn] = set()
         examined = 0
-        for job in self._jobs[:_EXAMINED_LIMIT]:
+        for job in self.jobs[:_EXAMINED_LIMIT]:
             if len(batch) == BATCH_LIMIT:
                 break
             examined += 1
-            exclusive, shared = job.turns
-            if not exclusive and not shared:
+            if job.turns is NO_TURNS:
                 batch.append(job)
                 continue
+            exclusive, shared = job.turns
             is_barred = any(turn in barred for turn in (*exclusive, *shared))
             if is_barred or any(counts.get(turn, 0) >= _SAME_TURN_LIMIT for turn in exclusive):
                 barred.update(exclusive, shared)
@@ -45,10 +38,10 @@ class Waiting:
             for turn in exclusive:
                 counts[turn] = counts.get(turn, 0) + 1
             batch.append(job)
-        self._jobs[:examined] = left
+        self.jobs[:examined] = left
         return batch
 
     def take_all(self) -> list[Job]:
         """Everything that waits."""
-        jobs, self._jobs = self._jobs, []
+        jobs, self.jobs = self.jobs, []
         return jobs

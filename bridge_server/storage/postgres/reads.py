@@ -143,9 +143,9 @@ async def _answer(link: Link, batch: list[_Read]) -> None:
         if isinstance(found, TimeoutError):
             link.drop()
         raise found from error
-    for read, answer in zip(batch, answers, strict=True):
+    for read, (rows, _) in zip(batch, answers, strict=True):
         if not read.done.done():
-            read.done.set_result(answer.rows)
+            read.done.set_result(rows)
 
 
 async def _executed(link: Link, batch: list[_Read]) -> list[Any]:

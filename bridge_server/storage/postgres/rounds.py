@@ -4,7 +4,6 @@ Two transactions that have a turn in common follow each other, in the order in w
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -28,13 +27,12 @@ class Job:
     steps: Transaction[Any] | None = None
     statement: Statement | None = None
     awaited: int = 0
-    followers: list["Job"] = field(default_factory=list)
+    followers: list["Job"] | None = None
 
     def reset(self) -> None:
         """Forget an attempt."""
-        self.result = self.error = self.steps = self.statement = None
+        self.result = self.error = self.steps = self.statement = self.followers = None
         self.events = []
-        self.followers = []
         self.has_changed = False
         self.awaited = 0
 
@@ -54,7 +52,8 @@ async def run_rounds(jobs: Sequence[Job], statements: Statements) -> None:
     Raises UncleanError, and what the database refuses: then nothing of the jobs may be committed.
     """
     for job in jobs:
-        job.reset()
+        if job.steps is not None:
+            job.reset()
     _link(jobs)
     active = _advance([(job, None) for job in jobs if not job.awaited])
     while active:
@@ -66,59 +65,59 @@ async def _answers(active: list[Job], statements: Statements) -> list[tuple[Job,
     groups: dict[str, list[Job]] = {}
     for job in active:
         assert job.statement is not None
-        groups.setdefault(job.statement.sql, []).append(job)
+        sql = job.statement.sql
+        if sql in groups:
+            groups[sql].append(job)
+        else:
+            groups[sql] = [job]
     answered: list[tuple[Job, list[Row] | None]] = []
     for sql, members in groups.items():
-        answers = await statements.run_many(sql, [_parameters(job) for job in members])
-        for job, answer in zip(members, answers, strict=True):
-            job.has_changed = job.has_changed or answer.changed
-            answered.append((job, answer.rows))
+        parameters = [job.statement.parameters for job in members if job.statement is not None]
+        answers = await statements.run_many(sql, parameters)
+        for job, (rows, has_changed) in zip(members, answers, strict=True):
+            if has_changed:
+                job.has_changed = True
+            answered.append((job, rows))
     return answered
-
-
-def _parameters(job: Job) -> Sequence[Any]:
-    assert job.statement is not None
-    return job.statement.parameters
 
 
 def _advance(answered: list[tuple[Job, list[Row] | None]]) -> list[Job]:
     """Send the rows to the jobs, and start those that waited for one that is done; those with a statement."""
     active = []
-    ready = deque(answered)
-    while ready:
-        job, rows = ready.popleft()
-        if _has_statement(job, rows):
+    for job, rows in answered:  # which grows by the jobs that are started
+        job.statement = _next_statement(job, rows)
+        if job.statement is not None:
             active.append(job)
             continue
-        for follower in job.followers:
+        for follower in job.followers or ():
             follower.awaited -= 1
             if not follower.awaited:
-                ready.append((follower, None))
+                answered.append((follower, None))
     return active
 
 
-def _has_statement(job: Job, rows: list[Row] | None) -> bool:
-    """Run the job's generator to its next statement; False when it has ended."""
+def _next_statement(job: Job, rows: list[Row] | None) -> Statement | None:
+    """Run the job's generator to its next statement; None when it has ended."""
+    steps = job.steps
     try:
-        if job.steps is None:
-            job.steps = job.begin()
-            step = next(job.steps)
+        if steps is None:
+            steps = job.steps = job.begin()
+            step = next(steps)
         else:
             assert rows is not None
-            step = job.steps.send(rows)
+            step = steps.send(rows)
         while not isinstance(step, Statement):
             job.events.append(step)
-            step = next(job.steps)
+            step = next(steps)
     except StopIteration as stop:
         job.result = stop.value
-        return False
+        return None
     except Exception as error:
         if job.has_changed:
             raise UncleanError(job, error) from error
         job.error = error
-        return False
-    job.statement = step
-    return True
+        return None
+    return step
 
 
 def _link(jobs: Sequence[Job]) -> None:
@@ -126,6 +125,8 @@ def _link(jobs: Sequence[Job]) -> None:
     alone: dict[Turn, Job] = {}
     sharing: dict[Turn, list[Job]] = {}
     for job in jobs:
+        if job.turns is NO_TURNS:
+            continue
         earlier: dict[Job, None] = {}
         for turn in job.turns.exclusive:
             sharers = sharing.pop(turn, None)
@@ -140,4 +141,4 @@ def _link(jobs: Sequence[Job]) -> None:
         earlier.pop(job, None)
         job.awaited = len(earlier)
         for each in earlier:
-            each.followers.append(job)
+            each.followers = [*(each.followers or ()), job]

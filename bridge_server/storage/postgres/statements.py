@@ -1,9 +1,8 @@
 """Prepared statements of one connection: one at a time, or many with different parameters in one exchange."""
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from bridge_server.storage.database import Row, Value
 from bridge_server.storage.postgres.translation import decoded, encoded, translated
@@ -13,11 +12,8 @@ _CHANGES = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _COUNTED = {"INSERT", "UPDATE", "DELETE"}
 
 
-class Answer(NamedTuple):
-    """The rows of a statement, or one row with how many it changed; and whether it changed any."""
-
-    rows: list[Row]
-    changed: bool
+Answer: TypeAlias = tuple[list[Row], bool]
+"""The rows of a statement, or one row with how many it changed; and whether it changed any."""
 
 
 class Texts:
@@ -91,9 +87,9 @@ class Statements:
         prepared = self._prepared.get(sql) or await self._prepare(sql, text)
         records = await prepared.one.fetch(*encoded(parameters))
         if prepared.has_rows:
-            return Answer([decoded(tuple(record)) for record in records], text.may_change and bool(records))
+            return [decoded(tuple(record)) for record in records], text.may_change and bool(records)
         count = _count(prepared.one.get_statusmsg())
-        return Answer([(count,)], count > 0)
+        return [(count,)], count > 0
 
     async def run_many(self, sql: str, parameters: Sequence[Sequence[Value]]) -> list[Answer]:
         """Execute one statement with several parameters, in their order; the answers in that order."""
@@ -108,13 +104,11 @@ class Statements:
             [(*encoded(each), place) for place, each in enumerate(parameters)]
         )
         if not prepared.has_rows:
-            return [Answer([(count,)], count > 0) for _, count in records]
-        by_place: dict[int, list[Row]] = defaultdict(list)
+            return [([(count,)], count > 0) for _, count in records]
+        by_place: list[list[Row]] = [[] for _ in parameters]
         for record in records:
-            place, *row = record
-            by_place[place].append(decoded(tuple(row)))
-        answers = (by_place.get(place, []) for place in range(len(parameters)))
-        return [Answer(rows, text.may_change and bool(rows)) for rows in answers]
+            by_place[record[0]].append(decoded(tuple(record)[1:]))
+        return [(rows, text.may_change and bool(rows)) for rows in by_place]
 
     async def _prepare(self, sql: str, text: Text) -> _Prepared:
         prepared = self._prepared[sql] = _Prepared(await self._named(text.sql))

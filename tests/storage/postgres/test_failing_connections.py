@@ -1,7 +1,10 @@
 """What a lane does when the database or the way to it fails: no answer is a guess."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,9 @@ pytestmark = needs_postgres
 END_ALL = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+WAITING = """
+SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
 WRITTEN = "SELECT written FROM processes WHERE lane = 0"
 
@@ -66,9 +72,22 @@ async def serves_again(database: PostgresDatabase) -> None:
     await eventually(has_no_trouble)
 
 
+async def is_sleeping(other: Any) -> bool:
+    """Whether a statement that sleeps is under way."""
+    found = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    return bool(await other.fetchval(found))
+
+
 async def write_and_read(database: PostgresDatabase) -> None:
+    """Write as soon as it can be done, and read."""
+
+    async def is_written() -> bool:
+        with suppress(UnavailableError):
+            return await database.transaction(put("after", "text")) == "text"
+        return False
+
+    await eventually(is_written)
     await serves_again(database)
-    assert await database.transaction(put("after", "text")) == "text"
     assert await text_of(database, "after") == "text"
     assert not database.last_commit_failed
 
@@ -92,8 +111,7 @@ async def test_what_is_under_way_when_the_connection_ends_is_refused_and_not_sto
     writing = asyncio.create_task(database.transaction(work))
     other_writing = asyncio.create_task(database.transaction(put("b", "text")))
     async with connected(url) as other:
-        while not await other.fetchval("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: is_sleeping(other))
         await other.execute(END_ALL)
     outcomes = await asyncio.gather(writing, other_writing, return_exceptions=True)
 
@@ -114,8 +132,7 @@ async def test_a_read_under_way_when_the_connection_ends_is_refused(
 ) -> None:
     reading = asyncio.create_task(database.read("SELECT count(pg_sleep(10))"))
     async with connected(url) as other:
-        while not await other.fetchval("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: is_sleeping(other))
         await other.execute(END_ALL)
 
     with pytest.raises(UnavailableError):
@@ -194,10 +211,10 @@ async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
     await proxy.release()
 
     async with connected(url) as other:
-        active = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+        active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
 
         async def is_over() -> bool:
-            return not await other.fetchval(active.replace("%'", "'"))
+            return not await other.fetchval(active)
 
         await eventually(is_over)
     assert await names(behind_pooler) == []
@@ -277,8 +294,6 @@ async def test_a_statement_that_takes_too_long_is_refused(
 async def test_a_process_that_stands_still_in_a_transaction_loses_it(
     impatient: None, database: PostgresDatabase
 ) -> None:
-    import time
-
     def work() -> Transaction[None]:
         yield from put("a", "text")()
         time.sleep(0.4)  # the event loop stands still too
@@ -314,19 +329,17 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
         yield Statement("INSERT INTO notes (name, text) VALUES (?, ?)", ("a", "ours"))
         return "ours"
 
-    async with connected(url) as other:
-        async with other.transaction():
-            await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
-            adding = asyncio.create_task(database.transaction(add_unless_there))
-            while not await waits_for_lock(database):
-                await asyncio.sleep(0.01)
+    async with connected(url) as other, other.transaction():
+        await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
+        adding = asyncio.create_task(database.transaction(add_unless_there))
+        await eventually(lambda: waits_for_lock(database))
 
     assert await adding == "theirs"
     assert database.figures()["runs_again"] == 1
 
 
 async def waits_for_lock(database: PostgresDatabase) -> bool:
-    return bool(await database.read("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
+    return bool(await database.read(WAITING))
 
 
 async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
