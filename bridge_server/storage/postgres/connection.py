@@ -57,7 +57,7 @@ async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: s
     )
 
 
-class Link:
+class KeptConnection:
     """A connection for one purpose. When it ends, another one takes its place as soon as there can be one."""
 
     def __init__(
@@ -151,8 +151,8 @@ class Link:
             await self._connection.close(timeout=_CLOSE_SECONDS)
 
 
-def link(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str) -> Link:
-    """A link with these settings beside the usual ones."""
-    return Link(
+def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str) -> KeptConnection:
+    """A kept connection with these settings beside the usual ones."""
+    return KeptConnection(
         name, texts, partial(connect, url, name, is_pooled=is_pooled, **settings), is_pooled=is_pooled
     )

@@ -11,9 +11,9 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
 from bridge_server.storage.postgres.commits import register, unregister
-from bridge_server.storage.postgres.connection import READS_ONLY, Link, connect, link
-from bridge_server.storage.postgres.lane import CommitListener, Lane
-from bridge_server.storage.postgres.reads import Readers
+from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection, connect, kept
+from bridge_server.storage.postgres.lane import CommitLane, CommitListener
+from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
@@ -45,9 +45,9 @@ class PostgresDatabase:
         self._texts = Texts(overrides)
         self._heavy = heavy
         self._listeners: list[CommitListener] = []
-        self._lanes: list[Lane] = []
-        self._lane_links: list[Link] = []
-        self._readers = Readers(())
+        self._lanes: list[CommitLane] = []
+        self._lane_links: list[KeptConnection] = []
+        self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
 
@@ -140,16 +140,16 @@ class PostgresDatabase:
             if outcome is not None:
                 raise outcome
         self._lanes = [
-            Lane(number, each, self._events, self._listeners, _WAITING_WRITES_LIMIT)
+            CommitLane(number, each, self._events, self._listeners, _WAITING_WRITES_LIMIT)
             for number, each in enumerate(self._lane_links)
         ]
         for lane in self._lanes:
             lane.use(self.number)
-        self._readers = Readers(readers, self._heavy)
+        self._readers = CoalescedReads(readers, self._heavy)
 
-    def _link(self, **settings: str) -> Link:
+    def _link(self, **settings: str) -> KeptConnection:
         name = f"bridge-server/{self.number}"
-        return link(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
+        return kept(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
 
     async def _unregister(self) -> None:
         with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):

@@ -15,7 +15,7 @@ import structlog
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.storage.database import Transaction, Turns
 from bridge_server.storage.postgres.commits import LaneCount
-from bridge_server.storage.postgres.connection import Link
+from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     OUT_OF_LOCKS,
     LostConnectionError,
@@ -29,7 +29,7 @@ from bridge_server.storage.postgres.failures import (
     unavailable,
 )
 from bridge_server.storage.postgres.queue import BATCH_LIMIT, Waiting
-from bridge_server.storage.postgres.rounds import Job, UncleanError, run_rounds
+from bridge_server.storage.postgres.rounds import LaneJob, UncleanError, run_rounds
 from bridge_server.storage.postgres.turns import beginning
 
 log = structlog.get_logger()
@@ -46,11 +46,16 @@ CommitListener: TypeAlias = Callable[[int, int, Sequence[DomainEvent]], None]
 """Called with a lane, its count of commits and the events of the commit, once these are published."""
 
 
-class Lane:
-    """Runs transactions on one link."""
+class CommitLane:
+    """Runs transactions on one connection."""
 
     def __init__(
-        self, lane: int, link: Link, events: Events, listeners: Sequence[CommitListener], waiting_limit: int
+        self,
+        lane: int,
+        link: KeptConnection,
+        events: Events,
+        listeners: Sequence[CommitListener],
+        waiting_limit: int,
     ) -> None:
         self._lane = lane
         self._link = link
@@ -84,7 +89,7 @@ class Lane:
         waiting = self._waiting.jobs
         if len(waiting) >= self._waiting_limit:
             raise unavailable("too many writes are waiting for the database")
-        job = Job(begin, asyncio.get_running_loop().create_future(), turns)
+        job = LaneJob(begin, asyncio.get_running_loop().create_future(), turns)
         waiting.append(job)
         if len(waiting) == self._siblings:
             self._gathered.set()
@@ -98,7 +103,7 @@ class Lane:
             await asyncio.wait([self._drain])
 
     async def _commit_until_idle(self) -> None:
-        batch: list[Job] = []
+        batch: list[LaneJob] = []
         try:
             while self._waiting.jobs:
                 batch = self._waiting.take()
@@ -120,7 +125,7 @@ class Lane:
             async with asyncio.timeout(_LINGER_SECONDS):
                 await self._gathered.wait()
 
-    async def _commit(self, batch: list[Job]) -> None:
+    async def _commit(self, batch: list[LaneJob]) -> None:
         """Commit the batch, or the parts of it that can be, in their order."""
         parts = [batch]
         while parts:
@@ -142,7 +147,7 @@ class Lane:
             else:
                 self._refuse(part, error)
 
-    async def _retried(self, part: list[Job], error: Exception) -> Exception | None:
+    async def _retried(self, part: list[LaneJob], error: Exception) -> Exception | None:
         """Run a job alone again, which may have lost a race; its last error."""
         last: Exception | None = error
         for _ in range(_ATTEMPTS):
@@ -153,7 +158,7 @@ class Lane:
                 break
         return last
 
-    async def _attempt(self, jobs: list[Job]) -> Exception | None:
+    async def _attempt(self, jobs: list[LaneJob]) -> Exception | None:
         """Run the jobs in one transaction of the database; returns why nothing of them was stored."""
         try:
             wire = self._link.wire
@@ -171,7 +176,7 @@ class Lane:
             return await self._rolled_back(wire, error)
         return await self._end(wire, jobs)
 
-    async def _end(self, wire: Any, jobs: list[Job]) -> Exception | None:
+    async def _end(self, wire: Any, jobs: list[LaneJob]) -> Exception | None:
         if not _is_counted(jobs):
             return await self._ended(wire, "COMMIT")
         written = self._count.written + 1
@@ -216,7 +221,7 @@ class Lane:
                     await asyncio.sleep(_OUTCOME_PAUSE_SECONDS)
         return OutcomeUnknownError()
 
-    def _settle(self, jobs: list[Job]) -> None:
+    def _settle(self, jobs: list[LaneJob]) -> None:
         """Publish the events of the jobs and answer their callers."""
         self.last_commit_failed = False
         self.transactions += len(jobs)
@@ -235,7 +240,7 @@ class Lane:
             except Exception:
                 log.exception("commit_listener_failed")
 
-    def _refuse(self, jobs: list[Job], error: Exception) -> None:
+    def _refuse(self, jobs: list[LaneJob], error: Exception) -> None:
         if passing_failure(error) is not None or isinstance(error, OutcomeUnknownError):
             self.last_commit_failed = True
         if isinstance(error, UncleanError):
@@ -253,12 +258,12 @@ class Lane:
         return True
 
 
-def _is_counted(jobs: list[Job]) -> bool:
+def _is_counted(jobs: list[LaneJob]) -> bool:
     """Whether a commit of these jobs is something that other processes may have to hear of."""
     return any(job.has_changed or job.events for job in jobs)
 
 
-def _answer(job: Job) -> None:
+def _answer(job: LaneJob) -> None:
     if job.done.done():
         return
     if job.error is None:
@@ -273,7 +278,7 @@ def _not_now(error: BaseException) -> BaseException:
     return unavailable(reason) if reason is not None else error
 
 
-def _fail(jobs: list[Job], error: BaseException) -> None:
+def _fail(jobs: list[LaneJob], error: BaseException) -> None:
     answer = _not_now(error)
     for job in jobs:
         if not job.done.done():

@@ -1,7 +1,7 @@
 """The transactions that wait for a lane, in the order in which they were asked for."""
 
 from bridge_server.storage.database import NO_TURNS, Turn
-from bridge_server.storage.postgres.rounds import Job
+from bridge_server.storage.postgres.rounds import LaneJob
 
 BATCH_LIMIT = 128
 _SAME_TURN_LIMIT = 16
@@ -13,12 +13,12 @@ class Waiting:
     """A queue from which batches are taken."""
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[LaneJob] = []
 
-    def take(self) -> list[Job]:
+    def take(self) -> list[LaneJob]:
         """The next batch. What has to stay does not lose its place before others with a turn of its own."""
-        batch: list[Job] = []
-        left: list[Job] = []
+        batch: list[LaneJob] = []
+        left: list[LaneJob] = []
         counts: dict[Turn, int] = {}
         barred: set[Turn] = set()
         examined = 0
@@ -41,7 +41,7 @@ class Waiting:
         self.jobs[:examined] = left
         return batch
 
-    def take_all(self) -> list[Job]:
+    def take_all(self) -> list[LaneJob]:
         """Everything that waits."""
         jobs, self.jobs = self.jobs, []
         return jobs

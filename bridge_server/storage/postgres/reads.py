@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge_server.storage.database import Row, Value
-from bridge_server.storage.postgres.connection import Link
+from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,
     is_stale,
@@ -30,10 +30,10 @@ class _Read:
     done: asyncio.Future[list[Row]]
 
 
-class Readers:
-    """A few links that share one queue of reads."""
+class CoalescedReads:
+    """A few connections that share one queue of reads."""
 
-    def __init__(self, links: Sequence[Link], heavy: Collection[str] = ()) -> None:
+    def __init__(self, links: Sequence[KeptConnection], heavy: Collection[str] = ()) -> None:
         self._links = links
         self._heavy = frozenset(heavy)
         self._heavy_limit = max(1, len(links) // 2)
@@ -75,7 +75,7 @@ class Readers:
                 task.add_done_callback(self._busy.discard)
                 return
 
-    async def _serve(self, link: Link) -> None:
+    async def _serve(self, link: KeptConnection) -> None:
         try:
             while link.is_open and (batch := self._take()):
                 is_heavy = batch[0].sql in self._heavy
@@ -115,7 +115,7 @@ class Readers:
         return []
 
 
-async def _run(link: Link, batch: list[_Read]) -> None:
+async def _run(link: KeptConnection, batch: list[_Read]) -> None:
     batch = [read for read in batch if not read.done.done()]
     if not batch:
         return
@@ -134,7 +134,7 @@ async def _run(link: Link, batch: list[_Read]) -> None:
         raise
 
 
-async def _answer(link: Link, batch: list[_Read]) -> None:
+async def _answer(link: KeptConnection, batch: list[_Read]) -> None:
     wire = link.wire
     try:
         answers = await _executed(link, batch)
@@ -148,7 +148,7 @@ async def _answer(link: Link, batch: list[_Read]) -> None:
             read.done.set_result(rows)
 
 
-async def _executed(link: Link, batch: list[_Read]) -> list[Any]:
+async def _executed(link: KeptConnection, batch: list[_Read]) -> list[Any]:
     assert link.statements is not None
     parameters = [read.parameters for read in batch]
     try:

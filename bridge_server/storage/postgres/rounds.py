@@ -14,7 +14,7 @@ from bridge_server.storage.postgres.statements import Statements
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class LaneJob:
     """A transaction to commit, how far it is, its outcome, and the future of its caller."""
 
     begin: Callable[[], Transaction[Any]]
@@ -27,7 +27,7 @@ class Job:
     steps: Transaction[Any] | None = None
     statement: Statement | None = None
     awaited: int = 0
-    followers: list["Job"] | None = None
+    followers: list["LaneJob"] | None = None
 
     def reset(self) -> None:
         """Forget an attempt."""
@@ -40,13 +40,13 @@ class Job:
 class UncleanError(Exception):
     """A transaction failed after it had changed something: what shares its commit must be run again."""
 
-    def __init__(self, job: Job, cause: Exception) -> None:
+    def __init__(self, job: LaneJob, cause: Exception) -> None:
         super().__init__(str(cause))
         self.job = job
         self.cause = cause
 
 
-async def run_rounds(jobs: Sequence[Job], statements: Statements) -> None:
+async def run_rounds(jobs: Sequence[LaneJob], statements: Statements) -> None:
     """Run every job to its end; outcomes are left in the jobs.
 
     Raises UncleanError, and what the database refuses: then nothing of the jobs may be committed.
@@ -60,9 +60,9 @@ async def run_rounds(jobs: Sequence[Job], statements: Statements) -> None:
         active = _advance(await _answers(active, statements))
 
 
-async def _answers(active: list[Job], statements: Statements) -> list[tuple[Job, list[Row] | None]]:
+async def _answers(active: list[LaneJob], statements: Statements) -> list[tuple[LaneJob, list[Row] | None]]:
     """The rows of each job's statement."""
-    groups: dict[str, list[Job]] = {}
+    groups: dict[str, list[LaneJob]] = {}
     for job in active:
         assert job.statement is not None
         sql = job.statement.sql
@@ -70,7 +70,7 @@ async def _answers(active: list[Job], statements: Statements) -> list[tuple[Job,
             groups[sql].append(job)
         else:
             groups[sql] = [job]
-    answered: list[tuple[Job, list[Row] | None]] = []
+    answered: list[tuple[LaneJob, list[Row] | None]] = []
     for sql, members in groups.items():
         parameters = [job.statement.parameters for job in members if job.statement is not None]
         answers = await statements.run_many(sql, parameters)
@@ -81,7 +81,7 @@ async def _answers(active: list[Job], statements: Statements) -> list[tuple[Job,
     return answered
 
 
-def _advance(answered: list[tuple[Job, list[Row] | None]]) -> list[Job]:
+def _advance(answered: list[tuple[LaneJob, list[Row] | None]]) -> list[LaneJob]:
     """Send the rows to the jobs, and start those that waited for one that is done; those with a statement."""
     active = []
     for job, rows in answered:  # which grows by the jobs that are started
@@ -96,7 +96,7 @@ def _advance(answered: list[tuple[Job, list[Row] | None]]) -> list[Job]:
     return active
 
 
-def _next_statement(job: Job, rows: list[Row] | None) -> Statement | None:
+def _next_statement(job: LaneJob, rows: list[Row] | None) -> Statement | None:
     """Run the job's generator to its next statement; None when it has ended."""
     steps = job.steps
     try:
@@ -120,14 +120,14 @@ def _next_statement(job: Job, rows: list[Row] | None) -> Statement | None:
     return step
 
 
-def _link(jobs: Sequence[Job]) -> None:
+def _link(jobs: Sequence[LaneJob]) -> None:
     """Have each job wait for the earlier ones with which it has a turn in common."""
-    alone: dict[Turn, Job] = {}
-    sharing: dict[Turn, list[Job]] = {}
+    alone: dict[Turn, LaneJob] = {}
+    sharing: dict[Turn, list[LaneJob]] = {}
     for job in jobs:
         if job.turns is NO_TURNS:
             continue
-        earlier: dict[Job, None] = {}
+        earlier: dict[LaneJob, None] = {}
         for turn in job.turns.exclusive:
             sharers = sharing.pop(turn, None)
             earlier.update(dict.fromkeys(sharers or [alone[turn]] if sharers or turn in alone else ()))

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import Any
 
+import asyncpg
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
@@ -29,6 +30,10 @@ WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 WAITING = """
 SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+RAISE_ERROR = """
+CREATE OR REPLACE FUNCTION raise_error(code text) RETURNS int LANGUAGE plpgsql
+AS $$ BEGIN RAISE EXCEPTION 'ordered' USING ERRCODE = code; END $$
 """
 WRITTEN = "SELECT written FROM processes WHERE lane = 0"
 
@@ -340,6 +345,69 @@ async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
 
 async def waits_for_lock(database: PostgresDatabase) -> bool:
     return bool(await database.read(WAITING))
+
+
+async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_halves(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's error is real, and its table of locks is not filled: other tests use it."""
+    monkeypatch.setattr("bridge_server.storage.postgres.lane.beginning", beginning_of_few)
+
+    outcomes = await asyncio.gather(*(database.transaction(put(f"{n:02}", "x")) for n in range(32)))
+
+    assert outcomes == ["x"] * 32
+    figures = database.figures()
+    assert (figures["commits"], figures["runs_again"]) == (8, 7)
+    assert not database.last_commit_failed
+
+
+def beginning_of_few(jobs: Iterable[Turns]) -> str:
+    """Refused for more than four transactions as a full table of locks refuses it."""
+    refusal = "DO $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$"
+    return f"BEGIN; {refusal}" if len(list(jobs)) > 4 else "BEGIN"
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01", "23503"])
+async def test_a_transaction_alone_is_tried_so_many_times_and_then_fails(
+    database: PostgresDatabase, code: str
+) -> None:
+    tries = 0
+
+    def work() -> Transaction[None]:
+        nonlocal tries
+        tries += 1
+        yield from put("a", "text")()
+        yield Statement(f"SELECT raise_error('{code}')")
+
+    async with connected(database.url) as other:
+        await other.execute(RAISE_ERROR)
+
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await database.transaction(work)
+
+    assert (caught.value.sqlstate, tries) == (code, 4)
+    assert await names(database) == []
+
+
+@pytest.mark.parametrize("code", ["53100", "53300", "57P03", "58030", "08006"])
+async def test_what_passes_is_refused_for_now_and_not_tried_again(
+    database: PostgresDatabase, code: str
+) -> None:
+    tries = 0
+
+    def work() -> Transaction[None]:
+        nonlocal tries
+        tries += 1
+        yield Statement(f"SELECT raise_error('{code}')")
+
+    async with connected(database.url) as other:
+        await other.execute(RAISE_ERROR)
+
+    with pytest.raises(UnavailableError, match="Nothing was stored"):
+        await database.transaction(work)
+
+    assert tries == 1
+    assert database.last_commit_failed
 
 
 async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
