@@ -12,7 +12,7 @@ from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.at_most_once import AtMostOnce
 from bridge_server.storage.postgres.bell import CHANNEL, WIRE_FAILURES, Bell, Open
-from bridge_server.storage.postgres.ledger import Ledger, Place
+from bridge_server.storage.postgres.ledger import Ledger, WritingLane
 from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
 
 _LOOK = """
@@ -135,7 +135,7 @@ class Ear:
                 self._everything.call()
             self._examine_itself()
 
-    async def _written(self, wire: Any) -> dict[Place, int]:
+    async def _written(self, wire: Any) -> dict[WritingLane, int]:
         rows = await wire.fetch(_LOOK)
         self._bell.live_processes = len({number for number, _, _, is_alive in rows if is_alive})
         return {(number, lane): written for number, lane, written, _ in rows if number != self._process}

@@ -8,7 +8,7 @@ a look at the table shows more than is known.
 from collections.abc import Mapping
 from typing import TypeAlias
 
-Place: TypeAlias = tuple[int, int]
+WritingLane: TypeAlias = tuple[int, int]
 """The number of a process, and one of its lanes."""
 
 
@@ -16,15 +16,15 @@ class Ledger:
     """The counts up to which the events of every lane have been heard."""
 
     def __init__(self) -> None:
-        self._heard: dict[Place, int] = {}
-        self._before: Mapping[Place, int] = {}
+        self._heard: dict[WritingLane, int] = {}
+        self._before: Mapping[WritingLane, int] = {}
 
-    def begin(self, written: Mapping[Place, int]) -> None:
+    def begin(self, written: Mapping[WritingLane, int]) -> None:
         """These are the counts of now. The caller treats everything as changed, whatever was heard before."""
         self._heard = dict(written)
         self._before = {}
 
-    def ring(self, place: Place, since: int, until: int) -> bool:
+    def ring(self, place: WritingLane, since: int, until: int) -> bool:
         """A ring has brought the events of the commits above `since`, up to `until`.
 
         Returns False when events below are missing. A ring that comes late, or repeats a part, is no gap.
@@ -33,7 +33,7 @@ class Ledger:
         self._heard[place] = max(heard, until)
         return since <= heard
 
-    def look(self, written: Mapping[Place, int]) -> bool:
+    def look(self, written: Mapping[WritingLane, int]) -> bool:
         """These are the counts of the table.
 
         Returns False when the ring of a commit is missing that the look before this one saw already: rings
