@@ -1,9 +1,10 @@
 """Two `serve` processes on one PostgreSQL database, each with a data directory of its own.
 
-`processes_over` starts them; the fixture `pair` keeps two for a module. Each is a `RunningServer` for the clients
-of `tests/support`.
+`processes_over` starts them; the fixture `pair` keeps two for a module. Each is a `RunningServer` for
+the clients of `tests/support`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from tests.support.engines import make_rooms
 from tests.support.postgres import PostgresServer
 from tests.support.server import ForkedServerProcess, RunningServer
 
-UNBOUNDED = {"requests_burst": "1000000", "requests_per_second": "1000000", "sessions_burst": "1000000"}
+UNBOUNDED: dict[str, Any] = {"requests_burst": "1000000", "requests_per_second": "1000000", "sessions_burst": "1000000"}
 """Settings of servers that a load test may ask for as much as it can."""
 
 
@@ -67,8 +68,8 @@ async def processes_over(
                 chosen = {"database": url, **settings, **(own[number] if number < len(own) else {})}
                 data_dir = folder / f"process-{number + 1}"
                 process = ForkedServerProcess(data_dir, environment=_environment(chosen))
-                process.start()
                 stack.callback(process.close)
+                await asyncio.to_thread(process.start)
                 client = await clients.enter_async_context(
                     aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
                 )
