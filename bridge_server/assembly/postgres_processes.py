@@ -1,4 +1,4 @@
-"""Each process on a PostgreSQL database has its row there, and looks whether an upgrade has left it behind."""
+"""Each process on a PostgreSQL database has its row there, and ends when an upgrade leaves it behind."""
 
 import asyncio
 from collections.abc import Sequence

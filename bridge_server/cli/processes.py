@@ -23,8 +23,8 @@ def processes_command(operator: Operator) -> None:
     """
     if operator.settings.database is None:
         raise CommandError(
-            "the database is a file in data_dir, which one process uses: several share a PostgreSQL database, "
-            "which `database` names"
+            "the database is a file in data_dir, which one process uses: several share a PostgreSQL "
+            "database, which `database` names"
         )
     found = operator.run(lambda opened: processes_on(opened.foundation.database))
     operator.show({"processes": [asdict(each) for each in found]}, _lines(found))

@@ -3,15 +3,13 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridge_server.testing.server_process import environment_without_settings
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
+from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, connected, needs_postgres
 
@@ -26,12 +24,9 @@ async def url(postgres: PostgresServer) -> str:
 
 def listed(url: str, *arguments: str) -> str:
     """What `bridge-server processes` prints."""
-    environment = {**environment_without_settings(), "BRIDGE_DATABASE": url}
-    done = subprocess.run(
-        [sys.executable, "-m", "bridge_server", "processes", *arguments],
-        env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout
+    done = run_command("processes", *arguments, environment={"BRIDGE_DATABASE": url})
+    assert done.exit_code == 0, done.err
+    return done.out
 
 
 def states(url: str) -> dict[str, str]:
@@ -60,11 +55,9 @@ async def test_every_process_is_listed_with_its_url_and_whether_it_runs(url: str
         lines = listed(url).splitlines()
 
         async with connected(url) as connection:
-            await connection.execute(
-                "UPDATE processes SET seen_at_ms = seen_at_ms - 60000 WHERE seen_at_ms > 0"
-            )
             os.kill(pair[0].pid, signal.SIGSTOP)
             try:
+                await connection.execute("UPDATE processes SET seen_at_ms = seen_at_ms - 60000")
                 assert states(url)[pair[0].url] == "silent"
             finally:
                 os.kill(pair[0].pid, signal.SIGCONT)
@@ -78,7 +71,8 @@ async def test_a_process_is_listed_under_its_internal_url(url: str, tmp_path: Pa
     async with processes_over(url, tmp_path, 1, internal_url=named), connected(url) as connection:
 
         async def is_there() -> bool:
-            return await connection.fetchval("SELECT count(*) FROM processes WHERE url = $1", named) == 2
+            found = await connection.fetchval("SELECT count(*) FROM processes WHERE url = $1", named)
+            return bool(found == 2)
 
         await eventually(is_there)
 
