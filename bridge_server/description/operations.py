@@ -4,13 +4,25 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from bridge_server.description.service import SERVICE_OPERATIONS
+from bridge_server.inbox.description import INBOX_OPERATIONS
+from bridge_server.notify.description import NOTIFY_OPERATIONS
+from bridge_server.pubsub.description import PUBSUB_OPERATIONS
+from bridge_server.push.description import PUSH_OPERATIONS
 from bridge_server.relay.description import RELAY_OPERATIONS
+from bridge_server.testmode.description import TESTMODE_OPERATIONS
+from bridge_server.wallet.rpc.description import RPC_OPERATIONS
 from bridge_server.web.description import Operation
 from bridge_server.web.routes import Route
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         **RELAY_OPERATIONS,
+        **PUBSUB_OPERATIONS,
+        **NOTIFY_OPERATIONS,
+        **INBOX_OPERATIONS,
+        **PUSH_OPERATIONS,
+        **RPC_OPERATIONS,
+        **TESTMODE_OPERATIONS,
         **SERVICE_OPERATIONS,
     }
 )
