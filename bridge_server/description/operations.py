@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from bridge_server.admin.description import ADMIN_OPERATIONS
 from bridge_server.description.service import SERVICE_OPERATIONS
 from bridge_server.inbox.description import INBOX_OPERATIONS
 from bridge_server.notify.description import NOTIFY_OPERATIONS
@@ -22,6 +23,7 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **INBOX_OPERATIONS,
         **PUSH_OPERATIONS,
         **RPC_OPERATIONS,
+        **ADMIN_OPERATIONS,
         **TESTMODE_OPERATIONS,
         **SERVICE_OPERATIONS,
     }
@@ -31,4 +33,4 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 
 def described(row: Route) -> Operation | None:
     """The operation of a row; None for a row of the console."""
-    return None if row.who == "console" else OPERATIONS.get(row.name)
+    return None if row.who == "console" else OPERATIONS[row.name]

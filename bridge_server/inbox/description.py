@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import WithJsonSchema
-
 from bridge_server.inbox import notification_wire, wire
 from bridge_server.inbox.errors import (
     DeviceNotFoundError,
