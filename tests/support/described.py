@@ -16,7 +16,15 @@ from bridge_server.description.paths import spelled
 from bridge_server.web.routes import Route
 
 _PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")
-_ANYWHERE = {"bad-request", "target-too-long", "header-field-too-long", "server-error", "ordered-fault"}
+_ANYWHERE = {
+    "bad-request",
+    "target-too-long",
+    "header-field-too-long",
+    "server-error",
+    "ordered-fault",
+    "not-found",
+}
+"""Codes of problems that any path may have: `not-found` where a route is turned off."""
 _PROBLEM = "application/problem+json"
 
 
