@@ -7,10 +7,8 @@ import orjson
 import pytest
 
 from tests.description.test_document import DOCUMENT
-from tests.description.world import World, made_world, signed_message
-from tests.support.admin_client import ADMIN_TOKEN
+from tests.description.world import WORLD_SETTINGS, World, made_world, signed_message
 from tests.support.asking import ask
-from tests.support.figures import METRICS_TOKEN
 from tests.support.server import RunningServer
 
 pytestmark = pytest.mark.one_server
@@ -37,16 +35,7 @@ CALLS = [
 @pytest.fixture(scope="module")
 def server_settings() -> dict[str, Any]:
     """A server in test mode with all that its settings can turn on."""
-    return {
-        "test": True,
-        "admin_token": ADMIN_TOKEN,
-        "admin_wallet": True,
-        "metrics_token": METRICS_TOKEN,
-        "dev_accounts": True,
-        "light_kdf": True,
-        "approve": "queue",
-        "allow_private_webhooks": True,
-    }
+    return WORLD_SETTINGS
 
 
 @pytest.fixture(scope="module")

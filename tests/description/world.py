@@ -16,6 +16,18 @@ from tests.support.rpc_client import RpcClient
 from tests.support.server import RunningServer
 
 PASSPHRASE = "correct horse"
+WORLD_SETTINGS: dict[str, Any] = {
+    "test": True,
+    "admin_token": ADMIN_TOKEN,
+    "admin_wallet": True,
+    "metrics_token": METRICS_TOKEN,
+    "dev_accounts": True,
+    "light_kdf": True,
+    "approve": "queue",
+    "allow_private_webhooks": True,
+}
+"""A server in test mode with all that its settings can turn on."""
+
 _UNREACHABLE = "http://127.0.0.1:1"
 
 
