@@ -34,7 +34,7 @@ _LEFT_OUT = (
 @pytest.fixture(scope="session")
 def python() -> str:
     """The interpreter of an environment that has schemathesis."""
-    command = [sys.executable, _SCRIPTS / "schemathesis_environment.py"]
+    command = [sys.executable, str(_SCRIPTS / "schemathesis_environment.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(done.stderr)
