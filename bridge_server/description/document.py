@@ -15,7 +15,7 @@ from bridge_server.description.problems import (
 from bridge_server.description.shapes import Schemas, example_of
 from bridge_server.description.texts import HEADERS, INTRODUCTION, SECURITY, TAGS, WAIT_PARAMETERS
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.web.description import JSON, Answer, Operation
+from bridge_server.web.description import JSON, DescribedAnswer, Operation
 from bridge_server.web.routes import Route
 
 OPENAPI_VERSION = "3.1.0"
@@ -93,7 +93,7 @@ def _answers(row: Route, operation: Operation, schemas: Schemas) -> dict[str, An
     return {str(answer.status): _answer(answer, row, operation, schemas) for answer in operation.answers}
 
 
-def _answer(answer: Answer, row: Route, operation: Operation, schemas: Schemas) -> dict[str, Any]:
+def _answer(answer: DescribedAnswer, row: Route, operation: Operation, schemas: Schemas) -> dict[str, Any]:
     names = ["X-Request-ID"]
     if row.limits or row.caller_limits:
         names += ("RateLimit", "RateLimit-Policy")

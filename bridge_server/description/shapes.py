@@ -18,7 +18,7 @@ class Schemas:
         definitions = rest.get("$defs", {})
         self._found: dict[str, dict[str, Any]] = {name: _tidy(schema) for (name, _), schema in found.items()}
         self.components: dict[str, Any] = {
-            input_name(name): _tidy(schema) for name, schema in sorted(definitions.items())
+            shape_name(name): _tidy(schema) for name, schema in sorted(definitions.items())
         }
 
     def of(self, shape: Any) -> dict[str, Any]:
@@ -26,9 +26,9 @@ class Schemas:
         return self._found[repr(shape)]
 
 
-def input_name(name: str) -> str:
-    """The name of a schema. The shapes of requests are classes that end in `Shape`."""
-    return f"{name.removesuffix('Shape')}Input" if name.endswith("Shape") else name
+def shape_name(name: str) -> str:
+    """The name of a schema. Shapes of requests are classes that end in `Shape`, of answers in `Answer`."""
+    return f"{name.removesuffix('Shape')}Input" if name.endswith("Shape") else name.removesuffix("Answer")
 
 
 def example_of(schema: Mapping[str, Any], components: Mapping[str, Any]) -> Any:
@@ -75,7 +75,7 @@ def _tidy(schema: Any) -> Any:
             continue
         if name == "$ref":
             prefix, _, target = value.rpartition("/")
-            kept[name] = f"{prefix}/{input_name(target)}"
+            kept[name] = f"{prefix}/{shape_name(target)}"
         elif name in ("properties", "$defs"):
             kept[name] = {key: _tidy(each) for key, each in value.items()}
         elif name in ("examples", "enum", "const", "default"):

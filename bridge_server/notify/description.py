@@ -7,9 +7,9 @@ from bridge_server.notify import wire
 from bridge_server.web.description import (
     ABSENT,
     Account,
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Operation,
     Parameter,
     TypeId,
@@ -32,7 +32,7 @@ NOTIFICATION_EXAMPLE: Mapping[str, Any] = {
 }
 
 
-class FailedAccount(AnswerShape):
+class FailedAccountAnswer(AnswerShape):
     """An account that got nothing, and why."""
 
     account: Account
@@ -40,21 +40,21 @@ class FailedAccount(AnswerShape):
     retry_after: Annotated[int, count(1800, description="Seconds, if it is rate_limited.")] = ABSENT
 
 
-class NotifyOutcome(AnswerShape):
+class NotifyOutcomeAnswer(AnswerShape):
     """Each account of the request is in exactly one list, once, as the request spelled it."""
 
     sent: list[Account]
-    failed: list[FailedAccount]
+    failed: list[FailedAccountAnswer]
     not_found: list[Account]
 
 
-class SubscribedTypes(AnswerShape):
+class SubscribedTypesAnswer(AnswerShape):
     """The notification types that an account has chosen."""
 
     notification_types: list[TypeId]
 
 
-class MarkedNotifications(AnswerShape):
+class MarkedNotificationsAnswer(AnswerShape):
     """How many notifications were marked as read."""
 
     marked: Count
@@ -71,7 +71,7 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
         "one account a project may send 2 an hour, 50 at once; an account over this limit is in `failed`, "
         "and "
         "the status stays 200. A member that is another spelling of a known one is a 400.",
-        answers=(Answer(200, "What became of each account.", NotifyOutcome),),
+        answers=(DescribedAnswer(200, "What became of each account.", NotifyOutcomeAnswer),),
         body=wire.NotifyShape,
         body_example={
             "notification_id": "eth-4000",
@@ -85,7 +85,7 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
         summary="Look up subscribers",
         text="The types of those of at most 100 accounts that subscribe to the project, by account as the "
         "request spelled it. Other accounts are left out.",
-        answers=(Answer(200, "The subscribers among them.", dict[str, SubscribedTypes]),),
+        answers=(DescribedAnswer(200, "The subscribers among them.", dict[str, SubscribedTypesAnswer]),),
         body=wire.LookupShape,
         body_example={"accounts": [_ACCOUNT]},
     ),
@@ -94,13 +94,13 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
         summary="List all subscribers",
         text="Every account that subscribes to the project, sorted. The array is streamed, however long "
         "it is.",
-        answers=(Answer(200, "The accounts.", list[Account]),),
+        answers=(DescribedAnswer(200, "The accounts.", list[Account]),),
     ),
     "mark-all-as-read": Operation(
         tag=_TAG,
         summary="Mark every notification as read",
         text="Marks all notifications of the project that exist now as read. They do not count in the "
         "read rate.",
-        answers=(Answer(200, "How many were unread.", MarkedNotifications),),
+        answers=(DescribedAnswer(200, "How many were unread.", MarkedNotificationsAnswer),),
     ),
 }

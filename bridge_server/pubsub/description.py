@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 from bridge_server.pubsub.irn.errors import InvalidTokenError
 from bridge_server.pubsub.queues.errors import TooManySocketsError
-from bridge_server.web.description import HTML, Answer, Operation, Parameter
+from bridge_server.web.description import HTML, DescribedAnswer, Operation, Parameter
 
 _TAG = "Sockets"
-_UPGRADE = Answer(101, "With `Upgrade: websocket`: the socket is open.")
-_PAGE = Answer(200, "Without it: a short page about the server.", str, HTML)
+_UPGRADE = DescribedAnswer(101, "With `Upgrade: websocket`: the socket is open.")
+_PAGE = DescribedAnswer(200, "Without it: a short page about the server.", str, HTML)
 _AUTH = Parameter(
     "auth", "Generation 2.x: a JWT of EdDSA (Ed25519), which may also be sent as a bearer token."
 )

@@ -12,13 +12,13 @@ from bridge_server.push.errors import (
     TopicNotFoundError,
 )
 from bridge_server.topics.errors import TooManyWebhooksError
-from bridge_server.web.description import Answer, Operation, Parameter, Success, done
+from bridge_server.web.description import DescribedAnswer, Operation, Parameter, SuccessAnswer, done
 
 _TAG = "Push"
 _TOPIC = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
 
 
-class Pushed(Success):
+class PushedAnswer(SuccessAnswer):
     """The provider took the push. `successs` is the protocol's spelling."""
 
     successs: Literal[True]
@@ -50,7 +50,7 @@ PUSH_OPERATIONS: Mapping[str, Operation] = {
         text="A bridge calls it with a topic. The device shows «New request from ...» in its language. If "
         "the "
         "provider calls the token dead, the registration is removed.",
-        answers=(Answer(200, "The provider took it.", Pushed),),
+        answers=(DescribedAnswer(200, "The provider took it.", PushedAnswer),),
         problems=(TopicNotFoundError, TokenDeadError, ProviderFailedError, TooManyPushesError),
         body=wire.PushTopicShape,
         body_example={"topic": _TOPIC},

@@ -10,10 +10,11 @@ from bridge_server.relay import wire
 from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError, TooManyPendingCallsError
 from bridge_server.relay.v07 import V07
 from bridge_server.topics.errors import TooManyWebhooksError
+from bridge_server.version import VERSION
 from bridge_server.web.description import (
     TEXT,
-    Answer,
     AnswerShape,
+    DescribedAnswer,
     Operation,
     count,
     done,
@@ -29,78 +30,78 @@ Expiry: TypeAlias = Annotated[int, count(1_800_000_000_000)]
 Opaque: TypeAlias = Annotated[Any, WithJsonSchema({"type": ["string", "object"], "examples": [_PAYLOAD]})]
 
 
-class ServerInfo(AnswerShape):
+class ServerInfoAnswer(AnswerShape):
     """The program that answers."""
 
     name: Annotated[str, text("Bridge Server")]
     repository: Annotated[str, text("https://github.com/bridge-server/bridge-server")]
-    version: Annotated[str, text("1.0.0")]
+    version: Annotated[str, text(VERSION)]
 
 
-class OpenedSession(AnswerShape):
+class OpenedSessionAnswer(AnswerShape):
     """A session that was opened."""
 
     sessionId: SessionId  # noqa: N815 - the protocol's spelling
 
 
-class MadeCall(AnswerShape):
+class MadeCallAnswer(AnswerShape):
     """A call that waits for the wallet."""
 
     callId: CallId  # noqa: N815 - the protocol's spelling
 
 
-class SessionExpiry(AnswerShape):
+class SessionExpiryAnswer(AnswerShape):
     """Until when a session lives, in milliseconds since the Unix epoch."""
 
     expires: Expiry
 
 
-class StoredPayload(AnswerShape):
+class StoredPayloadAnswer(AnswerShape):
     """A payload, byte for byte as it was sent."""
 
     encryptionPayload: Opaque  # noqa: N815 - the protocol's spelling
 
 
-class OpenedSession07(OpenedSession):
+class OpenedSession07Answer(OpenedSessionAnswer):
     """A session that was opened, and until when it lives."""
 
     expires: Expiry
 
 
-class Payload07(StoredPayload):
+class Payload07Answer(StoredPayloadAnswer):
     """A payload, and until when it is kept."""
 
     expires: Expiry
 
 
-class StoredPayload07(AnswerShape):
+class StoredPayload07Answer(AnswerShape):
     """A payload in the envelope of generation 0.7."""
 
-    data: Payload07
+    data: Payload07Answer
 
 
-class WaitingCalls07(AnswerShape):
+class WaitingCalls07Answer(AnswerShape):
     """The calls that wait for an answer, in the envelope of generation 0.7."""
 
-    data: dict[str, StoredPayload]
+    data: dict[str, StoredPayloadAnswer]
 
 
-_FOUND = Answer(200, "The payload.", StoredPayload)
-_NOTHING = Answer(204, "There is none yet.")
+_FOUND = DescribedAnswer(200, "The payload.", StoredPayloadAnswer)
+_NOTHING = DescribedAnswer(204, "There is none yet.")
 
 _PLAIN = {
     "hello": Operation(
         tag=_TAG,
         summary="Greeting",
         text="A line of text for a look in the browser.",
-        answers=(Answer(200, "The greeting, with the version.", str, TEXT),),
+        answers=(DescribedAnswer(200, "The greeting, with the version.", str, TEXT),),
         needs_database=False,
     ),
     "info": Operation(
         tag=_TAG,
         summary="Name and version",
         text="The name, the repository and the version of the server.",
-        answers=(Answer(200, "The program that answers.", ServerInfo),),
+        answers=(DescribedAnswer(200, "The program that answers.", ServerInfoAnswer),),
         needs_database=False,
     ),
     "open-session": Operation(
@@ -110,7 +111,7 @@ _PLAIN = {
         "nothing. Any body is accepted and ignored. A session lives 24 hours from the wallet's last "
         "update or "
         "the dapp's last call.",
-        answers=(Answer(200, "The session's id, a UUID of version 7.", OpenedSession),),
+        answers=(DescribedAnswer(200, "The session's id, a UUID of version 7.", OpenedSessionAnswer),),
     ),
     "session": Operation(
         tag=_TAG,
@@ -126,7 +127,7 @@ _PLAIN = {
         summary="Approve or update a session",
         text="The wallet stores a payload for the dapp, and prolongs the session. `push` registers a webhook "
         "for new calls; left out it keeps the earlier one, null removes it.",
-        answers=(Answer(200, "Until when the session lives.", SessionExpiry),),
+        answers=(DescribedAnswer(200, "Until when the session lives.", SessionExpiryAnswer),),
         problems=(SessionNotFoundError,),
         body=wire.SessionUpdateShape,
         body_example={
@@ -146,7 +147,11 @@ _PLAIN = {
         summary="Calls that wait for an answer",
         text="The wallet reads the calls without a status, oldest first, by their ids. Reading deletes "
         "nothing.",
-        answers=(Answer(200, "The calls; an empty object if there are none.", dict[str, StoredPayload]),),
+        answers=(
+            DescribedAnswer(
+                200, "The calls; an empty object if there are none.", dict[str, StoredPayloadAnswer]
+            ),
+        ),
         problems=(SessionNotFoundError,),
         polls=True,
     ),
@@ -156,7 +161,7 @@ _PLAIN = {
         text="The dapp adds a call. The session's webhook and those of `/subscribe` are told of it. A "
         "session "
         "has at most 100 calls without a status.",
-        answers=(Answer(200, "The call's id.", MadeCall),),
+        answers=(DescribedAnswer(200, "The call's id.", MadeCallAnswer),),
         problems=(SessionNotFoundError, TooManyPendingCallsError),
         body=wire.NewCallShape,
         body_example={"encryptionPayload": _PAYLOAD, "dappName": "Example Shop"},
@@ -200,11 +205,15 @@ _PLAIN = {
     ),
 }
 
-_FOUND_07 = (Answer(200, "The payload, and until when it is kept.", StoredPayload07),)
+_FOUND_07 = (DescribedAnswer(200, "The payload, and until when it is kept.", StoredPayload07Answer),)
 _ANSWERS_07 = {
-    "open-session": (Answer(200, "The session's id, and until when it lives.", OpenedSession07),),
-    "session": (*_FOUND_07, Answer(204, "There is none yet, or the session has ended.")),
-    "calls": (Answer(200, "The calls; `data` is an empty object if there are none.", WaitingCalls07),),
+    "open-session": (
+        DescribedAnswer(200, "The session's id, and until when it lives.", OpenedSession07Answer),
+    ),
+    "session": (*_FOUND_07, DescribedAnswer(204, "There is none yet, or the session has ended.")),
+    "calls": (
+        DescribedAnswer(200, "The calls; `data` is an empty object if there are none.", WaitingCalls07Answer),
+    ),
     "call": _FOUND_07,
     "call-status": (*_FOUND_07, _NOTHING),
 }

@@ -9,9 +9,9 @@ from bridge_server.testmode.fault_wire import FaultShape
 from bridge_server.testmode.models import Where
 from bridge_server.web.description import (
     ABSENT,
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Milliseconds,
     Moment,
     Operation,
@@ -22,13 +22,13 @@ from bridge_server.web.description import (
 _TAG = "Test mode"
 
 
-class ResetServer(AnswerShape):
+class ResetServerAnswer(AnswerShape):
     """The clock of a server that was reset."""
 
     now: Moment
 
 
-class TestClock(AnswerShape):
+class TestClockAnswer(AnswerShape):
     """The clock, and what a move has made due: rows that were swept away, messages that were delivered."""
 
     __test__ = False
@@ -49,7 +49,7 @@ class ClockMoveShape(AnswerShape):
     frozen: bool = ABSENT
 
 
-class CountedFault(AnswerShape):
+class CountedFaultAnswer(AnswerShape):
     """A rule, and how often it has struck."""
 
     where: Where
@@ -64,13 +64,13 @@ class CountedFault(AnswerShape):
     hits: Count
 
 
-class OrderedFaults(AnswerShape):
+class OrderedFaultsAnswer(AnswerShape):
     """The rules in force, in their order."""
 
-    faults: list[CountedFault]
+    faults: list[CountedFaultAnswer]
 
 
-class SentMessage(AnswerShape):
+class SentMessageAnswer(AnswerShape):
     """A message that an attempt to deliver was made for."""
 
     id: Annotated[str, text("msg_0192f7c8")]
@@ -88,19 +88,19 @@ class SentMessage(AnswerShape):
     payload: Any
 
 
-class SentMessages(AnswerShape):
+class SentMessagesAnswer(AnswerShape):
     """The last attempts, oldest first."""
 
-    sent: list[SentMessage]
+    sent: list[SentMessageAnswer]
 
 
-class ForgottenMessages(AnswerShape):
+class ForgottenMessagesAnswer(AnswerShape):
     """How many messages were forgotten."""
 
     deleted: Count
 
 
-class RecordedContents(AnswerShape):
+class RecordedContentsAnswer(AnswerShape):
     """Header fields without tokens, and the first 16 KiB of a body."""
 
     headers: dict[str, str]
@@ -108,7 +108,7 @@ class RecordedContents(AnswerShape):
     bytes: Count
 
 
-class TestRequest(AnswerShape):
+class TestRequestAnswer(AnswerShape):
     """A request, and its answer if there was one."""
 
     __test__ = False
@@ -123,16 +123,16 @@ class TestRequest(AnswerShape):
     milliseconds: Milliseconds
     waited: Annotated[float, WithJsonSchema({"type": "number", "minimum": 0})]
     gist: str
-    request: RecordedContents = ABSENT
-    answer: RecordedContents = ABSENT
+    request: RecordedContentsAnswer = ABSENT
+    answer: RecordedContentsAnswer = ABSENT
 
 
-class TestTraffic(AnswerShape):
+class TestTrafficAnswer(AnswerShape):
     """The last requests, oldest first, and the number of the newest."""
 
     __test__ = False
 
-    requests: list[TestRequest]
+    requests: list[TestRequestAnswer]
     last: Count
 
 
@@ -141,7 +141,7 @@ _WAIT = Parameter(
 )
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag=_TAG, summary=summary, text=description, answers=answers, **more)
 
 
@@ -149,25 +149,25 @@ TESTMODE_OPERATIONS: Mapping[str, Operation] = {
     "test-reset": _operation(
         "Reset the server",
         "Empties every table and all that is kept in memory, ends what waits, and sets the clock right.",
-        Answer(200, "It is as new.", ResetServer),
+        DescribedAnswer(200, "It is as new.", ResetServerAnswer),
     ),
     "test-clock": _operation(
         "Read the clock",
         "The time that the server goes by, and whether it is frozen.",
-        Answer(200, "The clock.", TestClock),
+        DescribedAnswer(200, "The clock.", TestClockAnswer),
         needs_database=False,
     ),
     "test-move-clock": _operation(
         "Move the clock",
         "Lets seconds pass, or sets the clock. The answer comes when what became due is done.",
-        Answer(200, "The clock.", TestClock),
+        DescribedAnswer(200, "The clock.", TestClockAnswer),
         body=ClockMoveShape,
         body_example={"advance": 60},
     ),
     "test-faults": _operation(
         "List faults",
         "The rules in force, with their hits.",
-        Answer(200, "The rules.", OrderedFaults),
+        DescribedAnswer(200, "The rules.", OrderedFaultsAnswer),
         needs_database=False,
     ),
     "test-replace-faults": _operation(
@@ -175,7 +175,7 @@ TESTMODE_OPERATIONS: Mapping[str, Operation] = {
         "Replaces all rules. The first that applies to an attempt strikes it. A rule that cannot be read "
         "is a "
         "400 that points at it, and changes nothing.",
-        Answer(200, "The rules.", OrderedFaults),
+        DescribedAnswer(200, "The rules.", OrderedFaultsAnswer),
         body=list[FaultShape],
         body_example=[{"where": "webhook", "status": 503, "times": 2}],
         needs_database=False,
@@ -183,7 +183,7 @@ TESTMODE_OPERATIONS: Mapping[str, Operation] = {
     "test-sent": _operation(
         "List what was sent",
         "The last 2,000 attempts to deliver, oldest first.",
-        Answer(200, "The attempts.", SentMessages),
+        DescribedAnswer(200, "The attempts.", SentMessagesAnswer),
         parameters=(
             Parameter(
                 "channel",
@@ -199,13 +199,13 @@ TESTMODE_OPERATIONS: Mapping[str, Operation] = {
     "test-forget-sent": _operation(
         "Forget what was sent",
         "Empties the list of attempts.",
-        Answer(200, "How many there were.", ForgottenMessages),
+        DescribedAnswer(200, "How many there were.", ForgottenMessagesAnswer),
         needs_database=False,
     ),
     "test-traffic": _operation(
         "List requests",
         "The last 2,000 requests with their contents, oldest first.",
-        Answer(200, "The requests.", TestTraffic),
+        DescribedAnswer(200, "The requests.", TestTrafficAnswer),
         parameters=(
             Parameter(
                 "after", "Only requests after the one of this number.", {"type": "integer", "minimum": 0}

@@ -61,14 +61,14 @@ NextPage: TypeAlias = Annotated[str, text("7")]
 Channel: TypeAlias = Literal["webhook", "webhook-push", "fcm", "apns", "webpush", "log"]
 
 
-class Success(AnswerShape):
+class SuccessAnswer(AnswerShape):
     """It is done."""
 
     success: Literal[True]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DescribedAnswer:
     """One answer: its status, in a sentence what it means, and the shape of its body (None: no body)."""
 
     status: int
@@ -96,7 +96,7 @@ class Operation:
     tag: str
     summary: str
     text: str
-    answers: tuple[Answer, ...]
+    answers: tuple[DescribedAnswer, ...]
     problems: tuple[type[BridgeError], ...] = ()
     """The failures of its own. Those that follow from the row (token, limits, body) are not among them."""
     body: Any = None
@@ -111,9 +111,9 @@ class Operation:
     """Members that begin with `x-`."""
 
 
-def done(meaning: str = "It is done.") -> tuple[Answer, ...]:
+def done(meaning: str = "It is done.") -> tuple[DescribedAnswer, ...]:
     """The answers of a change that answers only its success."""
-    return (Answer(200, meaning, Success),)
+    return (DescribedAnswer(200, meaning, SuccessAnswer),)
 
 
 def page_parameters(next_text: str = "`next` of the page before.", limit: int = 100) -> tuple[Parameter, ...]:

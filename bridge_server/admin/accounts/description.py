@@ -3,18 +3,23 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from bridge_server.admin.notifications.description import OutcomeMoments
-from bridge_server.admin.projects.description_shapes import AccountDevice, AccountLimit, Subscriber
-from bridge_server.inbox.description import PAGE_QUERY, InboxPage, ReadNotifications
+from bridge_server.admin.notifications.description import OutcomeMomentsAnswer
+from bridge_server.admin.projects.description_shapes import (
+    AccountDeviceAnswer,
+    AccountLimitAnswer,
+    SubscriberAnswer,
+)
+from bridge_server.inbox.description import PAGE_QUERY
+from bridge_server.inbox.description_shapes import InboxPageAnswer, ReadNotificationsAnswer
 from bridge_server.inbox.notification_wire import ReadShape
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.web.description import (
     Account,
-    Answer,
     AnswerShape,
     Channel,
     Count,
+    DescribedAnswer,
     Moment,
     Operation,
     Parameter,
@@ -26,7 +31,7 @@ from bridge_server.web.description import (
 )
 
 
-class AccountBucket(AnswerShape):
+class AccountBucketAnswer(AnswerShape):
     """What is left of a project's limit for an account."""
 
     tokens: Annotated[float, number(50)]
@@ -34,7 +39,7 @@ class AccountBucket(AnswerShape):
     next_token_at: Moment | None
 
 
-class AccountNotification(OutcomeMoments):
+class AccountNotificationAnswer(OutcomeMomentsAnswer):
     """A notification, and what became of it for the account."""
 
     number: Annotated[int, count(42)]
@@ -42,19 +47,19 @@ class AccountNotification(OutcomeMoments):
     title: Annotated[str, text("ETH is up")]
 
 
-class AccountProject(AnswerShape):
+class AccountProjectAnswer(AnswerShape):
     """An account in a project."""
 
     project_id: ProjectId
     name: Annotated[str, text("Example App")]
     subscribed: bool
-    subscription: Subscriber | None
-    account_limit: AccountLimit
-    bucket: AccountBucket
-    notifications: list[AccountNotification]
+    subscription: SubscriberAnswer | None
+    account_limit: AccountLimitAnswer
+    bucket: AccountBucketAnswer
+    notifications: list[AccountNotificationAnswer]
 
 
-class DeviceDelivery(AnswerShape):
+class DeviceDeliveryAnswer(AnswerShape):
     """A message to a device that waits, or has failed."""
 
     device_id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")] | None
@@ -67,16 +72,16 @@ class DeviceDelivery(AnswerShape):
     error: Annotated[str, text("the receiver answered 500")] | None
 
 
-class AccountView(AnswerShape):
+class AccountViewAnswer(AnswerShape):
     """What is known of an account. Devices are without their addresses."""
 
     account: Account
-    projects: list[AccountProject]
-    devices: list[AccountDevice]
-    deliveries: list[DeviceDelivery]
+    projects: list[AccountProjectAnswer]
+    devices: list[AccountDeviceAnswer]
+    deliveries: list[DeviceDeliveryAnswer]
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Accounts", summary=summary, text=description, answers=answers, **more)
 
 
@@ -86,20 +91,20 @@ ACCOUNT_OPERATIONS: Mapping[str, Operation] = {
         "For each project of the account, or for the one that is named: its subscription, its limit, and its "
         "last ten notifications with their outcomes; the state of its devices, and messages that wait for "
         "them.",
-        Answer(200, "What is known of the account.", AccountView),
+        DescribedAnswer(200, "What is known of the account.", AccountViewAnswer),
         parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
         problems=(ProjectNotFoundError,),
     ),
     "account-inbox": _operation(
         "What an account sees",
         "Its notifications, as its inbox answers them.",
-        Answer(200, "A page.", InboxPage),
+        DescribedAnswer(200, "A page.", InboxPageAnswer),
         parameters=PAGE_QUERY,
     ),
     "account-mark-read": _operation(
         "Mark notifications as read for an account",
         "They count as bulk-marked, and not as read by the user.",
-        Answer(200, "How many were unread before.", ReadNotifications),
+        DescribedAnswer(200, "How many were unread before.", ReadNotificationsAnswer),
         body=ReadShape,
         body_example={"ids": ["42"]},
         problems=(InvalidInputError,),

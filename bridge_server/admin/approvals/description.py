@@ -8,8 +8,8 @@ from bridge_server.wallet.errors import ApprovalNotFoundError, ApprovalSettledEr
 from bridge_server.wallet.models import ApprovalState
 from bridge_server.web.description import (
     Address,
-    Answer,
     AnswerShape,
+    DescribedAnswer,
     Moment,
     Operation,
     Parameter,
@@ -22,7 +22,7 @@ _ID = Parameter(
 )
 
 
-class Approval(AnswerShape):
+class ApprovalAnswer(AnswerShape):
     """A request that a person must approve."""
 
     id: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")]
@@ -37,28 +37,28 @@ class Approval(AnswerShape):
     decided_at: Moment | None
 
 
-class ApprovalLine(AnswerShape):
+class ApprovalLineAnswer(AnswerShape):
     """A line of what is to be signed, in words."""
 
     label: Annotated[str, text("message")]
     text: str
 
 
-class ApprovalDetails(Approval):
+class ApprovalDetailsAnswer(ApprovalAnswer):
     """A request with the data to sign, and the same in words."""
 
     subject: Any
-    text: list[ApprovalLine]
+    text: list[ApprovalLineAnswer]
 
 
-class Approvals(AnswerShape):
+class ApprovalsAnswer(AnswerShape):
     """A page of requests: those that wait, then those that are settled, each newest first."""
 
-    approvals: list[Approval]
+    approvals: list[ApprovalAnswer]
     next: Annotated[str, text("settled-7")] | None
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Wallet administration", summary=summary, text=description, answers=answers, **more)
 
 
@@ -66,27 +66,27 @@ APPROVAL_OPERATIONS: Mapping[str, Operation] = {
     "approvals": _operation(
         "List requests for approval",
         "Requests that wait for a decision, then those that are settled, each newest first.",
-        Answer(200, "A page.", Approvals),
+        DescribedAnswer(200, "A page.", ApprovalsAnswer),
         parameters=page_parameters(),
     ),
     "approval": _operation(
         "Show a request for approval",
         "A request with the data to sign, and the same in words.",
-        Answer(200, "The request.", ApprovalDetails),
+        DescribedAnswer(200, "The request.", ApprovalDetailsAnswer),
         parameters=(_ID,),
         problems=(InvalidInputError, ApprovalNotFoundError),
     ),
     "approve": _operation(
         "Approve a request",
         "The wallet signs at once, and its client gets the answer. The route exists with `admin_wallet`.",
-        Answer(200, "The request, approved.", ApprovalDetails),
+        DescribedAnswer(200, "The request, approved.", ApprovalDetailsAnswer),
         parameters=(_ID,),
         problems=(ApprovalNotFoundError, ApprovalSettledError),
     ),
     "reject": _operation(
         "Reject a request",
         "Its client gets the error 4001. The route exists with `admin_wallet`.",
-        Answer(200, "The request, rejected.", ApprovalDetails),
+        DescribedAnswer(200, "The request, rejected.", ApprovalDetailsAnswer),
         parameters=(_ID,),
         problems=(ApprovalNotFoundError, ApprovalSettledError),
     ),

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.clients import ORDERS
 from bridge_server.web.description import (
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Moment,
     Operation,
     Parameter,
@@ -19,7 +19,7 @@ from bridge_server.web.description import (
 ClientAddress = Annotated[str, text("192.0.2.1")]
 
 
-class ClientFigures(AnswerShape):
+class ClientFiguresAnswer(AnswerShape):
     """What an address has asked for, and what was refused by which limits."""
 
     requests: Count
@@ -31,21 +31,21 @@ class ClientFigures(AnswerShape):
     refused_by: dict[str, Count]
 
 
-class ListedClient(ClientFigures):
+class ListedClientAnswer(ClientFiguresAnswer):
     """A client address and its figures. IPv6 counts by /64."""
 
     address: ClientAddress
     waiting: Count
 
 
-class HeaviestClients(AnswerShape):
+class HeaviestClientsAnswer(AnswerShape):
     """The heaviest clients, the heaviest first."""
 
-    clients: list[ListedClient]
+    clients: list[ListedClientAnswer]
     next: None
 
 
-class ClientBucket(AnswerShape):
+class ClientBucketAnswer(AnswerShape):
     """What is left of a limit, and when it is whole again; null if it is."""
 
     limit: Annotated[str, text("requests")]
@@ -54,20 +54,20 @@ class ClientBucket(AnswerShape):
     full_at: Moment | None
 
 
-class ClientDetails(AnswerShape):
+class ClientDetailsAnswer(AnswerShape):
     """A client address: its figures, what it has open, and its limits."""
 
     address: ClientAddress
     exempt: bool
-    last_hour: ClientFigures
-    since_start: ClientFigures
+    last_hour: ClientFiguresAnswer
+    since_start: ClientFiguresAnswer
     waiting: Count
     connections: Count
     open_sockets: Count
-    buckets: list[ClientBucket]
+    buckets: list[ClientBucketAnswer]
 
 
-class ClientArrival(AnswerShape):
+class ClientArrivalAnswer(AnswerShape):
     """How this request has come, and the address that it counts for."""
 
     peer: Annotated[str, text("127.0.0.1")]
@@ -77,7 +77,7 @@ class ClientArrival(AnswerShape):
     exempt: bool
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(
         tag="Observation", summary=summary, text=description, answers=answers, needs_database=False, **more
     )
@@ -87,7 +87,7 @@ CLIENT_OPERATIONS: Mapping[str, Operation] = {
     "clients": _operation(
         "List the heaviest clients",
         "What each client address has asked for. The list is one page.",
-        Answer(200, "The clients.", HeaviestClients),
+        DescribedAnswer(200, "The clients.", HeaviestClientsAnswer),
         parameters=(
             Parameter("by", "The figure that orders the list.", {"enum": [*ORDERS], "default": "requests"}),
             Parameter(
@@ -101,12 +101,12 @@ CLIENT_OPERATIONS: Mapping[str, Operation] = {
     "client-me": _operation(
         "Show how this request came",
         "Asked through a proxy, it shows whether `trusted_proxies` is right.",
-        Answer(200, "The way of this request.", ClientArrival),
+        DescribedAnswer(200, "The way of this request.", ClientArrivalAnswer),
     ),
     "client": _operation(
         "Show a client",
         "One address: its figures, its open connections and sockets, and what is left of its limits.",
-        Answer(200, "The client.", ClientDetails),
+        DescribedAnswer(200, "The client.", ClientDetailsAnswer),
         parameters=(Parameter("address", "The address of a client.", place="path", example="192.0.2.1"),),
         problems=(InvalidInputError,),
     ),

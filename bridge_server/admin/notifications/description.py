@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from bridge_server.admin.notifications.wire import OperatorNotifyShape
-from bridge_server.notify.description import DRY_RUN, NOTIFICATION_EXAMPLE, NotifyOutcome
+from bridge_server.notify.description import DRY_RUN, NOTIFICATION_EXAMPLE, NotifyOutcomeAnswer
 from bridge_server.notify.errors import NotificationNotFoundError
 from bridge_server.notify.history_models import DeliveryOutcome
 from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.web.description import (
     Account,
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Moment,
     NextPage,
     Operation,
@@ -27,7 +27,7 @@ from bridge_server.web.description import (
 _OUTCOMES = [outcome.value for outcome in DeliveryOutcome]
 
 
-class NotificationFigures(AnswerShape):
+class NotificationFiguresAnswer(AnswerShape):
     """How many accounts have got a notification, read it, or missed it."""
 
     sent: Count
@@ -38,7 +38,7 @@ class NotificationFigures(AnswerShape):
     type_not_subscribed: Count
 
 
-class PastNotification(AnswerShape):
+class PastNotificationAnswer(AnswerShape):
     """A notification that was sent."""
 
     number: Annotated[int, count(42)]
@@ -46,17 +46,17 @@ class PastNotification(AnswerShape):
     type: TypeId
     title: Annotated[str, text("ETH is up")]
     notification_id: Annotated[str, text("eth-4000")] | None
-    figures: NotificationFigures
+    figures: NotificationFiguresAnswer
 
 
-class PastNotifications(AnswerShape):
+class PastNotificationsAnswer(AnswerShape):
     """A page of notifications, newest first."""
 
-    notifications: list[PastNotification]
+    notifications: list[PastNotificationAnswer]
     next: NextPage | None
 
 
-class OutcomeMoments(AnswerShape):
+class OutcomeMomentsAnswer(AnswerShape):
     """What became of a notification for an account, and when."""
 
     outcome: DeliveryOutcome
@@ -65,28 +65,28 @@ class OutcomeMoments(AnswerShape):
     limited_until: Moment | None
 
 
-class AccountOutcome(OutcomeMoments):
+class AccountOutcomeAnswer(OutcomeMomentsAnswer):
     """What became of a notification for this account."""
 
     account: Account
 
 
-class NotificationDetails(PastNotification):
+class NotificationDetailsAnswer(PastNotificationAnswer):
     """A notification with its content, and a page of its accounts."""
 
     body: Annotated[str, text("1 ETH costs 4,000 USD.")]
     url: Annotated[str, text("https://app.example.org/eth")] | None
-    accounts: list[AccountOutcome]
+    accounts: list[AccountOutcomeAnswer]
     next: NextPage | None
 
 
-class AudienceOutcome(NotifyOutcome):
+class AudienceOutcomeAnswer(NotifyOutcomeAnswer):
     """What became of each account of this call. `next` is the `after` of the next call, null at the end."""
 
     next: Annotated[str, text("eip155:1:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb")] | None
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Projects", summary=summary, text=description, answers=answers, **more)
 
 
@@ -94,7 +94,7 @@ NOTIFICATION_OPERATIONS: Mapping[str, Operation] = {
     "notifications": _operation(
         "List notifications",
         "The notifications of a project with their figures, newest first.",
-        Answer(200, "A page.", PastNotifications),
+        DescribedAnswer(200, "A page.", PastNotificationsAnswer),
         parameters=page_parameters(),
         problems=(ProjectNotFoundError,),
     ),
@@ -103,7 +103,7 @@ NOTIFICATION_OPERATIONS: Mapping[str, Operation] = {
         "Its content, and its accounts with the outcome of each. Accounts that missed it come first. A "
         "page may "
         "be short, or empty, although `next` says that more may follow.",
-        Answer(200, "The notification, with a page of accounts.", NotificationDetails),
+        DescribedAnswer(200, "The notification, with a page of accounts.", NotificationDetailsAnswer),
         parameters=(
             Parameter("number", "The number of a notification.", place="path", example="1"),
             Parameter("outcome", "Only accounts with this outcome.", {"enum": _OUTCOMES}),
@@ -116,7 +116,7 @@ NOTIFICATION_OPERATIONS: Mapping[str, Operation] = {
         '`audience` is `"all"`, `{"type": ...}` or `{"accounts": [...]}`. A call sends to at most 500 '
         "accounts; it is repeated with `after` set to `next` until that is null. For an audience without "
         "accounts a `notification_id` is required, with which nobody is sent to twice.",
-        Answer(200, "What became of each account.", AudienceOutcome),
+        DescribedAnswer(200, "What became of each account.", AudienceOutcomeAnswer),
         body=OperatorNotifyShape,
         body_example={
             "notification_id": "eth-4000",

@@ -7,10 +7,10 @@ from bridge_server.admin.outbox.wire import DestinationShape
 from bridge_server.outbox.errors import AttemptNotFoundError, MessageBeingSentError, MessageNotFoundError
 from bridge_server.outbox.stored import MessageKind, MessageState
 from bridge_server.web.description import (
-    Answer,
     AnswerShape,
     Channel,
     Count,
+    DescribedAnswer,
     Milliseconds,
     Moment,
     NextPage,
@@ -33,7 +33,7 @@ Destination = Annotated[str, text("https://app.example.org:443")]
 Failure = Annotated[str, text("the receiver answered 500")]
 
 
-class OutboxMessage(AnswerShape):
+class OutboxMessageAnswer(AnswerShape):
     """A message that is owed to a webhook or a device. Ids of sessions and topics are shortened."""
 
     id: Annotated[str, text("7-msg_0192f7c8")]
@@ -49,14 +49,14 @@ class OutboxMessage(AnswerShape):
     status: Status | None
 
 
-class OutboxMessages(AnswerShape):
+class OutboxMessagesAnswer(AnswerShape):
     """A page of messages, newest first."""
 
-    messages: list[OutboxMessage]
+    messages: list[OutboxMessageAnswer]
     next: NextPage | None
 
 
-class DeliveryAttempt(AnswerShape):
+class DeliveryAttemptAnswer(AnswerShape):
     """An attempt to deliver a message, or a test."""
 
     number: Annotated[int, count(7)]
@@ -72,37 +72,37 @@ class DeliveryAttempt(AnswerShape):
     failure: Failure | None
 
 
-class OutboxMessageDetails(OutboxMessage):
+class OutboxMessageDetailsAnswer(OutboxMessageAnswer):
     """A message with its headers and its last attempts. Its body is there only for an event of a project."""
 
     message_id: Annotated[str, text("msg_0192f7c8")]
     headers: dict[str, str]
     body_bytes: Count
     body: Any
-    last_attempts: list[DeliveryAttempt]
+    last_attempts: list[DeliveryAttemptAnswer]
 
 
-class DeliveryAttempts(AnswerShape):
+class DeliveryAttemptsAnswer(AnswerShape):
     """A page of attempts, newest first, and how many had each outcome since the start, by channel."""
 
-    attempts: list[DeliveryAttempt]
+    attempts: list[DeliveryAttemptAnswer]
     outcomes: dict[str, dict[str, Count]]
     next: NextPage | None
 
 
-class DeliveryAttemptDetails(DeliveryAttempt):
+class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
     """An attempt with what was sent, which only test mode keeps."""
 
     body: Any
 
 
-class ChangedMessages(AnswerShape):
+class ChangedMessagesAnswer(AnswerShape):
     """How many messages were changed."""
 
     messages: Count
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Outbox", summary=summary, text=description, answers=answers, **more)
 
 
@@ -112,7 +112,7 @@ OUTBOX_OPERATIONS: Mapping[str, Operation] = {
         "Messages that are due, that wait for their next attempt, or that were given up, newest first. "
         "One that "
         "was delivered is not there any more.",
-        Answer(200, "A page.", OutboxMessages),
+        DescribedAnswer(200, "A page.", OutboxMessagesAnswer),
         parameters=(
             Parameter("state", "Only messages in this state.", {"enum": [*MessageState]}),
             _KIND,
@@ -124,28 +124,28 @@ OUTBOX_OPERATIONS: Mapping[str, Operation] = {
     "retry-dead-messages": _operation(
         "Send all dead messages of a destination",
         "They begin their attempts anew.",
-        Answer(200, "How many there were.", ChangedMessages),
+        DescribedAnswer(200, "How many there were.", ChangedMessagesAnswer),
         body=DestinationShape,
         body_example={"destination": "https://app.example.org:443"},
     ),
     "drop-dead-messages": _operation(
         "Drop all dead messages of a destination",
         "They are deleted for good.",
-        Answer(200, "How many there were.", ChangedMessages),
+        DescribedAnswer(200, "How many there were.", ChangedMessagesAnswer),
         body=DestinationShape,
         body_example={"destination": "https://app.example.org:443"},
     ),
     "outbox-attempts": _operation(
         "List attempts",
         "The last 500 attempts to deliver since the start, newest first, and the outcomes of all.",
-        Answer(200, "A page.", DeliveryAttempts),
+        DescribedAnswer(200, "A page.", DeliveryAttemptsAnswer),
         parameters=(_KIND, _DESTINATION, *page_parameters()),
         needs_database=False,
     ),
     "outbox-attempt": _operation(
         "Show an attempt",
         "In test mode with the body that was sent, up to 16 KiB.",
-        Answer(200, "The attempt.", DeliveryAttemptDetails),
+        DescribedAnswer(200, "The attempt.", DeliveryAttemptDetailsAnswer),
         parameters=(Parameter("number", "The number of an attempt.", place="path", example="1"),),
         problems=(AttemptNotFoundError,),
         needs_database=False,
@@ -153,7 +153,7 @@ OUTBOX_OPERATIONS: Mapping[str, Operation] = {
     "outbox-message": _operation(
         "Show a message",
         "A message with its headers and its last attempts.",
-        Answer(200, "The message.", OutboxMessageDetails),
+        DescribedAnswer(200, "The message.", OutboxMessageDetailsAnswer),
         parameters=(_ID,),
         problems=(MessageNotFoundError,),
     ),
@@ -167,7 +167,7 @@ OUTBOX_OPERATIONS: Mapping[str, Operation] = {
     "retry-message": _operation(
         "Send a message now",
         "A dead one begins its attempts anew.",
-        Answer(200, "The message, which is due.", OutboxMessage),
+        DescribedAnswer(200, "The message, which is due.", OutboxMessageAnswer),
         parameters=(_ID,),
         problems=(MessageNotFoundError, MessageBeingSentError),
     ),

@@ -5,18 +5,18 @@ from typing import Any
 
 from bridge_server.admin.projects import wire
 from bridge_server.admin.projects.description_shapes import (
-    AccountDevices,
-    AccountLimit,
-    NewProject,
-    NotificationType,
-    NotificationTypes,
-    ProjectAnalytics,
-    ProjectDetails,
-    Projects,
-    ProjectSecret,
-    ProjectWebhook,
-    Subscriber,
-    Subscribers,
+    AccountDevicesAnswer,
+    AccountLimitAnswer,
+    NewProjectAnswer,
+    NotificationTypeAnswer,
+    NotificationTypesAnswer,
+    ProjectAnalyticsAnswer,
+    ProjectDetailsAnswer,
+    ProjectsAnswer,
+    ProjectSecretAnswer,
+    ProjectWebhookAnswer,
+    SubscriberAnswer,
+    SubscribersAnswer,
 )
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.projects.errors import (
@@ -30,12 +30,12 @@ from bridge_server.projects.errors import (
     TypeNotFoundError,
 )
 from bridge_server.projects.wire import SubscriptionShape
-from bridge_server.web.description import Answer, Operation, Parameter, done, page_parameters
+from bridge_server.web.description import DescribedAnswer, Operation, Parameter, done, page_parameters
 
 _DAY = {"type": "string", "format": "date"}
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Projects", summary=summary, text=description, answers=answers, **more)
 
 
@@ -44,13 +44,13 @@ _PROJECTS = {
         "List projects",
         "Projects with their types, subscribers and figures, oldest first. Without `after` and `limit` it "
         "lists all of them, and the answer has no `next`.",
-        Answer(200, "The projects.", Projects),
+        DescribedAnswer(200, "The projects.", ProjectsAnswer),
         parameters=page_parameters(),
     ),
     "create-project": _operation(
         "Create a project",
         "Makes a project for an app, and its first secret, which is shown only in this answer.",
-        Answer(200, "The project and its secret.", NewProject),
+        DescribedAnswer(200, "The project and its secret.", NewProjectAnswer),
         body=wire.ProjectShape,
         body_example={"name": "Example App", "project_id": "example-app"},
         problems=(ProjectExistsError,),
@@ -58,7 +58,7 @@ _PROJECTS = {
     "project": _operation(
         "Show a project",
         "A project with its types, its secrets without their texts, and its number of subscribers.",
-        Answer(200, "The project.", ProjectDetails),
+        DescribedAnswer(200, "The project.", ProjectDetailsAnswer),
         problems=(ProjectNotFoundError,),
     ),
     "delete-project": _operation(
@@ -70,7 +70,7 @@ _PROJECTS = {
     "rotate-secret": _operation(
         "Make another secret",
         "A project may have two secrets, so that its backend can change from one to the other.",
-        Answer(200, "The secret, which is shown only in this answer.", ProjectSecret),
+        DescribedAnswer(200, "The secret, which is shown only in this answer.", ProjectSecretAnswer),
         problems=(ProjectNotFoundError, TooManySecretsError),
     ),
     "revoke-secret": _operation(
@@ -83,7 +83,7 @@ _PROJECTS = {
     "limit-accounts": _operation(
         "Set a project's own limit per account",
         "How many notifications the project may send to one account: an average per hour, and a burst.",
-        Answer(200, "The limit.", AccountLimit),
+        DescribedAnswer(200, "The limit.", AccountLimitAnswer),
         body=wire.AccountLimitShape,
         body_example={"per_hour": 4, "burst": 20},
         problems=(ProjectNotFoundError,),
@@ -97,7 +97,9 @@ _PROJECTS = {
     "set-project-webhook": _operation(
         "Set the webhook for subscriptions",
         "Each change of a subscription is sent there, signed with the secret of the answer.",
-        Answer(200, "The webhook, and its secret, which is shown only in this answer.", ProjectWebhook),
+        DescribedAnswer(
+            200, "The webhook, and its secret, which is shown only in this answer.", ProjectWebhookAnswer
+        ),
         body=wire.WebhookShape,
         body_example={"url": "https://app.example.org/subscriptions"},
         problems=(ProjectNotFoundError,),
@@ -111,7 +113,7 @@ _PROJECTS = {
     "analytics": _operation(
         "Show what was sent and read",
         "Notifications that were sent in a period, and how many of them were read, by type and by day.",
-        Answer(200, "The figures.", ProjectAnalytics),
+        DescribedAnswer(200, "The figures.", ProjectAnalyticsAnswer),
         parameters=(
             Parameter("from", "The first day; by default 29 days before the last one.", _DAY),
             Parameter("to", "The last day; by default today. At most 366 days are counted.", _DAY),
@@ -123,13 +125,13 @@ _TYPES = {
     "types": _operation(
         "List notification types",
         "The types of notifications that accounts may choose.",
-        Answer(200, "The types.", NotificationTypes),
+        DescribedAnswer(200, "The types.", NotificationTypesAnswer),
         problems=(ProjectNotFoundError,),
     ),
     "add-type": _operation(
         "Add a notification type",
         "Without `type_id` the id is made from the name.",
-        Answer(200, "The type.", NotificationType),
+        DescribedAnswer(200, "The type.", NotificationTypeAnswer),
         body=wire.TypeShape,
         body_example={"name": "Price alerts", "type_id": "price-alert"},
         problems=(ProjectNotFoundError, TypeExistsError, TooManyTypesError),
@@ -137,7 +139,7 @@ _TYPES = {
     "rename-type": _operation(
         "Rename a notification type",
         "The id stays.",
-        Answer(200, "The type.", NotificationType),
+        DescribedAnswer(200, "The type.", NotificationTypeAnswer),
         body=wire.TypeNameShape,
         body_example={"name": "Prices"},
         problems=(ProjectNotFoundError, TypeNotFoundError),
@@ -153,7 +155,7 @@ _SUBSCRIBERS = {
     "project-subscribers": _operation(
         "List subscribers",
         "Subscribers with the types that they have chosen, in the order of their accounts.",
-        Answer(200, "A page.", Subscribers),
+        DescribedAnswer(200, "A page.", SubscribersAnswer),
         parameters=(
             *page_parameters(),
             Parameter("search", "Only this account, this address, or accounts that begin so."),
@@ -164,7 +166,7 @@ _SUBSCRIBERS = {
         "Subscribe an account",
         "Subscribes the account, or changes its types. Without types it is all of them, those made later "
         "too.",
-        Answer(200, "The subscription.", Subscriber),
+        DescribedAnswer(200, "The subscription.", SubscriberAnswer),
         body=SubscriptionShape,
         body_example={"notification_types": ["price-alert"]},
         body_is_optional=True,
@@ -179,7 +181,7 @@ _SUBSCRIBERS = {
     "account-devices": _operation(
         "Show the devices of an account",
         "The state of deliveries to each device of an account, without addresses.",
-        Answer(200, "The devices.", AccountDevices),
+        DescribedAnswer(200, "The devices.", AccountDevicesAnswer),
         problems=(InvalidInputError,),
     ),
 }

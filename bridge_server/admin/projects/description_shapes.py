@@ -26,7 +26,7 @@ Name = Annotated[str, text("Example App")]
 Number = Annotated[int, count(1)]
 
 
-class AccountLimit(AnswerShape):
+class AccountLimitAnswer(AnswerShape):
     """How many notifications one account may get. `own` tells a project's own limit from the server's."""
 
     per_hour: Annotated[float, number(2)]
@@ -34,7 +34,7 @@ class AccountLimit(AnswerShape):
     own: bool
 
 
-class NotificationType(AnswerShape):
+class NotificationTypeAnswer(AnswerShape):
     """A notification type."""
 
     type_id: TypeId
@@ -42,74 +42,74 @@ class NotificationType(AnswerShape):
     created_at: Moment
 
 
-class NotificationTypes(AnswerShape):
+class NotificationTypesAnswer(AnswerShape):
     """The notification types of a project."""
 
-    types: list[NotificationType]
+    types: list[NotificationTypeAnswer]
 
 
-class Project(AnswerShape):
+class ProjectAnswer(AnswerShape):
     """A project. `webhook` is the URL that changes of subscriptions are sent to."""
 
     project_id: ProjectId
     name: Name
     created_at: Moment
-    account_limit: AccountLimit
+    account_limit: AccountLimitAnswer
     webhook: Annotated[str, text("https://app.example.org/subscriptions")] | None
 
 
-class ListedProject(Project):
+class ListedProjectAnswer(ProjectAnswer):
     """A project with its figures. The read rate is that of the last 30 days, null if nothing counts."""
 
-    types: list[NotificationType]
+    types: list[NotificationTypeAnswer]
     subscribers: Count
     sent_today: Count
     read_rate: Rate | None
 
 
-class Projects(AnswerShape):
+class ProjectsAnswer(AnswerShape):
     """Projects, oldest first. `next` is there if a page was asked for."""
 
-    projects: list[ListedProject]
+    projects: list[ListedProjectAnswer]
     next: NextPage | None = ABSENT
 
 
-class SecretInfo(AnswerShape):
+class SecretInfoAnswer(AnswerShape):
     """A secret without its text."""
 
     number: Number
     created_at: Moment
 
 
-class ProjectSecret(AnswerShape):
+class ProjectSecretAnswer(AnswerShape):
     """A new secret."""
 
     number: Number
     secret: Annotated[str, text("bsk_Zm9yIHRoZSBleGFtcGxlIG9ubHk")]
 
 
-class ProjectDetails(Project):
+class ProjectDetailsAnswer(ProjectAnswer):
     """A project with its types, its secrets without their texts, and its number of subscribers."""
 
-    types: list[NotificationType]
-    secrets: list[SecretInfo]
+    types: list[NotificationTypeAnswer]
+    secrets: list[SecretInfoAnswer]
     subscribers: Count
 
 
-class NewProject(ProjectDetails):
+class NewProjectAnswer(ProjectDetailsAnswer):
     """A new project and its first secret."""
 
-    secret: ProjectSecret
+    secret: ProjectSecretAnswer
 
 
-class ProjectWebhook(AnswerShape):
+class ProjectWebhookAnswer(AnswerShape):
     """A webhook for subscriptions, and the secret that its messages are signed with."""
 
     url: Annotated[str, text("https://app.example.org/subscriptions")]
     signing_secret: Annotated[str, text("whsec_Zm9yIHRoZSBleGFtcGxlIG9ubHk=")]
 
 
-class Subscriber(AnswerShape):
+class SubscriberAnswer(AnswerShape):
     """An account and the types that it has chosen."""
 
     account: Account
@@ -117,14 +117,14 @@ class Subscriber(AnswerShape):
     subscribed_at: Moment
 
 
-class Subscribers(AnswerShape):
+class SubscribersAnswer(AnswerShape):
     """A page of subscribers."""
 
-    subscribers: list[Subscriber]
+    subscribers: list[SubscriberAnswer]
     next: Account | None
 
 
-class AccountDevice(AnswerShape):
+class AccountDeviceAnswer(AnswerShape):
     """A device of an account, without its address."""
 
     id: Annotated[str, text("0192f7c8-9b3e-7a51-8c2d-6e4f1a2b3c4d")]
@@ -137,13 +137,13 @@ class AccountDevice(AnswerShape):
     error: Annotated[str, text("the receiver answered 500")] | None
 
 
-class AccountDevices(AnswerShape):
+class AccountDevicesAnswer(AnswerShape):
     """The devices of an account."""
 
-    devices: list[AccountDevice]
+    devices: list[AccountDeviceAnswer]
 
 
-class ReadFigures(AnswerShape):
+class ReadFiguresAnswer(AnswerShape):
     """Notifications that were sent, and those of them that were read. The read rate leaves out "
     "bulk-marked ones."""
 
@@ -153,38 +153,38 @@ class ReadFigures(AnswerShape):
     read_rate: Rate | None
 
 
-class DayFigures(ReadFigures):
+class DayFiguresAnswer(ReadFiguresAnswer):
     """The figures of a day."""
 
     day: Day
 
 
-class TypeFigures(ReadFigures):
+class TypeFiguresAnswer(ReadFiguresAnswer):
     """The figures of a type on one day."""
 
     type_id: TypeId
 
 
-class TypeAnalytics(AnswerShape):
+class TypeAnalyticsAnswer(AnswerShape):
     """The figures of a type, and of each day."""
 
     type_id: TypeId
-    total: ReadFigures
-    days: list[DayFigures]
+    total: ReadFiguresAnswer
+    days: list[DayFiguresAnswer]
 
 
-class DayAnalytics(DayFigures):
+class DayAnalyticsAnswer(DayFiguresAnswer):
     """The figures of a day, and of each type."""
 
-    types: list[TypeFigures]
+    types: list[TypeFiguresAnswer]
 
 
-class ProjectAnalytics(AnswerShape):
+class ProjectAnalyticsAnswer(AnswerShape):
     """What was sent and read in a period."""
 
     project_id: ProjectId
     first_day: Annotated[Day, Field(alias="from")]
     to: Day
-    total: ReadFigures
-    types: list[TypeAnalytics]
-    by_day: list[DayAnalytics]
+    total: ReadFiguresAnswer
+    types: list[TypeAnalyticsAnswer]
+    by_day: list[DayAnalyticsAnswer]

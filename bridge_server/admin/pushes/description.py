@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from bridge_server.admin.pushes.wire import PushTestShape
 from bridge_server.push.errors import TooManyPushesError, TopicNotFoundError
 from bridge_server.web.description import (
-    Answer,
     AnswerShape,
+    DescribedAnswer,
     Milliseconds,
     Operation,
     Parameter,
@@ -16,7 +16,7 @@ from bridge_server.web.description import (
 )
 
 
-class TestedPush(AnswerShape):
+class TestedPushAnswer(AnswerShape):
     """The provider's answer to a push."""
 
     __test__ = False
@@ -27,7 +27,7 @@ class TestedPush(AnswerShape):
     failure: Annotated[str, text("the provider answered 500")] | None
 
 
-class PushPreview(AnswerShape):
+class PushPreviewAnswer(AnswerShape):
     """A push as a phone shows it."""
 
     title: Annotated[str, text("Example Shop")]
@@ -36,7 +36,7 @@ class PushPreview(AnswerShape):
     direction: Literal["ltr", "rtl"]
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Outbox", summary=summary, text=description, answers=answers, **more)
 
 
@@ -44,7 +44,7 @@ PUSH_DESK_OPERATIONS: Mapping[str, Operation] = {
     "test-push": _operation(
         "Test a push",
         "Pushes to the client that has registered the topic, at once.",
-        Answer(200, "What the provider said.", TestedPush),
+        DescribedAnswer(200, "What the provider said.", TestedPushAnswer),
         body=PushTestShape,
         body_example={"topic": "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"},
         problems=(TopicNotFoundError, TooManyPushesError),
@@ -52,7 +52,7 @@ PUSH_DESK_OPERATIONS: Mapping[str, Operation] = {
     "preview-push": _operation(
         "Preview a push",
         "The texts of a push about a new request, in the language that the server finds for the client's.",
-        Answer(200, "The texts.", PushPreview),
+        DescribedAnswer(200, "The texts.", PushPreviewAnswer),
         parameters=(
             Parameter("peer_name", "The name that the wallet has registered.", example="Example Shop"),
             Parameter("language", "A language (BCP 47).", example="de-AT"),

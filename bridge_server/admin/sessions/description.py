@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from bridge_server.admin.traffic.description import KeptRequest, NamedThing
+from bridge_server.admin.traffic.description import KeptRequestAnswer, NamedThingAnswer
 from bridge_server.relay.errors import SessionNotFoundError
 from bridge_server.web.description import (
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Moment,
     NextPage,
     Operation,
@@ -18,7 +18,7 @@ from bridge_server.web.description import (
 )
 
 
-class LivingSession(AnswerShape):
+class LivingSessionAnswer(AnswerShape):
     """A session. What only requests have shown is null until one has."""
 
     handle: Annotated[str, text("s4Jd0cRkW1x2y3z4A5b6Cw")] | None
@@ -34,29 +34,29 @@ class LivingSession(AnswerShape):
     wallet_seen_at: Moment | None
 
 
-class LivingSessions(AnswerShape):
+class LivingSessionsAnswer(AnswerShape):
     """A page of sessions, newest first."""
 
-    sessions: list[LivingSession]
+    sessions: list[LivingSessionAnswer]
     next: NextPage | None
 
 
-class SessionHappening(AnswerShape):
+class SessionHappeningAnswer(AnswerShape):
     """Something that happened in a session, or will."""
 
     at: Moment
     event: Literal["opened", "asked", "answered", "expires"]
-    call: NamedThing | None
+    call: NamedThingAnswer | None
 
 
-class SessionStory(LivingSession):
+class SessionStoryAnswer(LivingSessionAnswer):
     """A session, its timeline, and the requests about it that are still kept."""
 
-    timeline: list[SessionHappening]
-    requests: list[KeptRequest]
+    timeline: list[SessionHappeningAnswer]
+    requests: list[KeptRequestAnswer]
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Observation", summary=summary, text=description, answers=answers, **more)
 
 
@@ -64,13 +64,13 @@ SESSION_OPERATIONS: Mapping[str, Operation] = {
     "sessions": _operation(
         "List sessions",
         "Sessions that live, newest first. Ids are shortened, because a whole id is a capability.",
-        Answer(200, "A page.", LivingSessions),
+        DescribedAnswer(200, "A page.", LivingSessionsAnswer),
         parameters=page_parameters(),
     ),
     "shown-session": _operation(
         "Show a session",
         "A session with its timeline, and the requests about it that are still kept.",
-        Answer(200, "The session.", SessionStory),
+        DescribedAnswer(200, "The session.", SessionStoryAnswer),
         problems=(SessionNotFoundError,),
     ),
     "end-shown-session": _operation(

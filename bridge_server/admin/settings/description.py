@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import WithJsonSchema
 
-from bridge_server.web.description import Answer, AnswerShape, Operation, text
+from bridge_server.web.description import AnswerShape, DescribedAnswer, Operation, text
 
 SettingValue = Annotated[
     str | float | bool | None,
@@ -13,7 +13,7 @@ SettingValue = Annotated[
 ]
 
 
-class ShownSetting(AnswerShape):
+class ShownSettingAnswer(AnswerShape):
     """A setting: its value, its source, and whether the running server takes a new value on SIGHUP."""
 
     value: SettingValue
@@ -21,7 +21,7 @@ class ShownSetting(AnswerShape):
     live: bool
 
 
-class Readiness(AnswerShape):
+class ReadinessAnswer(AnswerShape):
     """The parts of `/readyz`."""
 
     ready: bool
@@ -29,11 +29,11 @@ class Readiness(AnswerShape):
     troubles: list[str]
 
 
-class SettingsReport(AnswerShape):
+class SettingsReportAnswer(AnswerShape):
     """Every setting by name, and whether the server can do its work."""
 
-    settings: dict[str, ShownSetting]
-    ready: Readiness
+    settings: dict[str, ShownSettingAnswer]
+    ready: ReadinessAnswer
 
 
 SETTINGS_OPERATIONS: Mapping[str, Operation] = {
@@ -43,7 +43,7 @@ SETTINGS_OPERATIONS: Mapping[str, Operation] = {
         text="Every setting with its value and its source. A secret is `(set)` or null. Under `ready` are "
         "the "
         "parts of `/readyz`.",
-        answers=(Answer(200, "The settings.", SettingsReport),),
+        answers=(DescribedAnswer(200, "The settings.", SettingsReportAnswer),),
         needs_database=False,
     ),
 }

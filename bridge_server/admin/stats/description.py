@@ -3,26 +3,26 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from bridge_server.admin.clients.description import ListedClient
-from bridge_server.web.description import Answer, AnswerShape, Count, Moment, Operation, count
+from bridge_server.admin.clients.description import ListedClientAnswer
+from bridge_server.web.description import AnswerShape, Count, DescribedAnswer, Moment, Operation, count
 
 Bytes = Annotated[int, count(65_536)]
 
 
-class MadeThings(AnswerShape):
+class MadeThingsAnswer(AnswerShape):
     """How many were made since the start, and in the last minute."""
 
     since_start: Count
     last_minute: Count
 
 
-class MadeSessions(MadeThings):
+class MadeSessionsAnswer(MadeThingsAnswer):
     """How many sessions were opened, and how many live."""
 
     living: Count
 
 
-class AnsweredRequests(AnswerShape):
+class AnsweredRequestsAnswer(AnswerShape):
     """How many requests were answered, how many of them failed (5xx), and how many were refused (429)."""
 
     answered: Count
@@ -30,7 +30,7 @@ class AnsweredRequests(AnswerShape):
     refused: Count
 
 
-class OutboxFigures(AnswerShape):
+class OutboxFiguresAnswer(AnswerShape):
     """Messages that are owed and that were delivered."""
 
     due: Count
@@ -39,7 +39,7 @@ class OutboxFigures(AnswerShape):
     failed: Count
 
 
-class DiskFigures(AnswerShape):
+class DiskFiguresAnswer(AnswerShape):
     """Bytes of the database and its log, and those that are left on the disk."""
 
     database_bytes: Bytes
@@ -47,26 +47,26 @@ class DiskFigures(AnswerShape):
     free_bytes: Bytes
 
 
-class ServerFigures(AnswerShape):
+class ServerFiguresAnswer(AnswerShape):
     """The server at a glance."""
 
     at: Moment
     up_seconds: Count
-    sessions: MadeSessions
-    calls: MadeThings
-    notifications: MadeThings
+    sessions: MadeSessionsAnswer
+    calls: MadeThingsAnswer
+    notifications: MadeThingsAnswer
     waiting: Count
     connections: Count
     sockets: Count
     topics: Count
     streams: Count
     approvals: Count
-    requests: AnsweredRequests
-    outbox: OutboxFigures
+    requests: AnsweredRequestsAnswer
+    outbox: OutboxFiguresAnswer
     pushes: dict[str, dict[str, Count]]
     memory_bytes: Bytes
-    disk: DiskFigures
-    clients: list[ListedClient]
+    disk: DiskFiguresAnswer
+    clients: list[ListedClientAnswer]
 
 
 STATS_OPERATIONS: Mapping[str, Operation] = {
@@ -75,6 +75,6 @@ STATS_OPERATIONS: Mapping[str, Operation] = {
         summary="The server at a glance",
         text="What lives, what waits, what was made, and the five clients with the most requests of the "
         "last hour.",
-        answers=(Answer(200, "The figures.", ServerFigures),),
+        answers=(DescribedAnswer(200, "The figures.", ServerFiguresAnswer),),
     ),
 }

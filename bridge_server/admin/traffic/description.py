@@ -9,9 +9,9 @@ from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.web.description import (
     ABSENT,
     EVENTS,
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Milliseconds,
     Moment,
     NextPage,
@@ -34,14 +34,14 @@ _FILTER = Parameter(
 Seconds = Annotated[float, number(0, minimum=0)]
 
 
-class NamedThing(AnswerShape):
+class NamedThingAnswer(AnswerShape):
     """A session or a call: the beginning of its id, and its handle in the paths of the admin API."""
 
     id: Annotated[str, text("0192f7c8…")]
     handle: Annotated[str, text("s4Jd0cRkW1x2y3z4A5b6Cw")] | None
 
 
-class KeptContents(AnswerShape):
+class KeptContentsAnswer(AnswerShape):
     """Header fields without tokens, and the first 16 KiB of a body. Only test mode keeps them."""
 
     headers: dict[str, str]
@@ -49,7 +49,7 @@ class KeptContents(AnswerShape):
     bytes: Count
 
 
-class KeptRequest(AnswerShape):
+class KeptRequestAnswer(AnswerShape):
     """A request. Its status is null while it waits."""
 
     number: Count
@@ -64,41 +64,41 @@ class KeptRequest(AnswerShape):
     waits: Seconds | None
     waited: Seconds
     gist: str
-    session: NamedThing | None
-    call: NamedThing | None
-    request: KeptContents = ABSENT
-    answer: KeptContents = ABSENT
+    session: NamedThingAnswer | None
+    call: NamedThingAnswer | None
+    request: KeptContentsAnswer = ABSENT
+    answer: KeptContentsAnswer = ABSENT
 
 
-class KeptRequests(AnswerShape):
+class KeptRequestsAnswer(AnswerShape):
     """A page of requests, newest first; with `since` what has changed after it, oldest first, without "
     "`next`."""
 
-    requests: list[KeptRequest]
+    requests: list[KeptRequestAnswer]
     last: Count
     next: NextPage | None = ABSENT
 
 
-class CallStep(AnswerShape):
+class CallStepAnswer(AnswerShape):
     """A step of a call, with the request that it was, if that is still kept."""
 
     step: Literal["asked", "told", "fetched", "answered", "status read", "expires"]
     at: Moment | None
     outcome: str | None
-    request: KeptRequest | None
+    request: KeptRequestAnswer | None
 
 
-class CallLife(AnswerShape):
+class CallLifeAnswer(AnswerShape):
     """The lifetime of a call, step by step."""
 
-    call: NamedThing
-    session: NamedThing | None
+    call: NamedThingAnswer
+    session: NamedThingAnswer | None
     state: Literal["waiting", "answered", "gone"]
     expires_at: Moment | None
-    steps: list[CallStep]
+    steps: list[CallStepAnswer]
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Observation", summary=summary, text=description, answers=answers, **more)
 
 
@@ -108,7 +108,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         "The last 2,000 requests that the server answered and sent, and those that wait now, newest "
         "first. With "
         "`since` what has changed after that change, oldest first; with `wait` too, once there is something.",
-        Answer(200, "The requests.", KeptRequests),
+        DescribedAnswer(200, "The requests.", KeptRequestsAnswer),
         parameters=(
             _FILTER,
             Parameter("since", "The last change that is known: `last` of an earlier answer."),
@@ -123,7 +123,9 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
     "traffic-stream": _operation(
         "Receive requests as they come",
         "Server-sent events `request`, and `skipped` with the number of changes that were left out.",
-        Answer(200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS),
+        DescribedAnswer(
+            200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS
+        ),
         parameters=(
             _FILTER,
             Parameter("since", "Begin after this change."),
@@ -136,7 +138,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
     "traffic-request": _operation(
         "Show a request",
         "In test mode with its header fields and bodies.",
-        Answer(200, "The request.", KeptRequest),
+        DescribedAnswer(200, "The request.", KeptRequestAnswer),
         parameters=(Parameter("number", "The number of a request.", place="path", example="1"),),
         problems=(NoTrafficError, RequestNotKeptError, InvalidInputError),
         needs_database=False,
@@ -144,7 +146,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
     "traffic-call": _operation(
         "Show the lifetime of a call",
         "Asked, told (a webhook and its outcome), fetched, answered, status read, expires.",
-        Answer(200, "The lifetime.", CallLife),
+        DescribedAnswer(200, "The lifetime.", CallLifeAnswer),
         problems=(CallNotFoundError,),
     ),
 }

@@ -12,9 +12,9 @@ from bridge_server.wallet.errors import KeyFileError, WrongPassphraseError
 from bridge_server.wallet.models import AccountSource, TransactionState
 from bridge_server.web.description import (
     Address,
-    Answer,
     AnswerShape,
     Count,
+    DescribedAnswer,
     Moment,
     NextPage,
     Operation,
@@ -34,7 +34,7 @@ Quantity = Annotated[str, text("0xde0b6b3a7640000")]
 Hash = Annotated[str, text("0x" + "5c" * 32)]
 
 
-class WalletAccount(AnswerShape):
+class WalletAccountAnswer(AnswerShape):
     """An account of the wallet: where its key comes from, and whether and until when it is unlocked."""
 
     account: Address
@@ -43,13 +43,13 @@ class WalletAccount(AnswerShape):
     unlocked_until: Moment | None
 
 
-class WalletAccounts(AnswerShape):
+class WalletAccountsAnswer(AnswerShape):
     """Every account of the wallet."""
 
-    accounts: list[WalletAccount]
+    accounts: list[WalletAccountAnswer]
 
 
-class WalletTransaction(AnswerShape):
+class WalletTransactionAnswer(AnswerShape):
     """A transaction without its data. `to` and `value` are null if they are not known."""
 
     id: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")]
@@ -68,14 +68,14 @@ class WalletTransaction(AnswerShape):
     settled_at: Moment | None
 
 
-class WalletTransactions(AnswerShape):
+class WalletTransactionsAnswer(AnswerShape):
     """A page of transactions, newest first."""
 
-    transactions: list[WalletTransaction]
+    transactions: list[WalletTransactionAnswer]
     next: NextPage | None
 
 
-class WalletSignature(AnswerShape):
+class WalletSignatureAnswer(AnswerShape):
     """A line of the audit log."""
 
     at: Moment
@@ -89,14 +89,14 @@ class WalletSignature(AnswerShape):
     approval: Annotated[str, text("0192f7c8-8a10-7c4e-9d3b-51c2a7f6b0d8")] | None
 
 
-class WalletSignatures(AnswerShape):
+class WalletSignaturesAnswer(AnswerShape):
     """A page of the audit log, newest first."""
 
-    signatures: list[WalletSignature]
+    signatures: list[WalletSignatureAnswer]
     next: NextPage | None
 
 
-def _operation(summary: str, description: str, *answers: Answer, **more: Any) -> Operation:
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     return Operation(tag="Wallet administration", summary=summary, text=description, answers=answers, **more)
 
 
@@ -104,12 +104,12 @@ WALLET_OPERATIONS: Mapping[str, Operation] = {
     "wallet-accounts": _operation(
         "List the wallet's accounts",
         "Every account, whether it is unlocked, and until when.",
-        Answer(200, "The accounts.", WalletAccounts),
+        DescribedAnswer(200, "The accounts.", WalletAccountsAnswer),
     ),
     "wallet-transactions": _operation(
         "List transactions",
         "The transactions that the wallet was asked to send, newest first.",
-        Answer(200, "A page.", WalletTransactions),
+        DescribedAnswer(200, "A page.", WalletTransactionsAnswer),
         parameters=(
             Parameter("state", "Only transactions in this state.", {"enum": [*TransactionState]}),
             *page_parameters(),
@@ -118,7 +118,7 @@ WALLET_OPERATIONS: Mapping[str, Operation] = {
     "wallet-signatures": _operation(
         "List signatures",
         "The lines of the audit log, newest first.",
-        Answer(200, "A page.", WalletSignatures),
+        DescribedAnswer(200, "A page.", WalletSignaturesAnswer),
         parameters=page_parameters(),
     ),
     "unlock-account": _operation(
@@ -126,7 +126,7 @@ WALLET_OPERATIONS: Mapping[str, Operation] = {
         "Opens the account's key file for 300 seconds, or as many as are named; 0 has no end. The route "
         "exists "
         "with `admin_wallet`.",
-        Answer(200, "The account.", WalletAccount),
+        DescribedAnswer(200, "The account.", WalletAccountAnswer),
         body=UnlockShape,
         body_example={"passphrase": "correct horse", "seconds": 60},
         parameters=(_ADDRESS,),
@@ -135,7 +135,7 @@ WALLET_OPERATIONS: Mapping[str, Operation] = {
     "lock-account": _operation(
         "Lock an account",
         "Forgets the account's key until it is unlocked again. The route exists with `admin_wallet`.",
-        Answer(200, "The account.", WalletAccount),
+        DescribedAnswer(200, "The account.", WalletAccountAnswer),
         parameters=(_ADDRESS,),
         problems=(InvalidInputError, AccountNotFoundError, AlwaysOpenError),
     ),

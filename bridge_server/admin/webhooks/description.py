@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from bridge_server.admin.webhooks.wire import WebhookTestShape
-from bridge_server.web.description import Answer, AnswerShape, Milliseconds, Operation, Status, text
+from bridge_server.web.description import AnswerShape, DescribedAnswer, Milliseconds, Operation, Status, text
 
 
-class TestedWebhook(AnswerShape):
+class TestedWebhookAnswer(AnswerShape):
     """The receiver's answer to a message."""
 
     __test__ = False
@@ -24,7 +24,7 @@ WEBHOOK_OPERATIONS: Mapping[str, Operation] = {
         tag="Outbox",
         summary="Test a webhook",
         text="Sends a signed message to a webhook at once, under the address guard.",
-        answers=(Answer(200, "What the receiver said.", TestedWebhook),),
+        answers=(DescribedAnswer(200, "What the receiver said.", TestedWebhookAnswer),),
         body=WebhookTestShape,
         body_example={"url": "https://app.example.org/hook"},
     ),

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from bridge_server.web.description import ABSENT, Answer, AnswerShape, Operation
+from bridge_server.web.description import ABSENT, AnswerShape, DescribedAnswer, Operation
 
 _MOST_CALLS = 100
 
@@ -23,7 +23,7 @@ class RpcCallShape(AnswerShape):
     params: list[Any] | dict[str, Any] = ABSENT
 
 
-class RpcFailure(AnswerShape):
+class RpcFailureAnswer(AnswerShape):
     """Why a call failed."""
 
     code: int
@@ -31,7 +31,7 @@ class RpcFailure(AnswerShape):
     data: Any = ABSENT
 
 
-class RpcResult(AnswerShape):
+class RpcResultAnswer(AnswerShape):
     """The response to a call that succeeded."""
 
     jsonrpc: Literal["2.0"]
@@ -39,12 +39,12 @@ class RpcResult(AnswerShape):
     result: Any
 
 
-class RpcError(AnswerShape):
+class RpcErrorAnswer(AnswerShape):
     """The response to a call that failed."""
 
     jsonrpc: Literal["2.0"]
     id: CallName
-    error: RpcFailure
+    error: RpcFailureAnswer
 
 
 RPC_OPERATIONS: Mapping[str, Operation] = {
@@ -58,12 +58,12 @@ RPC_OPERATIONS: Mapping[str, Operation] = {
         "chain, "
         "4902 unknown chain. A call may take as long as a person needs to approve it.",
         answers=(
-            Answer(
+            DescribedAnswer(
                 200,
                 "The responses; an error is one, too.",
-                RpcResult | RpcError | list[RpcResult | RpcError],
+                RpcResultAnswer | RpcErrorAnswer | list[RpcResultAnswer | RpcErrorAnswer],
             ),
-            Answer(204, "There were only notifications."),
+            DescribedAnswer(204, "There were only notifications."),
         ),
         body=RpcCallShape | Annotated[list[RpcCallShape], Field(min_length=1, max_length=_MOST_CALLS)],
         body_example={"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []},
