@@ -23,8 +23,10 @@ _ANYWHERE = {
     "server-error",
     "ordered-fault",
     "not-found",
+    "method-not-allowed",
 }
-"""Codes of problems that any path may have: `not-found` where a route is turned off."""
+"""Codes of problems that any path may have: `not-found` where a route is turned off, for example."""
+_METHOD_NOT_ALLOWED = 405
 _PROBLEM = "application/problem+json"
 
 
@@ -76,7 +78,8 @@ class Description:
     ) -> None:
         where = f"{method} {each.row.name} {status}"
         media_type = headers.get("Content-Type", "").partition(";")[0]
-        if media_type == _PROBLEM and method != "HEAD" and _code(body) in _ANYWHERE:
+        is_refused_head = method == "HEAD" and status == _METHOD_NOT_ALLOWED
+        if is_refused_head or (media_type == _PROBLEM and body and _code(body) in _ANYWHERE):
             return
         response = each.responses.get(str(status))
         assert response is not None, f"{where} is not described: {body[:300]!r}"
