@@ -128,8 +128,8 @@ def _walk(
     tokens = admin_tokens(operator.settings)
     if not tokens:
         raise CommandError(
-            "the server sends for the bearer of the project's secret or of admin_token: name the secret's file "
-            f"with --secret-file, set {PROJECT_SECRET_VARIABLE}, or give the command the server's admin_token"
+            "the server sends for the bearer of the project's secret or of admin_token: name the secret's "
+            f"file with --secret-file, set {PROJECT_SECRET_VARIABLE}, or use the server's admin_token"
         )
     return by_admin_token(url, tokens, wanted)
 
