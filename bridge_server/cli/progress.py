@@ -23,15 +23,18 @@ class NoProgress:
 
 
 @contextmanager
-def progress_bar(label: str, steps: int | None, *, is_quiet: bool = False) -> Iterator[Progress]:
+def progress_bar(
+    label: str, steps: int | None, *, least_steps: int = 0, is_quiet: bool = False
+) -> Iterator[Progress]:
     """A bar on standard error, if both streams of output are a terminal. `steps` is None if not known.
 
-    The text `current_item` is shown behind the bar.
+    The text `current_item` is shown behind the bar, which is drawn again after `least_steps`.
     """
     if is_quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
         yield NoProgress()
         return
     with click.progressbar(
-        length=steps, label=label, file=sys.stderr, item_show_func=lambda text: text or "", show_pos=True
-    ) as bar:
+        length=steps, label=label, file=sys.stderr, item_show_func=lambda text: text or "", show_pos=True,
+        update_min_steps=least_steps,
+    ) as bar:  # fmt: skip
         yield bar

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import os
-import pty
 import signal
-import subprocess
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,9 @@ from tests.cli.attended import Attended, attended_server
 from tests.cli.conftest import Invoke
 from tests.client.gate import gate_before
 from tests.support.admin_client import ADMIN_TOKEN
-from tests.support.command import COMMAND, running_command
+from tests.support.command import running_command
 from tests.support.project import NEWS, OFFERS, App, account, accounts, look, opened_app
+from tests.support.terminal import shown_at_terminal
 from tests.support.webhook_receiver import hang, status
 
 TEXT = ("--type", NEWS, "--title", "ETH is up ☂", "--body", "1 ETH costs 4,000 USD.")
@@ -237,29 +236,12 @@ async def test_a_terminal_shows_a_bar_and_json_is_alone_on_standard_output(
     async with gate_before(app.server.url) as gate:
         gate.script.extend([gate.otherwise, status(503, Retry_After="0")])
         command = ("notify", app.project_id, *TEXT, "--all", "--server", gate.url(""))
-        environment = {**os.environ, "BRIDGE_PROJECT_SECRET": app.secret, "COLUMNS": "200"}
+        environment = {"BRIDGE_PROJECT_SECRET": app.secret}
 
-        shown = await asyncio.to_thread(_at_terminal, *command, environment=environment)
-        bare = await asyncio.to_thread(_at_terminal, *command, "--json", environment=environment)
+        shown = await asyncio.to_thread(shown_at_terminal, *command, environment=environment)
+        bare = await asyncio.to_thread(shown_at_terminal, *command, "--json", environment=environment)
 
-    assert "Sending" in shown
+    assert "waiting 0 s: The bridge answered 503" in shown
     assert "1200/1200" in shown
     assert "sent  1,200" in shown
     assert json.loads(bare)["sent"] == 1_200
-
-
-def _at_terminal(*arguments: str, environment: dict[str, str]) -> str:
-    """What a command writes to a terminal."""
-    ours, its = pty.openpty()
-    with subprocess.Popen([*COMMAND, *arguments], stdin=its, stdout=its, stderr=its, env=environment) as run:
-        os.close(its)
-        written = b""
-        try:
-            while piece := os.read(ours, 65_536):
-                written += piece
-        except OSError:  # Linux says so when the last writer has closed the terminal
-            pass
-        finally:
-            os.close(ours)
-    assert run.returncode == 0, written
-    return written.decode()
