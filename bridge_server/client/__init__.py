@@ -7,7 +7,7 @@ bridge and generation 0.7, `v1` and `v2` for generations 1.x and 2.x. `notify` i
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.generations import Generation
 from bridge_server.client.notify.notifier import Notifier
-from bridge_server.client.notify.results import FailedAccount, NotifyProgress, NotifyResult, Subscriber
+from bridge_server.client.notify.results import FailedAccount, NotifyProgress, NotifyResult, SubscribedAccount
 from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.cipher import Cipher
 from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
@@ -56,7 +56,7 @@ __all__ = [
     "RejectedError",
     "RequestRefusedError",
     "SessionEndedError",
-    "Subscriber",
+    "SubscribedAccount",
     "UnsupportedError",
     "Wallet",
     "parse_pairing",

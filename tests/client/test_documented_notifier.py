@@ -55,7 +55,7 @@ async def test_the_example_in_python(app: App, tmp_path: Path) -> None:
         "eth-4000-all 0 of None",
         "eth-4000-all 0 of 1",
         "eth-4000-all 1 of 1",
-        f"{{'{_ACCOUNT}': Subscriber(account='{_ACCOUNT}', "
+        f"{{'{_ACCOUNT}': SubscribedAccount(account='{_ACCOUNT}', "
         "notification_types=('news', 'offers', 'price-alert'))}",
         f"['{_ACCOUNT}']",
     ]

@@ -12,7 +12,7 @@ from bridge_server.client import (
     Notifier,
     NotifyResult,
     RequestRefusedError,
-    Subscriber,
+    SubscribedAccount,
 )
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import BRISK
@@ -112,7 +112,7 @@ async def test_subscribers_and_lookup(app: App, notifier: Notifier) -> None:
     assert listed == crowd[:220]
     assert rest == crowd[218:220]
     assert list(found) == crowd[:220]
-    assert found[account(1)] == Subscriber(account(1), (OFFERS,))
+    assert found[account(1)] == SubscribedAccount(account(1), (OFFERS,))
     assert found[account(2)].notification_types == (NEWS, OFFERS)
 
 

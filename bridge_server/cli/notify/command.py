@@ -11,7 +11,7 @@ import click
 
 from bridge_server.admin.projects.wire import read_account
 from bridge_server.cli.files import reading
-from bridge_server.cli.notify.report import Report
+from bridge_server.cli.notify.report import SendingReport
 from bridge_server.cli.notify.walks import WantedNotification, by_admin_token, by_secret
 from bridge_server.cli.operator import Operator, for_operator, one_line
 from bridge_server.cli.options import CommandError
@@ -71,7 +71,7 @@ def notify_command(
     wanted = WantedNotification(
         **content, to=accounts, notification_id=notification_id or IdMaker().random_uuid(), is_dry_run=dry_run
     )
-    report = Report(wanted)
+    report = SendingReport(wanted)
     _send(_walk(operator, server, secret, wanted), report, is_quiet=operator.as_json)
     operator.show(report.fields(), report.lines())
     if report.has_failed:
@@ -134,7 +134,7 @@ def _walk(
     return by_admin_token(url, tokens, wanted)
 
 
-def _send(walk: AsyncGenerator[NotifyProgress], report: Report, *, is_quiet: bool) -> None:
+def _send(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:
     """Send to all. Raises CommandError, which says how to go on if a part was sent."""
     try:
         asyncio.run(_sent(walk, report, is_quiet=is_quiet))
@@ -146,7 +146,7 @@ def _send(walk: AsyncGenerator[NotifyProgress], report: Report, *, is_quiet: boo
         raise CommandError(f"{_reason(error)}{more}") from error
 
 
-async def _sent(walk: AsyncGenerator[NotifyProgress], report: Report, *, is_quiet: bool) -> None:
+async def _sent(walk: AsyncGenerator[NotifyProgress], report: SendingReport, *, is_quiet: bool) -> None:
     with ExitStack() as bars:
         bar: Progress = NoProgress()
         async with aclosing(walk):

@@ -10,7 +10,7 @@ _MOST_LISTED = 100
 _MOST_LINES = 10
 
 
-class Report:
+class SendingReport:
     """Counts, and some of the accounts that were not reached, with the reason."""
 
     def __init__(self, wanted: WantedNotification) -> None:

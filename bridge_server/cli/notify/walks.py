@@ -9,8 +9,8 @@ import orjson
 from bridge_server.cli.options import CommandError
 from bridge_server.client import Notifier, NotifyProgress, RequestRefusedError
 from bridge_server.client.http.requests import FailedAttemptError, HttpRequests
+from bridge_server.client.notify.calls import NotifyCalls
 from bridge_server.client.notify.content import ACCOUNTS_AT_ONCE, chunks, notification_fields
-from bridge_server.client.notify.sending import Sending
 from bridge_server.client.session.pace import Pace
 
 _PACE = Pace(walk_patience_seconds=120.0)
@@ -54,8 +54,8 @@ async def by_admin_token(
         path = f"/admin/projects/{wanted.project_id}/notify" + ("?dry_run=1" if wanted.is_dry_run else "")
         begun = NotifyProgress(wanted.notification_id)
         total = subscribers if wanted.to is None else len(wanted.to)
-        sending = Sending(requests, path, fields, replace(begun, total=total))
-        walk = _to_all(sending) if wanted.to is None else _to_some(sending, wanted.to)
+        calls = NotifyCalls(requests, path, fields, replace(begun, total=total))
+        walk = _to_all(calls) if wanted.to is None else _to_some(calls, wanted.to)
         async with aclosing(walk):
             async for progress in walk:
                 yield progress
@@ -63,20 +63,20 @@ async def by_admin_token(
         await requests.close()
 
 
-async def _to_all(sending: Sending) -> AsyncGenerator[NotifyProgress]:
-    yield sending.progress
+async def _to_all(calls: NotifyCalls) -> AsyncGenerator[NotifyProgress]:
+    yield calls.progress
     after: str | None = ""
     while after is not None:
-        async with aclosing(sending.call({"audience": "all", "after": after}, None)) as calling:
+        async with aclosing(calls.call({"audience": "all", "after": after}, None)) as calling:
             async for progress in calling:
                 yield progress
-        after = sending.answer.get("next")
+        after = calls.answer.get("next")
 
 
-async def _to_some(sending: Sending, accounts: Sequence[str]) -> AsyncGenerator[NotifyProgress]:
-    yield sending.progress
+async def _to_some(calls: NotifyCalls, accounts: Sequence[str]) -> AsyncGenerator[NotifyProgress]:
+    yield calls.progress
     for some in chunks(accounts, ACCOUNTS_AT_ONCE):
-        async with aclosing(sending.call({"audience": {"accounts": some}}, some[-1])) as calling:
+        async with aclosing(calls.call({"audience": {"accounts": some}}, some[-1])) as calling:
             async for progress in calling:
                 yield progress
 

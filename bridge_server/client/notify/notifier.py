@@ -13,6 +13,7 @@ import orjson
 
 from bridge_server.client.http.requests import FailedAttemptError
 from bridge_server.client.http.retrying_client import RetryingClient
+from bridge_server.client.notify.calls import NotifyCalls
 from bridge_server.client.notify.content import (
     ACCOUNTS_AT_ONCE,
     LOOKED_UP_AT_ONCE,
@@ -26,12 +27,11 @@ from bridge_server.client.notify.patience import Patience
 from bridge_server.client.notify.results import (
     NotifyProgress,
     NotifyResult,
-    Subscriber,
+    SubscribedAccount,
     read_answer,
     read_result,
     read_subscribers,
 )
-from bridge_server.client.notify.sending import Sending
 from bridge_server.client.session.pace import Pace
 from bridge_server.client.session.pairing import sound_bridge_url
 from bridge_server.kernel.ids import IdMaker
@@ -144,7 +144,7 @@ class Notifier:
         else:
             pages.add([account for account in accounts if account > after])
         known = replace(begun, total=pages.count)
-        sending = Sending(self._client.requests, self._notify_path(dry_run), fields, known)
+        sending = NotifyCalls(self._client.requests, self._notify_path(dry_run), fields, known)
         yield known
         for some in chunks(pages, ACCOUNTS_AT_ONCE):
             async with aclosing(sending.call({"accounts": some}, some[-1])) as calling:
@@ -161,9 +161,9 @@ class Notifier:
             for account in page if isinstance(page, list) else ():
                 yield account
 
-    async def lookup(self, accounts: Iterable[str]) -> dict[str, Subscriber]:
+    async def lookup(self, accounts: Iterable[str]) -> dict[str, SubscribedAccount]:
         """The subscribers among the accounts, any number, by account id as spelled here."""
-        found: dict[str, Subscriber] = {}
+        found: dict[str, SubscribedAccount] = {}
         for some in chunks(required_accounts(accounts), LOOKED_UP_AT_ONCE):
             json_body(some)
             async with self._client.patiently("The server did not look up the accounts"):

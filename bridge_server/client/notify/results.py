@@ -38,7 +38,7 @@ class NotifyResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class SubscribedAccount:
     """A subscribed account and the ids of its notification types."""
 
     account: str
@@ -113,11 +113,11 @@ def read_result(document: dict[str, Any]) -> NotifyResult:
         raise _not_a_server() from error
 
 
-def read_subscribers(document: dict[str, Any]) -> dict[str, Subscriber]:
+def read_subscribers(document: dict[str, Any]) -> dict[str, SubscribedAccount]:
     """The subscribers of a look-up. Raises BadAnswerError."""
     try:
         return {
-            account: Subscriber(account, tuple(entry["notification_types"]))
+            account: SubscribedAccount(account, tuple(entry["notification_types"]))
             for account, entry in document.items()
         }
     except (KeyError, TypeError) as error:

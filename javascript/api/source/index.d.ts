@@ -50,7 +50,7 @@ export interface Progress {
   result: NotifyResult | undefined
 }
 
-export interface Subscriber {
+export interface SubscribedAccount {
   account: string
   notificationTypes: string[]
 }
@@ -77,7 +77,7 @@ export class Notifier {
   /** Yields the account ids of all subscribers in order, or of those that follow `after`. */
   subscribers(options?: { after?: string }): AsyncGenerator<string, void, undefined>
   /** The subscribers among the accounts, any number, by account id. */
-  lookup(accounts: Iterable<string>): Promise<Map<string, Subscriber>>
+  lookup(accounts: Iterable<string>): Promise<Map<string, SubscribedAccount>>
 }
 
 /** The document of a refusal (RFC 9457). */

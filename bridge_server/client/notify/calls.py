@@ -10,7 +10,7 @@ from bridge_server.client.notify.patience import Patience
 from bridge_server.client.notify.results import NotifyProgress, read_answer, read_result
 
 
-class Sending:
+class NotifyCalls:
     """Makes calls that can be repeated: they have a notification id, or are dry runs.
 
     `fields` are the members that every call has. `answer` is the answer to the last call.
