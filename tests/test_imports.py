@@ -48,6 +48,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("jinja2", "the console"),
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
+        ("bridge_server.description", "the description"),
+        ("bridge_server.relay.description", "the description"),
+        ("bridge_server.web.description", "the description"),
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),
@@ -70,6 +73,7 @@ def test_module_imported_by_name_exists() -> None:
     ]
 
     assert "bridge_server.assembly.console_pages" in names
+    assert "bridge_server.description.document" in names
     assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []
