@@ -1,8 +1,8 @@
 """Draws docs/pictures/*.svg, each from the TOML file of its name; with `--check` it only compares.
 
 Kinds of pictures: `sequence` (parties, and messages between them in time), `floors` (rows of boxes, where
-each row stands on the next), `flow` (steps from top to bottom, each with exits at its side). Colours follow the
-reader's scheme.
+each row stands on the next), `flow` (steps from top to bottom, each with exits at its side). Colours follow
+the scheme of the reader.
 """
 
 import argparse
