@@ -1,6 +1,6 @@
 """What a number of clients takes: memory of the server's process, CPU time, and disk.
 
-The figures of docs/operate.md: how large a machine has to be. It takes less than two minutes on two idle cores.
+The figures of docs/operate.md: how large a machine has to be. Two idle cores take less than two minutes.
 """
 
 import asyncio
@@ -50,6 +50,7 @@ def write_page(measured_on: str, table: str) -> None:
     match = end.search(page, start)
     assert match is not None
     rest = page[match.start() :]
+    measured_on = re.sub(r" at /\S+:", ":", measured_on)  # the folder of the measurement is gone
     text = f"{page[:start]}\n```\n{measured_on}\n```\n\n{table}\n"
     PAGE.write_text(f"{text}\n{rest}" if rest else text, "utf-8")
 
