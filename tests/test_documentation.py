@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from bridge_server.cli.main import commands
+from bridge_server.settings.settings import Settings
 
 _ROOT = Path(__file__).parent.parent
 _README = _ROOT / "README.md"
@@ -139,3 +141,26 @@ def test_every_drawing_has_a_text_and_stands_on_a_page() -> None:
     shown = {Path(link).stem for page in _PAGES for link in _links(page) if link.endswith(".svg")}
 
     assert {path.stem for path in folder.glob("*.toml")} == drawn == shown
+
+
+def test_settings_in_examples_are_valid(tmp_path: Path) -> None:
+    text = "\n".join((_ROOT / "docs" / name).read_text("utf-8") for name in ("reference.md", "operate.md"))
+    examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 2
+
+    for example in examples:
+        settings = Settings(data_dir=tmp_path, **tomllib.loads(example))
+
+        assert settings.public_url is not None
+
+
+def test_the_configuration_of_caddy_on_the_page_is_that_of_the_file() -> None:
+    (shown,) = re.findall(r"```\n(bridge\.example\.org \{.*?)```", _operating(), re.DOTALL)
+    file = (_ROOT / "deploy" / "Caddyfile").read_text("utf-8")
+    lines = [line for line in file.splitlines() if line and not line.startswith("#")]
+
+    assert [re.sub(r"\{\$\w+:([^}]*)\}", r"\1", line) for line in lines] == shown.splitlines()
+
+
+def _operating() -> str:
+    return (_ROOT / "docs" / "operate.md").read_text("utf-8")

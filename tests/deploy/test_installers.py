@@ -1,4 +1,4 @@
-"""pipx, uv and uvx work in a checkout, as docs/operate.md has their lines; `pip` is a line of the Dockerfile."""
+"""pipx, uv and uvx work in a checkout, with the lines of docs/operate.md; pip is a line of the Dockerfile."""
 
 import shutil
 import subprocess
