@@ -164,3 +164,10 @@ def test_the_configuration_of_caddy_on_the_page_is_that_of_the_file() -> None:
 
 def _operating() -> str:
     return (_ROOT / "docs" / "operate.md").read_text("utf-8")
+
+
+def test_the_architecture_names_every_folder() -> None:
+    page = (_ROOT / "docs" / "architecture.md").read_text("utf-8")
+    folders = {path.parent.name for path in (_ROOT / "bridge_server").glob("*/__init__.py")}
+
+    assert {folder for folder in folders if f"`{folder}/`" not in page} == set()
