@@ -66,7 +66,12 @@ _STATUSES = frozenset(HTTPStatus)
 
 def status_of(error: BridgeError) -> int:
     """The HTTP status of a failure, by the nearest kind that the table knows."""
-    return next(STATUS_OF_KIND[kind] for kind in type(error).__mro__ if kind in STATUS_OF_KIND)
+    return status_of_kind(type(error))
+
+
+def status_of_kind(failure: type[BridgeError]) -> int:
+    """The HTTP status of all failures of a class."""
+    return next(STATUS_OF_KIND[kind] for kind in failure.__mro__ if kind in STATUS_OF_KIND)
 
 
 def problem_of_error(error: BridgeError, request_id: str) -> web.Response:

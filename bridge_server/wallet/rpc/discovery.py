@@ -24,9 +24,14 @@ def openrpc_json() -> bytes:
     return orjson.dumps(document)
 
 
+def written_openrpc() -> orjson.Fragment:
+    """The document as a JSON value that is encoded already."""
+    return orjson.Fragment(openrpc_json())
+
+
 async def _discover(params: Params, _: Caller) -> orjson.Fragment:
     parameters.nothing(DISCOVER, params)
-    return orjson.Fragment(openrpc_json())
+    return written_openrpc()
 
 
 DISCOVERY = MethodTable({DISCOVER: _discover})

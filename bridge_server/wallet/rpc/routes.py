@@ -6,11 +6,11 @@ from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.wallet.rpc.discovery import openrpc_json
+from bridge_server.wallet.rpc.discovery import written_openrpc
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.web.allowed_origins import AllowedOrigins
+from bridge_server.web.document import DocumentPage
 from bridge_server.web.json_rpc import gist
-from bridge_server.web.kept_document import KeptDocument
 from bridge_server.web.routes import Route
 
 
@@ -37,7 +37,7 @@ def wallet_routes(
 
 def description_routes(every_request: Limit) -> tuple[Route, ...]:
     """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
-    document = KeptDocument(openrpc_json, "application/json")
+    document = DocumentPage(written_openrpc)
     return (
         Route(
             method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,

@@ -1,0 +1,22 @@
+"""The operations that the rooms describe, by the names of their rows."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from bridge_server.description.service import SERVICE_OPERATIONS
+from bridge_server.relay.description import RELAY_OPERATIONS
+from bridge_server.web.description import Operation
+from bridge_server.web.routes import Route
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType(
+    {
+        **RELAY_OPERATIONS,
+        **SERVICE_OPERATIONS,
+    }
+)
+"""Every operation. Rows of the console have none: its pages are for people."""
+
+
+def described(row: Route) -> Operation | None:
+    """The operation of a row; None for a row of the console."""
+    return None if row.who == "console" else OPERATIONS.get(row.name)
