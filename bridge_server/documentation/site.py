@@ -30,8 +30,8 @@ _LONGEST_SHOWN = 100
 _ERRORS = "errors"
 
 _PLAIN = page_headers(script_src="'none'", connect_src="'none'", form_action="'none'")
-_WITH_SWAGGER_UI = page_headers(style_src="'self' 'unsafe-inline'", form_action="'none'")
-"""Of the one page with scripts: those of this server alone. Swagger UI writes styles into its elements."""
+_WITH_SWAGGER_UI = page_headers(form_action="'none'")
+"""Of the one page with scripts: those of this server alone, and none inside the page."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from tests.support.slow import slow
 
 _ROOT = Path(__file__).parents[3]
 _SPECIFICATION = Path(__file__).parent / "docs.spec.js"
-_TESTS = 8
+_TESTS = 6
 
 pytestmark = [slow, needs_chromium]
 
