@@ -48,7 +48,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("jinja2", "the console, and a page of the documentation"),
         ("markdown_it", "a page of the documentation"),
         ("bridge_server.documentation.site", "a page of the documentation"),
-        ("bridge_server.wallet.rpc.description", "the description of the wallet"),
+        ("bridge_server.wallet.rpc.openrpc", "the description of the wallet"),
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
         ("tomllib", "a configuration file"),

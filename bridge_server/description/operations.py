@@ -3,14 +3,28 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from bridge_server.admin.description import ADMIN_OPERATIONS
 from bridge_server.description.service import SERVICE_OPERATIONS
+from bridge_server.inbox.description import INBOX_OPERATIONS
+from bridge_server.notify.description import NOTIFY_OPERATIONS
+from bridge_server.pubsub.description import PUBSUB_OPERATIONS
+from bridge_server.push.description import PUSH_OPERATIONS
 from bridge_server.relay.description import RELAY_OPERATIONS
+from bridge_server.testmode.description import TESTMODE_OPERATIONS
+from bridge_server.wallet.rpc.description import RPC_OPERATIONS
 from bridge_server.web.description import Operation
 from bridge_server.web.routes import Route
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         **RELAY_OPERATIONS,
+        **PUBSUB_OPERATIONS,
+        **NOTIFY_OPERATIONS,
+        **INBOX_OPERATIONS,
+        **PUSH_OPERATIONS,
+        **RPC_OPERATIONS,
+        **ADMIN_OPERATIONS,
+        **TESTMODE_OPERATIONS,
         **SERVICE_OPERATIONS,
     }
 )
@@ -22,4 +36,4 @@ _PAGES = frozenset({"console", "reader"})
 
 def described(row: Route) -> Operation | None:
     """The operation of a row; None for a row that answers pages for people."""
-    return None if row.who in _PAGES else OPERATIONS.get(row.name)
+    return None if row.who in _PAGES else OPERATIONS[row.name]

@@ -10,8 +10,8 @@ apps and their accounts, a push server, and a wallet that answers JSON-RPC.
 
 **Errors** are problems (RFC 9457, `application/problem+json`); `type` ends in a code that never changes. Any
 request may also get `bad-request` (400), `target-too-long` (414) and `header-field-too-long` (431) before a
-route is looked for, `not-found` (404) for an unknown path, `method-not-allowed` (405), and `server-error` (500),
-which is a bug. The wallet answers JSON-RPC errors with status 200 instead.
+route is looked for, `not-found` (404) for an unknown path, `method-not-allowed` (405), and `server-error`
+(500), which is a bug. The wallet answers JSON-RPC errors with status 200 instead.
 
 **Rate limits** are token buckets. Answers of limited routes have the header fields `RateLimit` and
 `RateLimit-Policy`, a 429 has `Retry-After`.

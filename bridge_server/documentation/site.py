@@ -17,7 +17,7 @@ from bridge_server.documentation.problems import Problem, every_problem
 from bridge_server.documentation.swagger_ui import FOLDER, swagger_ui_files
 from bridge_server.kernel.near_words import near_words
 from bridge_server.version import NAME, VERSION
-from bridge_server.wallet.rpc.description import MEANING_OF_CODE, openrpc_document
+from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.web.answers import ready_made
 from bridge_server.web.page_headers import page_headers
 from bridge_server.web.static_files import StaticFiles

@@ -18,10 +18,19 @@ HTML = "text/html"
 EVENTS = "text/event-stream"
 
 
+ABSENT: Any = None
+"""The default of a member that an answer may lack."""
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for each in schema.get("properties", {}).values():
+        each.pop("default", None)
+
+
 class AnswerShape(BaseModel):
     """The shape of an answer, or of a part of one. Later versions may add members."""
 
-    model_config = ConfigDict(defer_build=True, frozen=True)
+    model_config = ConfigDict(defer_build=True, frozen=True, json_schema_extra=_without_defaults)
 
 
 def text(example: str, **rules: Any) -> WithJsonSchema:

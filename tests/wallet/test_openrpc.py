@@ -13,7 +13,7 @@ from bridge_server.assembly.wallet import assembled_wallet
 from bridge_server.cli.main import commands
 from bridge_server.settings.settings import Settings
 from bridge_server.wallet.rpc.described_methods import METHODS
-from bridge_server.wallet.rpc.description import MEANING_OF_CODE, openrpc_document
+from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.wallet.rpc.rpc_errors import CODE_OF_KIND
 from tests.support.asking import ask
 from tests.support.free_ports import free_ports

@@ -20,7 +20,7 @@ DISCOVER = "rpc.discover"
 @lru_cache(maxsize=1)
 def openrpc_json() -> bytes:
     """The document as JSON."""
-    document: dict[str, Any] = import_module("bridge_server.wallet.rpc.description").openrpc_document()
+    document: dict[str, Any] = import_module("bridge_server.wallet.rpc.openrpc").openrpc_document()
     return orjson.dumps(document)
 
 
