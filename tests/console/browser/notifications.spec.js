@@ -63,9 +63,22 @@ test('a walk through many subscribers goes on by itself, pauses, and is taken up
   await page.getByLabel('All subscribers').check()
   await page.getByRole('button', { name: 'Check who would get it' }).click()
   const step = '**/compose/sendings/*'
-  await page.route(step, (route) => route.request().method() === 'POST' || route.continue()) // the next step waits
+  let isPauseAnswered
+  const answered = new Promise((resolve) => { isPauseAnswered = resolve })
+  await page.route(step, async (route) => {
+    if (route.request().method() === 'POST') return // the next step waits
+    await answered
+    await route.continue()
+  })
+  await page.clock.install()
+  await page.clock.pauseAt(Date.now() + 60_000)
   await page.getByRole('button', { name: 'Send to all subscribers' }).click()
+  await expect(page.getByRole('link', { name: 'Pause' })).toBeVisible()
+  await page.clock.runFor(30) // the page is settled, and its next step is due after 50 ms
   await page.getByRole('link', { name: 'Pause' }).click()
+  await page.clock.runFor(1000) // the page would go on by itself now, and the pause is still on its way
+  isPauseAnswered()
+  await page.clock.resume()
   await expect(page.getByText('It waits here until you continue.')).toBeVisible()
   await page.unroute(step)
   const before = await page.getByRole('progressbar').getAttribute('value')
