@@ -117,9 +117,10 @@ class Site:
         return self._filled("errors.html", "Errors", _ERRORS, fields)
 
     def _try(self) -> Page:
-        files = self.tried_files.paths
-        headers = _WITH_SWAGGER_UI if files else _PLAIN
-        return self._filled("try.html", "Try operations", "try", {"files": files}, headers=headers)
+        title, files = "Try operations", self.tried_files.paths
+        if not files:
+            return self._filled("no_swagger_ui.html", title, "try", {})
+        return self._filled("try.html", title, "try", {"files": files}, headers=_WITH_SWAGGER_UI)
 
     def _missing(self, path: str) -> Page:
         known = [*self._makers, *self._library.pages, *(f"{_ERRORS}/{code}" for code in self._problems)]
