@@ -51,6 +51,9 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("bridge_server.wallet.rpc.openrpc", "the description of the wallet"),
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
+        ("bridge_server.description", "the description"),
+        ("bridge_server.relay.description", "the description"),
+        ("bridge_server.web.description", "the description"),
         ("tomllib", "a configuration file"),
     ],
 )
@@ -72,6 +75,7 @@ def test_module_imported_by_name_exists() -> None:
 
     assert "bridge_server.assembly.console_pages" in names
     assert "bridge_server.documentation.site" in names
+    assert "bridge_server.description.document" in names
     assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

@@ -11,6 +11,7 @@ from bridge_server.push.errors import (
     TooManyPushesError,
     TopicNotFoundError,
 )
+from bridge_server.topics.errors import TooManyWebhooksError
 from bridge_server.web.description import Answer, Operation, Parameter, Success, done
 
 _TAG = "Push"
@@ -32,7 +33,7 @@ PUSH_OPERATIONS: Mapping[str, Operation] = {
         "at the bridge. If the bridge refuses, nothing is registered. `type` is `fcm`, `apns`, `webpush`, "
         "`webhook` or `log`, as far as the operator has configured them.",
         answers=done("It is registered."),
-        problems=(BridgeRefusedError, TooManyPushesError),
+        problems=(BridgeRefusedError, TooManyPushesError, TooManyWebhooksError),
         body=wire.ClientShape,
         body_example={
             "bridge": "https://bridge.example.org",

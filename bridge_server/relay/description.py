@@ -67,11 +67,16 @@ class OpenedSession07(OpenedSession):
     expires: Expiry
 
 
+class Payload07(StoredPayload):
+    """A payload, and until when it is kept."""
+
+    expires: Expiry
+
+
 class StoredPayload07(AnswerShape):
     """A payload in the envelope of generation 0.7."""
 
-    data: StoredPayload
-    expires: Expiry
+    data: Payload07
 
 
 class WaitingCalls07(AnswerShape):
