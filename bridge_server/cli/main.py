@@ -19,6 +19,7 @@ _PLACES = {
     "doctor": "bridge_server.cli.doctor.command:doctor_command",
     "health": "bridge_server.cli.health:health_command",
     "keys": "bridge_server.cli.keys:keys_group",
+    "notify": "bridge_server.cli.notify.command:notify_command",
     "openapi": "bridge_server.cli.openapi:openapi_command",
     "openrpc": "bridge_server.cli.openrpc:openrpc_command",
     "outbox": "bridge_server.cli.outbox:outbox_group",
