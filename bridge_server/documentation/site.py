@@ -35,7 +35,7 @@ _WITH_SWAGGER_UI = page_headers(form_action="'none'")
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class MadePage:
     """A page or a picture, with the headers of its answer."""
 
     body: bytes = field(repr=False)
@@ -54,7 +54,7 @@ class Site:
         self._swagger_ui = swagger_ui_files(swagger_ui)
         self.static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(_STATIC.iterdir())])
         """The stylesheets and the script of the pages."""
-        self._makers: Mapping[str, Callable[[], Page]] = {
+        self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,
             "api": self._api,
             "methods": self._methods,
@@ -68,7 +68,7 @@ class Site:
         """The files of Swagger UI, which are read when its page is asked for."""
         return StaticFiles(f"{ROOT}/try", self._swagger_ui)
 
-    def page(self, path: str) -> Page:
+    def page(self, path: str) -> MadePage:
         """The page of a path below `/docs/`. Of an unknown path it is a 404 that names similar ones."""
         name = path.removesuffix(".md").rstrip("/")
         if f"{name}/README" in self._library.pages:
@@ -86,7 +86,7 @@ class Site:
         folder, _, code = name.rpartition("/")
         return self._problems.get(code) if folder == _ERRORS else None
 
-    def _made(self, name: str) -> Page:
+    def _made(self, name: str) -> MadePage:
         if (maker := self._makers.get(name)) is not None:
             return maker()
         if (picture := self._library.pictures.get(name)) is not None:
@@ -96,33 +96,33 @@ class Site:
         title = title_of(self._library.pages[name].read_text("utf-8"), name)
         return self._filled("markdown.html", title, name, {"text": self._markdown.page(name)})
 
-    def _start(self) -> Page:
+    def _start(self) -> MadePage:
         others = sorted(name for name in self._library.pages if "/" in name)
         titled = [(name, title_of(self._library.pages[name].read_text("utf-8"), name)) for name in others]
         return self._filled("start.html", "Documentation", "", {"others": titled})
 
-    def _api(self) -> Page:
+    def _api(self) -> MadePage:
         document = self._describe()
         fields = {"tags": tags_of(document), "shapes": shapes_of(document)}
         return self._filled("api.html", "Operations", "api", fields)
 
-    def _methods(self) -> Page:
+    def _methods(self) -> MadePage:
         return self._filled("methods.html", "Wallet methods", "methods", {"document": openrpc_document()})
 
-    def _errors(self) -> Page:
+    def _errors(self) -> MadePage:
         groups: dict[str, list[Problem]] = {}
         for problem in self._problems.values():
             groups.setdefault(problem.group, []).append(problem)
         fields = {"groups": groups, "codes": MEANING_OF_CODE}
         return self._filled("errors.html", "Errors", _ERRORS, fields)
 
-    def _try(self) -> Page:
+    def _try(self) -> MadePage:
         title, files = "Try operations", self.tried_files.paths
         if not files:
             return self._filled("no_swagger_ui.html", title, "try", {})
         return self._filled("try.html", title, "try", {"files": files}, headers=_WITH_SWAGGER_UI)
 
-    def _missing(self, path: str) -> Page:
+    def _missing(self, path: str) -> MadePage:
         known = [*self._makers, *self._library.pages, *(f"{_ERRORS}/{code}" for code in self._problems)]
         near = near_words(path[:_LONGEST_SHOWN].lower(), filter(None, known), _MOST_NEAR)
         fields = {"asked": path[:_LONGEST_SHOWN], "near": near}
@@ -136,10 +136,10 @@ class Site:
         fields: Mapping[str, Any],
         status: int = 200,
         headers: CIMultiDictProxy[str] = _PLAIN,
-    ) -> Page:
+    ) -> MadePage:
         """The template with these fields. `name` is the page's own, for the navigation."""
         text = self._templates.get_template(template).render(title=title, name=name, **fields)
-        return Page(text.encode(), headers, status)
+        return MadePage(text.encode(), headers, status)
 
     @cached_property
     def _templates(self) -> Environment:
@@ -162,11 +162,11 @@ class Site:
         return environment
 
 
-def _picture(path: Path) -> Page:
+def _picture(path: Path) -> MadePage:
     headers = {
         "Content-Type": picture_type(path),
         "Cache-Control": "public, max-age=3600",
         "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
         "X-Content-Type-Options": "nosniff",
     }
-    return Page(path.read_bytes(), ready_made(headers))
+    return MadePage(path.read_bytes(), ready_made(headers))

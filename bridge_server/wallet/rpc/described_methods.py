@@ -7,6 +7,7 @@ account is imported before it is unlocked. A test calls each example.
 from dataclasses import dataclass, field
 from typing import Any
 
+from bridge_server.version import USER_AGENT
 from bridge_server.wallet.rpc.described_examples import (
     ALICE,
     BOB,
@@ -49,7 +50,7 @@ _CHAIN = (DISCONNECTED, CHAIN_DISCONNECTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class MethodParameter:
     """A parameter of a method, by its place."""
 
     name: str
@@ -67,7 +68,7 @@ class DescribedMethod:
     name: str
     tag: str
     summary: str
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[MethodParameter, ...] = ()
     result_name: str
     result: Schema
     errors: tuple[int, ...] = ()
@@ -76,22 +77,22 @@ class DescribedMethod:
     varies: bool = False
 
 
-_ACCOUNT = Parameter("account", shape("Address"), "An account of the wallet.")
-_MESSAGE = Parameter("message", shape("Data"), "The bytes of the message; of a text its UTF-8.")
-_PASSPHRASE = Parameter("passphrase", TEXT, "The passphrase of the account's key file.")
-_TRANSACTION = Parameter("transaction", shape("Transaction"))
-_WHICH = Parameter(
+_ACCOUNT = MethodParameter("account", shape("Address"), "An account of the wallet.")
+_MESSAGE = MethodParameter("message", shape("Data"), "The bytes of the message; of a text its UTF-8.")
+_PASSPHRASE = MethodParameter("passphrase", TEXT, "The passphrase of the account's key file.")
+_TRANSACTION = MethodParameter("transaction", shape("Transaction"))
+_WHICH = MethodParameter(
     "which",
     {"anyOf": [TEXT, shape("Transaction"), NOTHING]},
     "An account, an id, a hash, a signed transaction, or the parameter of the send.",
     required=False,
 )
-_NAMED_CHAIN = Parameter("chain", shape("Chain"), "Members beside chainId are ignored.")
-_SEE_ACCOUNTS = Parameter("permission", shape("PermissionRequest"))
+_NAMED_CHAIN = MethodParameter("chain", shape("Chain"), "Members beside chainId are ignored.")
+_SEE_ACCOUNTS = MethodParameter("permission", shape("PermissionRequest"))
 
 
 def _typed_data(name: str, summary: str) -> DescribedMethod:
-    document = Parameter(
+    document = MethodParameter(
         "typedData", {"anyOf": [shape("TypedData"), TEXT]}, "The typed data, or its JSON as a string."
     )
     return DescribedMethod(
@@ -123,7 +124,7 @@ METHODS: tuple[DescribedMethod, ...] = (
         parameters=(
             _MESSAGE,
             _ACCOUNT,
-            Parameter("passphrase", TEXT, "Opens a locked account.", required=False),
+            MethodParameter("passphrase", TEXT, "Opens a locked account.", required=False),
         ),
         result_name="signature", result=shape("Signature"), errors=_SIGNING,
         example=[HELLO, ALICE], example_result=HELLO_SIGNED,
@@ -139,7 +140,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     _typed_data("eth_signTypedData_v4", "Another name of eth_signTypedData."),
     DescribedMethod(
         name="personal_ecRecover", tag="sign", summary="Find the account that has signed a message.",
-        parameters=(_MESSAGE, Parameter("signature", shape("Data"), "65 bytes.")),
+        parameters=(_MESSAGE, MethodParameter("signature", shape("Data"), "65 bytes.")),
         result_name="account", result=shape("Address"),
         example=[HELLO, HELLO_SIGNED], example_result=ALICE,
     ),
@@ -159,7 +160,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="eth_sendRawTransaction", tag="transactions",
         summary="Store and send a transaction that is signed. The answer is as of eth_sendTransaction.",
-        parameters=(Parameter("signed", shape("Data"), "The signed transaction."),),
+        parameters=(MethodParameter("signed", shape("Data"), "The signed transaction."),),
         result_name="hash", result=shape("Hash"), errors=_SENDING,
         example=[SIGNED_TRANSACTION], example_result=ZERO_HASH, varies=True,
     ),
@@ -187,7 +188,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_importRawKey", tag="accounts",
         summary="Make a key file of a private key; the account starts locked.",
-        parameters=(Parameter("key", TEXT, "32 bytes in hexadecimal, with or without 0x."), _PASSPHRASE),
+        parameters=(MethodParameter("key", TEXT, "32 bytes in hexadecimal, with or without 0x."), _PASSPHRASE),
         result_name="account", result=shape("Address"), errors=(INVALID_STATE,),
         example=[IMPORTED_KEY, "open sesame"], example_result=IMPORTED,
     ),
@@ -196,7 +197,7 @@ METHODS: tuple[DescribedMethod, ...] = (
         parameters=(
             _ACCOUNT,
             _PASSPHRASE,
-            Parameter(
+            MethodParameter(
                 "seconds", perhaps({"type": "integer", "minimum": 0}),
                 "300 when it is left out; 0 is until the server stops.", required=False,
             ),
@@ -223,7 +224,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="web3_clientVersion", tag="server",
         summary="Name and version of the server.", result_name="version",
-        result=TEXT, example_result="Bridge-Server/1.0.0", varies=True,
+        result=TEXT, example_result=USER_AGENT, varies=True,
     ),
     DescribedMethod(
         name="wallet_getPermissions", tag="accounts",

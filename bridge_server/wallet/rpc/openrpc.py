@@ -3,7 +3,7 @@
 from typing import Any
 
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.wallet.rpc.described_methods import METHODS, DescribedMethod, Parameter
+from bridge_server.wallet.rpc.described_methods import METHODS, DescribedMethod, MethodParameter
 from bridge_server.wallet.rpc.described_shapes import SHAPES
 from bridge_server.wallet.rpc.rpc_errors import (
     CHAIN_DISCONNECTED,
@@ -86,7 +86,7 @@ def _method(row: DescribedMethod) -> dict[str, Any]:
     }
 
 
-def _parameter(parameter: Parameter) -> dict[str, Any]:
+def _parameter(parameter: MethodParameter) -> dict[str, Any]:
     described: dict[str, Any] = {
         "name": parameter.name,
         "required": parameter.required,
