@@ -188,7 +188,7 @@ METHODS: tuple[DescribedMethod, ...] = (
     DescribedMethod(
         name="personal_importRawKey", tag="accounts",
         summary="Make a key file of a private key; the account starts locked.",
-        parameters=(MethodParameter("key", TEXT, "32 bytes in hexadecimal, with or without 0x."), _PASSPHRASE),
+        parameters=(MethodParameter("key", TEXT, "32 bytes in hexadecimal; 0x may be missing."), _PASSPHRASE),
         result_name="account", result=shape("Address"), errors=(INVALID_STATE,),
         example=[IMPORTED_KEY, "open sesame"], example_result=IMPORTED,
     ),
