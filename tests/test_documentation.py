@@ -146,7 +146,7 @@ def test_every_drawing_has_a_text_and_stands_on_a_page() -> None:
 def test_settings_in_examples_are_valid(tmp_path: Path) -> None:
     text = "\n".join((_ROOT / "docs" / name).read_text("utf-8") for name in ("reference.md", "operate.md"))
     examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
 
     for example in examples:
         settings = Settings(data_dir=tmp_path, **tomllib.loads(example))

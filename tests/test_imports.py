@@ -55,6 +55,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("bridge_server.relay.description", "the description"),
         ("bridge_server.web.description", "the description"),
         ("tomllib", "a configuration file"),
+        ("asyncpg", "PostgreSQL"),
+        ("bridge_server.storage.postgres", "PostgreSQL"),
     ],
 )
 def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: str, needed_by: str) -> None:
