@@ -52,9 +52,12 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
         **SERVICE_OPERATIONS,
     }
 )
-"""Every operation. Rows of the console have none: its pages are for people."""
+"""Every operation. Rows of pages for people have none."""
+
+_PAGES = frozenset({"console", "reader"})
+"""The callers of rows that answer pages."""
 
 
 def described(row: Route) -> Operation | None:
-    """The operation of a row; None for a row of the console."""
-    return None if row.who == "console" else OPERATIONS[row.name]
+    """The operation of a row; None for a row that answers pages for people."""
+    return None if row.who in _PAGES else OPERATIONS[row.name]

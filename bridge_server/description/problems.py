@@ -165,7 +165,7 @@ def _response(status: int, meaning: str, name: str) -> dict[str, Any]:
 
 
 def _headers(status: int) -> dict[str, Any]:
-    names = ["X-Request-ID"]
+    names = ["X-Request-ID", "Link"]
     names += {
         401: ["WWW-Authenticate"],
         405: ["Allow"],

@@ -88,6 +88,11 @@ HEADERS: dict[str, Any] = {
         "description": 'Each limit: how much at once, and in how many seconds: `"requests";q=100;w=10`.',
         "schema": {"type": "string"},
     },
+    "Link": {
+        "description": 'The page about the code of the problem: `</docs/errors/CODE>; rel="help"`.',
+        "required": True,
+        "schema": {"type": "string"},
+    },
     "Retry-After": {
         "description": "After how many seconds another attempt may succeed.",
         "required": True,

@@ -40,7 +40,7 @@ def test_it_is_openapi_3_1() -> None:
 
 
 def test_every_route_is_described_once_and_nothing_else_is() -> None:
-    names = [row.name for row in every_route()]
+    names = [row.name for row in every_route() if row.who != "reader"]
 
     assert sorted(names) == sorted(OPERATIONS)
     assert sorted(OPERATIONS_BY_ID) == sorted(OPERATIONS)

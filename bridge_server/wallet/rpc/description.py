@@ -69,4 +69,15 @@ RPC_OPERATIONS: Mapping[str, Operation] = {
         body_example={"jsonrpc": "2.0", "id": 1, "method": "eth_accounts", "params": []},
         needs_database=False,
     ),
+    "openrpc": Operation(
+        tag="Wallet",
+        summary="The wallet's methods",
+        text="The OpenRPC document: each method with its parameters, result, errors and an example. "
+        "The method `rpc.discover` answers it, too.",
+        answers=(
+            DescribedAnswer(200, "The document.", dict[str, Any]),
+            DescribedAnswer(304, "It has not changed since the ETag of If-None-Match."),
+        ),
+        needs_database=False,
+    ),
 }
