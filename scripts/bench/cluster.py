@@ -1,4 +1,4 @@
-"""Two `serve` processes on one PostgreSQL database: wake-ups between them, their rate, the losses by kills."""
+"""Two `serve` processes on one PostgreSQL database: wake-ups between them, their rate, losses by kills."""
 
 import asyncio
 import os
