@@ -1,6 +1,7 @@
 """Fixtures that every room's tests use."""
 
 import gc
+import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,10 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pytest_aiohttp.plugin import AiohttpServer
 
+from tests.support.engines import Databases, release_databases, use
 from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
+from tests.support.postgres import HAS_POSTGRES, PostgresServer, needs_postgres, postgres_server
 from tests.support.server import RunningServer, running_server
 from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
@@ -30,6 +33,25 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--engine",
+        choices=("sqlite", "postgres"),
+        default="sqlite",
+        help="the database of the servers that tests start",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what is SQLite's own where servers run on PostgreSQL."""
+    if config.getoption("--engine") == "sqlite":
+        return
+    for item in items:
+        mark = item.get_closest_marker("sqlite")
+        if mark is not None:
+            item.add_marker(pytest.mark.skip(reason=f"SQLite's own: {mark.args[0]}"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keep thousands of test items, which live to the end, out of the garbage collector's sight.
@@ -45,7 +67,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_runtest_logfinish() -> None:
-    """Collect garbage once there is much."""
+    """Let go of the test's databases, and collect garbage once there is much."""
+    release_databases()
     made_since_the_last_time, _, _ = gc.get_count()
     if made_since_the_last_time > _MANY_OBJECTS:
         gc.collect()
@@ -84,6 +107,29 @@ def loggers_that_can_be_captured() -> Iterator[None]:
 
 def _configure_without_cache(configure: Callable[..., None], **options: Any) -> None:
     configure(**{**options, "cache_logger_on_first_use": False})
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+    """The PostgreSQL server of this run. It is started when the first test asks for it."""
+    if not HAS_POSTGRES:
+        pytest.skip(needs_postgres.kwargs["reason"])
+    folder = tmp_path_factory.getbasetemp()
+    with postgres_server(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True, scope="session")
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The databases of the servers that tests start."""
+    if request.config.getoption("--engine") == "sqlite":
+        yield
+        return
+    databases = Databases(request.getfixturevalue("postgres"))
+    use(databases)
+    yield
+    use(None)
+    databases.loop.stop()
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from aiohttp import web
 
 from bridge_server.kernel.clock import SystemClock
+from tests.support.engines import settings_over
 from tests.support.eventually import eventually
 from tests.support.notify_load import NotifyLoad
 from tests.support.project import NEWS, accounts, operator_beside, subscribe
@@ -143,7 +144,7 @@ async def test_every_notification_that_was_answered_survives_a_kill_and_is_there
     secrets = []
     async with aiohttp.ClientSession() as client:
         with server_process(data_dir) as server:
-            async with operator_beside(data_dir / "bridge.sqlite3", SystemClock()) as operator:
+            async with operator_beside(settings_over(data_dir), SystemClock()) as operator:
                 for number in range(6):
                     project, secret = await operator.projects.create(f"App {number}")
                     await operator.projects.add_type(project.project_id, "News", NEWS)

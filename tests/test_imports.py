@@ -49,6 +49,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
         ("tomllib", "a configuration file"),
+        ("asyncpg", "PostgreSQL"),
+        ("bridge_server.storage.postgres", "PostgreSQL"),
     ],
 )
 def test_module_of_a_disabled_feature_is_not_imported(loaded: set[str], name: str, needed_by: str) -> None:

@@ -50,6 +50,8 @@ class BuiltApp:
 
     It is given the URL at which everything else answers. When it stops, so does all work of the server.
     """
+    announce_stop: Callable[[], None]
+    """Has `/readyz` answer 503 from now on; everything else goes on."""
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
     traffic: TrafficLog | None = None
@@ -84,6 +86,7 @@ def build_app(
         _console(foundation, gateway, own),
         foundation.live,
         partial(_lan_application, foundation, gateway, rows, stops),
+        foundation.stopping.announce,
         None if instruments is None else instruments.token,
         None if instruments is None else instruments.traffic,
     )

@@ -1,8 +1,10 @@
 """Commands that write to the database of a running server, which then notices their changes."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import perf_counter
+from typing import TypeAlias
 
 import structlog
 
@@ -11,7 +13,6 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.storage.events import ChangedOutside
-from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.approvals import Approvals
 
 _WATCH_SECONDS = 1.0
@@ -21,23 +22,30 @@ _EAGER_SECONDS = 0.1
 log = structlog.get_logger()
 
 
+_HasChanged: TypeAlias = Callable[[], Awaitable[bool]]
+
+
 def commands_room(
-    database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals, events: Events
+    has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
 ) -> Room:
-    """Messages that a command queues are sent soon after, and requests that it approves are signed."""
+    """Messages that a command queues are sent soon after, and requests that it approves are signed.
+
+    `has_changed` tells whether another process has committed something since it was last asked.
+    """
     return Room(
-        name="commands", running=(lambda: running(_watch_forever(database, dispatcher, approvals, events)),)
+        name="commands",
+        running=(lambda: running(_watch_forever(has_changed, dispatcher, approvals, events)),),
     )
 
 
 async def _watch_forever(
-    database: SqliteDatabase, dispatcher: Dispatcher, approvals: Approvals, events: Events
+    has_changed: _HasChanged, dispatcher: Dispatcher, approvals: Approvals, events: Events
 ) -> None:
     must_recount, rests_until = False, 0.0
     while True:
         await _pause(approvals)
         try:
-            if await database.has_changed_outside():
+            if await has_changed():
                 approvals.look_again()
                 events.publish(ChangedOutside())
                 must_recount = True

@@ -1,10 +1,12 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
+import asyncio
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge_server.assembly.demo import DemoProject
+from bridge_server.assembly.engine import engine_of
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.assembly.observation import Observation, observation_of
 from bridge_server.kernel.clock import Clock, SystemClock
@@ -20,6 +22,7 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
+from bridge_server.storage.database import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.version import USER_AGENT
@@ -50,10 +53,12 @@ class Foundation:
     signals: Signals
     """The waiters of long polls."""
     stopping: Stopping
-    database: SqliteDatabase
+    database: Engine
     addresses: ClientAddresses
     connections: Connections
     quotas: Quotas
+    saving_quotas: asyncio.Lock
+    """Held while token buckets are saved in PostgreSQL; a file saves them with every commit."""
     every_request: Limit
     """The limit of requests per client address."""
     payload_bytes: StoredBytes
@@ -76,6 +81,11 @@ class Foundation:
     """The project that is always there; None without one."""
     observation: Observation | None
     """What an operator may see of requests; None where no operator looks."""
+
+    @property
+    def database_file(self) -> SqliteDatabase | None:
+        """The database, if it is a file of this process alone; None if it is PostgreSQL's."""
+        return self.database if isinstance(self.database, SqliteDatabase) else None
 
     @property
     def traffic(self) -> TrafficLog | None:
@@ -105,8 +115,8 @@ def lay_foundation(
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    quotas, database = Quotas(clock), SqliteDatabase(settings.database_file, events, settings.database_limit)
-    if instruments is not None:
+    quotas, database = Quotas(clock), engine_of(settings, events)
+    if instruments is not None and isinstance(database, SqliteDatabase):
         break_disk(database, instruments)
     return Foundation(
         settings=settings,
@@ -121,6 +131,7 @@ def lay_foundation(
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
+        saving_quotas=asyncio.Lock(),
         every_request=live.held(_every_request),
         payload_bytes=_stored_bytes("payload", settings.call_ttl, live, quotas, addresses),
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),

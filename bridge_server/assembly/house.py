@@ -5,6 +5,7 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
+from bridge_server.assembly.engine import outside_changes
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
 from bridge_server.assembly.inbox import inbox_room, inbox_services
@@ -65,7 +66,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     return (
         *rooms,
         admin_room(foundation, desks),
-        commands_room(foundation.database, dispatcher, wallet.approvals, foundation.events),
+        commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),

@@ -35,12 +35,13 @@ def inbox_services(
     """The services of inboxes. Devices are reached at `push_addresses`."""
     settings, database, clock = foundation.settings, foundation.database, foundation.clock
     store, arrivals = InboxStore(database), Arrivals(foundation.signals)
-    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts))
+    sign_in = _sign_in(foundation)
+    foundation.events.subscribe(Delivered, lambda event: arrivals.arrived(event.accounts), everywhere=True)
     return InboxServices(
-        _sign_in(foundation),
+        sign_in,
         InboxSubscriptions(store, projects.subscriptions),
         InboxReads(store, arrivals, clock),
-        Streams(store, arrivals, foundation.events, clock, settings.max_streams),
+        Streams(store, arrivals, sign_in.confirm, foundation.events, clock, settings.max_streams),
         Devices(DeviceStore(database), push_addresses, clock, foundation.ids, settings.max_devices),
     )
 

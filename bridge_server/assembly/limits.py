@@ -22,8 +22,14 @@ log = structlog.get_logger()
 
 async def save_quotas(foundation: Foundation) -> None:
     """Commit, which saves the token buckets that have changed."""
-    if foundation.quotas.has_unsaved:
-        await foundation.database.transaction(partial(save, []))
+    database, quotas = foundation.database, foundation.quotas
+    if foundation.database_file is not None:
+        if quotas.has_unsaved:
+            await database.transaction(partial(save, []))
+        return
+    async with foundation.saving_quotas:  # requests that wait here find their charges saved
+        if quotas.has_unsaved:
+            await database.transaction(partial(save, quotas.take_unsaved()))
 
 
 def limits_room(foundation: Foundation) -> Room:
@@ -56,7 +62,7 @@ def limits_room(foundation: Foundation) -> Room:
 
 @asynccontextmanager
 async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
-    """Buckets are saved with every commit, once a second when there is none, and at the end."""
+    """Buckets are saved with every commit to a file, once a second when there is none, and at the end."""
     quotas = foundation.quotas
     quotas.restore(await buckets.load(foundation.clock.now_us()))
 
@@ -65,7 +71,8 @@ async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncI
         return partial(save, unsaved) if unsaved else None
 
     foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
-    foundation.database.add_commit_hook(with_next_commit)
+    if foundation.database_file is not None:
+        foundation.database_file.add_commit_hook(with_next_commit)
     async with running(_save_forever(foundation)):
         yield
     quotas.forget_nothing()

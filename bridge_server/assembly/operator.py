@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
+from bridge_server.assembly.engine import opened_postgres
 from bridge_server.assembly.foundation import Foundation, lay_foundation
 from bridge_server.assembly.projects import project_services
 from bridge_server.assembly.push import push_services
@@ -43,16 +44,11 @@ async def operations(
     A database that does not exist is created only if `may_create`. A limit of the database is the server's:
     commands may write to a full one.
 
-    Raises DataDirectoryError, NewerSchemaError, sqlite3.Error.
+    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
     """
-    if not may_create and not settings.database_file.exists():
-        raise DataDirectoryError(
-            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
-        )
-    _bring_up_to_date(settings)
     foundation = lay_foundation(settings.model_copy(update={"database_limit": None}), clock)
     services = project_services(foundation)
-    async with foundation.database.opened():
+    async with _opened(foundation, may_create=may_create):
         yield OperatorServices(
             foundation,
             services.projects,
@@ -71,6 +67,22 @@ async def pushing(opened: OperatorServices) -> AsyncIterator[PushServer]:
         for provider in services.providers:
             await stack.enter_async_context(provider())
         yield services.server
+
+
+@asynccontextmanager
+async def _opened(foundation: Foundation, *, may_create: bool) -> AsyncIterator[None]:
+    settings, database = foundation.settings, foundation.database
+    if settings.database is not None:
+        async with opened_postgres(settings, database, foundation.events, may_create=may_create):
+            yield
+        return
+    if not may_create and not settings.database_file.exists():
+        raise DataDirectoryError(
+            f"there is no database in {settings.data_dir}: name the server's data directory with --data-dir"
+        )
+    _bring_up_to_date(settings)
+    async with database.opened():
+        yield
 
 
 def _bring_up_to_date(settings: Settings) -> None:

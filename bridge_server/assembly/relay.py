@@ -27,7 +27,8 @@ def relay_room(foundation: Foundation) -> Room:
     settings, live, clock = foundation.settings, foundation.live, foundation.clock
     store = RelayStore(foundation.database)
     relay = relay_service(foundation)
-    cache = ReadCache(settings.cache_bytes, OWNER_KINDS)
+    # Another process may have changed what PostgreSQL holds: nothing that was read is kept.
+    cache = ReadCache(settings.cache_bytes if settings.database is None else 0, OWNER_KINDS)
     cache.subscribe_to(foundation.events)
     reads = RelayReads(store, cache, foundation.signals, clock)
     new_sessions = live.held(_new_sessions)

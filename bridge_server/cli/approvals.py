@@ -88,10 +88,13 @@ def _decide(operator: Operator, name: str, decision: ApprovalState) -> None:
 
 
 def _run(operator: Operator, work: Callable[[OperatorServices], Awaitable[Result]]) -> Result:
-    """Run `work`. Without a running server every waiting request expires first: nothing could sign it."""
+    """Run `work`. Without a running server every waiting request expires first: nothing could sign it.
+
+    A server on another machine may use the PostgreSQL database of this one.
+    """
 
     async def on_waiting_requests(opened: OperatorServices) -> Result:
-        if not is_held(operator.settings.data_dir):
+        if operator.settings.database is None and not is_held(operator.settings.data_dir):
             await opened.approvals.expire_all(opened.clock.now_ms())
         return await work(opened)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bridge_server.cli.operator import Operator, for_operator
+from bridge_server.cli.operator import Operator, for_operator, refuse_postgresql
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.time_stamp import time_stamp
 from bridge_server.kernel.clock import SystemClock
@@ -41,6 +41,7 @@ def backup_command(
         raise CommandError("name the file of the copy, or with --dir the directory of backups")
     if directory is None and (keep is not None or with_keys):
         raise CommandError("--keep and --with-keys are for a directory of backups: name it with --dir")
+    refuse_postgresql(operator, "bridge-server backup", "pg_dump --format=custom --file FILE URL")
     try:
         if directory is not None:
             _into_directory(operator, directory, keep or _USUALLY_KEPT, with_keys)

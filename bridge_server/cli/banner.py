@@ -21,7 +21,7 @@ def banner(url: str, settings: Settings) -> str:
         f"  bridge    {own}",
         f"  0.7       {own}{V07.path}",
         f"  wallet    {url}/rpc{_chain(settings)}",
-        f"  database  {settings.database_file}",
+        f"  database  {settings.database_name}",
         f"  try       curl -X POST {url}/session/new",
         "  stop      Ctrl-C",
     ]

@@ -8,10 +8,12 @@ import orjson
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from bridge_server.assembly.engine import database_fault
 from bridge_server.cli.groups import Group
 from bridge_server.cli.json_option import json_option
 from bridge_server.cli.operator import columns
 from bridge_server.cli.options import (
+    CommandError,
     config_option,
     data_dir_option,
     loaded_settings,
@@ -36,7 +38,8 @@ def check_command(
 ) -> None:
     """Print every setting with its value and its source; fail if a value is not valid.
 
-    The source is a flag, an environment variable, the TOML file or the default. Secrets are not shown.
+    The source is a flag, an environment variable, the TOML file or the default. Secrets are not shown. If a
+    PostgreSQL database is set, it must answer.
     """
     loaded = loaded_settings(config_file, assignments, data_dir=data_dir)
     rows = shown_settings(loaded.settings, loaded.origins)
@@ -46,6 +49,9 @@ def check_command(
         _print_table(rows)
     for variable in loaded.unknown_variables:
         click.echo(f"bridge-server: {variable} is set, but there is no such setting", err=True)
+    fault = database_fault(loaded.settings)
+    if fault is not None:
+        raise CommandError(fault)
 
 
 @config_group.command("list")

@@ -25,6 +25,7 @@ from bridge_server.projects.projects import account_limit
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import DataDirectoryError, require_own
 from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.refusal import DatabaseRefusedError
 
 _COLUMN_GAP = "  "
 
@@ -45,12 +46,12 @@ class Operator:
 
         Raises CommandError with one line that names the fault.
         """
-        database = self.settings.database_file
+        database = self.settings.database_name
         try:
             return asyncio.run(self._run(work, may_create))
         except BridgeError as error:
             raise CommandError(one_line(error)) from error
-        except (DataDirectoryError, NewerSchemaError) as error:
+        except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError) as error:
             raise CommandError(str(error)) from error
         except sqlite3.Error as error:
             raise CommandError(f"the database {database} cannot be used: {error}") from error
@@ -91,6 +92,15 @@ def for_operator(command: Callable[..., None]) -> Callable[..., None]:
         command(Operator(settings, as_json), **others)
 
     return run
+
+
+def refuse_postgresql(operator: Operator, command: str, instead: str) -> None:
+    """Refuse a command that copies the file of an SQLite database. Raises CommandError."""
+    if operator.settings.database is not None:
+        raise CommandError(
+            f"{command} is for a database in data_dir, and this one is PostgreSQL's: use its own programs, "
+            f"as in {instead}; key files and audit logs in data_dir are copied as files"
+        )
 
 
 def one_line(error: BridgeError) -> str:

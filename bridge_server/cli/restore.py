@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from bridge_server.cli.operator import Operator, for_operator
+from bridge_server.cli.operator import Operator, for_operator, refuse_postgresql
 from bridge_server.cli.options import CommandError
 from bridge_server.cli.time_stamp import time_stamp
 from bridge_server.storage.data_directory import DataDirectoryError
@@ -20,6 +20,7 @@ def restore_command(operator: Operator, file: Path) -> None:
 
     FILE is checked and copied. The database that it replaces is kept beside it, and FILE stays as it is.
     """
+    refuse_postgresql(operator, "bridge-server restore", "pg_restore --clean --dbname URL FILE")
     database, migrations = operator.settings.database_file, packaged_migrations()
     try:
         restored = restore(file, database, time_stamp(), migrations)

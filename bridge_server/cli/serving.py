@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,10 +33,13 @@ from bridge_server.settings.settings import Settings
 from bridge_server.settings.sources import LoadedSettings
 from bridge_server.storage.data_directory import DataDirectoryError
 from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.refusal import DatabaseRefusedError
 from bridge_server.version import VERSION
 from bridge_server.web.serving.application import runner_of
 
 _EXIT_SECONDS = 1.0
+_STOP_SECONDS = 10.0
+"""The longest that a stop takes, the drain before it not counted."""
 
 log = structlog.get_logger()
 
@@ -83,10 +86,10 @@ def run_server(run: ServerRun) -> None:
     try:
         with _exit_deadline(run.abandon) as start_deadline:
             _event_loop_runner()(_serve(run, start_deadline))
-    except (DataDirectoryError, NewerSchemaError, ValueError) as error:
+    except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
-        database = run.settings.database_file
+        database = run.settings.database_name
         raise CommandError(f"the database {database} cannot be opened: {error}") from error
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
@@ -128,8 +131,8 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 
 
 async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
-    settings, stop = run.settings, asyncio.Event()
-    stop_at_signals(stop, run.abandon)
+    settings, stop, stop_now = run.settings, asyncio.Event(), asyncio.Event()
+    stop_at_signals(stop, run.abandon, stop_now)
     built = build_app(settings, demo=run.demo, origins=run.origins)
     built.live.follow(lambda live: set_log_level(live.log_level))
     reloader = SettingsReloader(built.live, run.reload)
@@ -145,12 +148,28 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
             console_listening(built.console, settings, url) as console_url,
         ):
             facts = _facts(url, console_url, settings)
-            await _serve_until(stop, run, Started(built, settings, url, facts), started)
+            await _serve_until(stop, stop_now, run, Started(built, settings, url, facts), started)
     start_deadline()
 
 
+async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
+    """Answer requests for so long while /readyz refuses, or until a further signal."""
+    built.announce_stop()
+    if not seconds:
+        return
+    log.info("draining", seconds=seconds)
+    notify_systemd(f"EXTEND_TIMEOUT_USEC={int((seconds + _STOP_SECONDS) * 1_000_000)}")
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop_now.wait()
+
+
 async def _serve_until(
-    stop: asyncio.Event, run: ServerRun, server: Started, started: Callable[[Mapping[str, Any]], None]
+    stop: asyncio.Event,
+    stop_now: asyncio.Event,
+    run: ServerRun,
+    server: Started,
+    started: Callable[[Mapping[str, Any]], None],
 ) -> None:
     """Keep the files about the server while it answers."""
     settings, facts = server.settings, server.facts
@@ -169,6 +188,7 @@ async def _serve_until(
             _collect_less_often()
             await stop.wait()
             notify_systemd("STOPPING=1")
+            await _drain(server.built, settings.drain_seconds, stop_now)
 
 
 @contextmanager
@@ -195,7 +215,7 @@ def _facts(url: str, console_url: str | None, settings: Settings) -> dict[str, A
         "pid": os.getpid(),
         "public_url": settings.public_url or url,
         "rpc_url": f"{url}/rpc",
-        "database": str(settings.database_file),
+        "database": settings.database_name,
         "version": VERSION,
         **({} if console_url is None else {CONSOLE_URL: console_url}),
     }

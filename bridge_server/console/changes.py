@@ -7,6 +7,7 @@ event.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.web.event_stream import KEEP_ALIVE, EventStream
@@ -28,11 +29,14 @@ class PageChanges:
     def follow(
         self, events: Events, topics: Mapping[str, Sequence[type[DomainEvent]]], everything: type[DomainEvent]
     ) -> None:
-        """Note the changes that commits announce; an event of type `everything` changes every topic."""
+        """Note the changes that commits announce, in any process; an event of type `everything` changes every
+        topic.
+        """
         for topic, kinds in topics.items():
             for kind in kinds:
-                events.subscribe(kind, self._noting(topic))
+                events.subscribe(kind, self._noting(topic), everywhere=True)
             events.subscribe(everything, self._noting(topic))
+            events.on_gap(partial(self.note, topic))
 
     def note(self, topic: str) -> None:
         """The topic has changed."""

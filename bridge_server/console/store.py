@@ -2,9 +2,23 @@
 
 from bridge_server.console import sql
 from bridge_server.console.errors import LinkRefusedError
-from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
+from bridge_server.storage.database import (
+    Database,
+    Statement,
+    Transaction,
+    Turn,
+    Turns,
+    scalar,
+    transaction,
+)
+from bridge_server.storage.turns import always, sweeping
 
 _SWEEP_SLICE = 500
+
+# A sign-in that is under way while everybody is signed out comes before or after that, not half before.
+_ACCESS = Turn("console-access")
+_with_others = always(Turns(shared=(_ACCESS,)))
+_without_others = always(Turns((_ACCESS,)))
 
 
 class AccessStore:
@@ -22,7 +36,7 @@ class AccessStore:
         """Whether the link can be used."""
         return bool(await self.database.read(sql.LINK, (digest, now_ms)))
 
-    @transaction
+    @transaction(turns=_with_others)
     def sign_in(self, link: bytes, session: bytes, expires_at_ms: int, now_ms: int) -> Transaction[None]:
         """Use the link up and store the session, or do neither. Raises LinkRefusedError."""
         if not scalar(int, (yield Statement(sql.USE_LINK, (link, now_ms)))):
@@ -39,13 +53,13 @@ class AccessStore:
         """Delete a session."""
         yield Statement(sql.END_SESSION, (session,))
 
-    @transaction
+    @transaction(turns=_without_others)
     def sign_out_all(self) -> Transaction[int]:
         """Delete every session and every link; returns how many sessions there were."""
         yield Statement(sql.END_LINKS)
         return scalar(int, (yield Statement(sql.END_SESSIONS)))
 
-    @transaction
+    @transaction(turns=sweeping("console"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
         for statement in sql.SWEEPS:

@@ -5,15 +5,18 @@ from collections.abc import Sequence
 from bridge_server.inbox.errors import DeviceNotFoundError, TooManyDevicesError
 from bridge_server.inbox.models import Device, DeviceId, NewDevice
 from bridge_server.outbox.store import withdraw
+from bridge_server.projects.turns import SENDINGS
 from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
     Transaction,
+    Turns,
     adding_transaction,
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import alone, always
 
 _DEVICES = """
 SELECT device_id, channel, address, created_at_ms FROM devices WHERE account = ? ORDER BY id
@@ -29,6 +32,9 @@ INSERT INTO devices (account, device_id, channel, address, lane, created_at_ms) 
 _DELETE = "DELETE FROM devices WHERE account = ? AND device_id = ?"
 _FORGET = "DELETE FROM devices WHERE device_id = ? AND address = ?"
 
+# A notification that is being sent may have found the device: its messages are stored, then withdrawn.
+_after_sendings = always(Turns(shared=(SENDINGS,)))
+
 
 class DeviceStore:
     """Durable devices."""
@@ -40,7 +46,7 @@ class DeviceStore:
         """The account's devices, oldest first."""
         return [_device(row) for row in await self.database.read(_DEVICES, (account,))]
 
-    @adding_transaction
+    @adding_transaction(turns=lambda account, *_, **__: alone("account", str(account)))
     def add(
         self, account: int, device_id: DeviceId, device: NewDevice, now_ms: int, limit: int
     ) -> Transaction[Device]:
@@ -55,7 +61,7 @@ class DeviceStore:
         yield Statement(_INSERT, row)
         return Device(device_id, device.channel, device.url, now_ms)
 
-    @transaction
+    @transaction(turns=_after_sendings)
     def remove(self, account: int, device_id: DeviceId) -> Transaction[None]:
         """Delete a device and its queued messages. Raises DeviceNotFoundError."""
         ((deleted,),) = yield Statement(_DELETE, (account, device_id))
@@ -63,7 +69,7 @@ class DeviceStore:
             raise DeviceNotFoundError
         yield from withdraw(device_id)
 
-    @transaction
+    @transaction(turns=_after_sendings)
     def forget(self, device_id: DeviceId, address: str, message_id: str) -> Transaction[None]:
         """Delete a device of any account, if it still has this address, and its queued messages.
 

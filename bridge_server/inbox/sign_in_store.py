@@ -13,6 +13,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 
 _INSERT_NONCE = "INSERT INTO sign_in_nonces (nonce, expires_at_ms) VALUES (?, ?)"
 _USE_NONCE = "DELETE FROM sign_in_nonces WHERE nonce = ? AND expires_at_ms > ?"
@@ -25,7 +26,7 @@ FROM inbox_tokens JOIN accounts ON accounts.id = inbox_tokens.account
 WHERE inbox_tokens.digest = ? AND inbox_tokens.expires_at_ms > ?
 """
 _SIGN_OUT = "DELETE FROM inbox_tokens WHERE digest = ?"
-_SWEEPS = (
+SWEEPS = (
     """
     DELETE FROM sign_in_nonces WHERE nonce IN
         (SELECT nonce FROM sign_in_nonces WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
@@ -75,10 +76,10 @@ class SignInStore:
         yield Statement(_SIGN_OUT, (digest,))
         yield SignedOut(digest.hex())
 
-    @transaction
+    @transaction(turns=sweeping("sign-ins"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired rows; returns how many."""
-        for statement in _SWEEPS:
+        for statement in SWEEPS:
             deleted = scalar(int, (yield Statement(statement, (now_ms, _SWEEP_SLICE))))
             if deleted:
                 return deleted

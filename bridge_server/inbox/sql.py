@@ -19,7 +19,7 @@ SELECT projects.id, projects.project_id, projects.name, type_sets.types, subscri
     (SELECT json_group_array(json_array(type_id, name)) FROM (
         SELECT type_id, name FROM notification_types
         WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id
-    ))
+    ) AS available)
 FROM subscriptions
 JOIN projects ON projects.id = subscriptions.project AND projects.project_id IS NOT NULL
 JOIN type_sets ON type_sets.id = subscriptions.type_set

@@ -18,7 +18,18 @@ from bridge_server.inbox.models import (
     UnsubscribedProject,
 )
 from bridge_server.projects.models import ProjectId, TypeId
-from bridge_server.storage.database import Database, Row, Statement, Transaction, reading, scalar, transaction
+from bridge_server.projects.turns import FIGURES
+from bridge_server.storage.database import (
+    Database,
+    Row,
+    Statement,
+    Transaction,
+    Turns,
+    reading,
+    scalar,
+    transaction,
+)
+from bridge_server.storage.turns import always
 
 _LATER_THAN_ALL = 2**63 - 1
 
@@ -73,7 +84,7 @@ class InboxStore:
         rows = await self.database.read(sql.ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
-    @transaction
+    @transaction(turns=always(Turns(shared=(FIGURES,))))
     def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK

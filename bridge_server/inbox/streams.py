@@ -5,8 +5,10 @@ skip notifications at or below the position of the stream, so the two may overla
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from itertools import chain
+from typing import TypeAlias
 
 import structlog
 
@@ -18,40 +20,52 @@ from bridge_server.inbox.notification_wire import write_event
 from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.stream import AccountStreams, Stream
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import NotAuthenticatedError
 from bridge_server.kernel.events import Events
 from bridge_server.web.event_stream import KEEP_ALIVE, Piece, piece
 
 KEEP_ALIVE_SECONDS = 15.0
 
 _ARRIVALS_AT_ONCE = 100
+_CONFIRMED_AT_ONCE = 64
 _WRITES_IN_A_ROW = 250
 _RETRY_SECONDS = 0.25
 
 log = structlog.get_logger()
 
+Confirm: TypeAlias = Callable[[Reader], Awaitable[None]]
+"""Raises NotAuthenticatedError if the token of the reader is valid no longer."""
+
 
 class Streams:
-    """Every open stream, by account. `deliver_forever` and `keep_alive_forever` must be running."""
+    """Every open stream, by account. `deliver_forever` and `keep_alive_forever` must be running.
+
+    `confirm` is asked about each stream's token when another process may have ended it.
+    """
 
     def __init__(
         self,
         store: InboxStore,
         arrivals: Arrivals,
+        confirm: Confirm,
         events: Events,
         clock: Clock,
         most_per_account: int,
         keep_alive_seconds: float = KEEP_ALIVE_SECONDS,
     ) -> None:
         self._store = store
+        self._confirm = confirm
         self._clock = clock
         self.most_per_account = most_per_account
         self._keep_alive_seconds = keep_alive_seconds
         self._audiences: dict[int, AccountStreams] = {}
         self._touched: set[int] = set()
+        self._must_confirm = False
         self._something_came = asyncio.Event()
         self._closed = False
         arrivals.listen(self._notice)
-        events.subscribe(SignedOut, self._end_signed_out)
+        events.subscribe(SignedOut, self._end_signed_out, everywhere=True)
+        events.on_gap(self._look_everywhere)
 
     @property
     def open(self) -> int:
@@ -97,11 +111,15 @@ class Streams:
             await self._something_came.wait()
             self._something_came.clear()
             touched, self._touched = self._touched, set()
+            must_confirm, self._must_confirm = self._must_confirm, False
             try:
                 await self._deliver(touched)
+                if must_confirm:
+                    await self._end_revoked()
             except Exception:  # no error may make the streams miss a notification
                 log.warning("streams_delayed", exc_info=True)
                 self._touched |= touched
+                self._must_confirm |= must_confirm
                 await asyncio.sleep(_RETRY_SECONDS)
                 self._something_came.set()
 
@@ -151,6 +169,23 @@ class Streams:
                 self._audiences[number].arrivals += 1
             self._touched |= here
             self._something_came.set()
+
+    def _look_everywhere(self) -> None:
+        """Other processes may have delivered to any account, and ended any token."""
+        self._notice(self._audiences.keys())
+        self._must_confirm = True
+        self._something_came.set()
+
+    async def _end_revoked(self) -> None:
+        streams = self._all()
+        for first in range(0, len(streams), _CONFIRMED_AT_ONCE):
+            await asyncio.gather(*map(self._end_if_revoked, streams[first : first + _CONFIRMED_AT_ONCE]))
+
+    async def _end_if_revoked(self, stream: Stream) -> None:
+        try:
+            await self._confirm(stream.reader)
+        except NotAuthenticatedError:
+            stream.end()
 
     def _end_signed_out(self, event: SignedOut) -> None:
         digest = bytes.fromhex(event.digest)

@@ -54,7 +54,7 @@ class _Load:
 
 
 class ReadCache:
-    """Keeps the values read most recently, up to `capacity_bytes` in all.
+    """Keeps the values read most recently, up to `capacity_bytes` in all; with 0, every load is a read.
 
     Values may have owners: keys whose kinds are among `owner_kinds`.
     """
@@ -68,8 +68,9 @@ class ReadCache:
         self._owned: dict[Key, set[Key]] = {}
 
     def subscribe_to(self, events: Events) -> None:
-        """Forget every key that a commit touches."""
-        events.subscribe(Touched, self._on_touched)
+        """Forget every key that a commit touches, in any process."""
+        events.subscribe(Touched, self._on_touched, everywhere=True)
+        events.on_gap(self.clear)
 
     def get(self, key: Key, now_ms: int) -> Cached | None:
         """Return the value of the key, None when none is cached that is still valid."""
@@ -88,6 +89,8 @@ class ReadCache:
         owner of a value is known only after the read: the touch of any owner counts as a touch of every key
         that is being read. Without `keeps_empty` a result that has no value is not cached.
         """
+        if not self._capacity_bytes:
+            return await read()
         while (under_way := self._loads.get(key)) is not None:
             shared = await under_way.outcome()
             if shared is not None:

@@ -27,10 +27,28 @@ class Events:
 
     def __init__(self) -> None:
         self._listeners: dict[type[DomainEvent], list[Callable[[Any], None]]] = {}
+        self._everywhere: dict[type[DomainEvent], list[Callable[[Any], None]]] = {}
+        self._on_gap: list[Callable[[], None]] = []
 
-    def subscribe(self, event_type: type[AnyEvent], listener: Callable[[AnyEvent], None]) -> None:
-        """Call `listener` with every event of this type from now on."""
+    def subscribe(
+        self, event_type: type[AnyEvent], listener: Callable[[AnyEvent], None], *, everywhere: bool = False
+    ) -> None:
+        """Call `listener` with every event of this type from now on.
+
+        With `everywhere` also with events of other processes on the same database, as far as these are heard:
+        such a listener looks for itself, with `on_gap`, when some may have been missed.
+        """
         self._listeners.setdefault(event_type, []).append(listener)
+        if everywhere:
+            self._everywhere.setdefault(event_type, []).append(listener)
+
+    def subscribe_elsewhere(self, event_type: type[AnyEvent], listener: Callable[[AnyEvent], None]) -> None:
+        """Call `listener` with events of this type that other processes announce, and not with own ones."""
+        self._everywhere.setdefault(event_type, []).append(listener)
+
+    def on_gap(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever events of other processes may have been missed."""
+        self._on_gap.append(listener)
 
     def publish(self, event: DomainEvent) -> None:
         """Call every listener of the event's type.
@@ -42,3 +60,19 @@ class Events:
                 listener(event)
             except Exception:
                 log.exception("listener_failed", event_type=type(event).__name__)
+
+    def hear(self, event: DomainEvent) -> None:
+        """Call the listeners that want this event also when another process announces it."""
+        for listener in self._everywhere.get(type(event), ()):
+            try:
+                listener(event)
+            except Exception:
+                log.exception("listener_failed", event_type=type(event).__name__)
+
+    def hear_everything(self) -> None:
+        """Other processes may have announced anything: have the listeners look for themselves."""
+        for listener in self._on_gap:
+            try:
+                listener()
+            except Exception:
+                log.exception("listener_failed", event_type="everything")

@@ -6,6 +6,7 @@ A waiter joins *before* it reads and sleeps *after*, so that a change between th
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from math import ceil
 from typing import TypeVar
@@ -52,8 +53,9 @@ class Signals:
         return bool(self._first or self._further)
 
     def subscribe_to(self, events: Events) -> None:
-        """Wake the waiters of every key that a commit touches."""
-        events.subscribe(Touched, self._on_touched)
+        """Wake the waiters of every key that a commit touches, in any process."""
+        events.subscribe(Touched, self._on_touched, everywhere=True)
+        events.on_gap(partial(self.wake_all, changed=True))
 
     def touch(self, key: Key) -> None:
         """Wake the waiters of the key, because its value has changed."""

@@ -17,8 +17,13 @@ class Stopping:
 
     def __init__(self, grace_seconds: float = 3.0) -> None:
         self._grace_seconds = grace_seconds
+        self.is_announced = False
         self._closed = asyncio.Event()
         self._over_at = math.inf
+
+    def announce(self) -> None:
+        """Have `/readyz` answer that the server stops soon: a load balancer then chooses others."""
+        self.is_announced = True
 
     @property
     def has_begun(self) -> bool:

@@ -65,8 +65,8 @@ FROM (
             ON type_set_members.type = ?6 AND type_set_members.type_set = subscriptions.type_set
         LEFT JOIN account_buckets
             ON account_buckets.project = ?5 AND account_buckets.account = subscriptions.account
-    )
-)
+    ) AS found
+) AS sorted
 """  # noqa: S608 - only the constant above
 # The requested account keys that the notification has not reached.
 NOT_COVERED = """
@@ -164,12 +164,13 @@ DELETE FROM deliveries WHERE (account, sending) IN
      WHERE read_at_ms < 0 AND read_at_ms >= ? ORDER BY read_at_ms DESC LIMIT ?)
 """
 OLD_SENDINGS = """
-SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?)
+SELECT json_group_array(id)
+FROM (SELECT id FROM sendings WHERE sent_at_ms <= ? ORDER BY sent_at_ms LIMIT ?) AS old
 """
 BULK_MARKED_SENDINGS = """
 SELECT json_group_array(id) FROM (
     SELECT sendings.id FROM projects
     CROSS JOIN sendings ON sendings.project = projects.id AND sendings.id <= projects.read_through
     WHERE projects.marked_at_ms <= ? LIMIT ?
-)
+) AS marked
 """

@@ -13,19 +13,31 @@ from bridge_server.projects.deleting import delete_sendings
 from bridge_server.projects.errors import ProjectNotFoundError
 from bridge_server.projects.models import Project, Publisher
 from bridge_server.projects.store import find_project, find_publishing
+from bridge_server.projects.turns import FIGURES, SENDINGS, turn_of_project
 from bridge_server.storage.database import (
     Database,
     Row,
     Statement,
     Step,
     Transaction,
+    Turns,
     adding_transaction,
     reading,
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 
 _SWEEP_SLICE = 500
+
+
+def _turns_of_sender(sender: Sender, *_: object, **__: object) -> Turns:
+    project_id = sender.project.project_id if isinstance(sender, Publisher) else sender
+    return Turns((turn_of_project(project_id), SENDINGS))
+
+
+def _turns_of_publisher(publisher: Publisher, *_: object, **__: object) -> Turns:
+    return Turns((turn_of_project(publisher.project.project_id), FIGURES))
 
 
 class NotifyStore:
@@ -34,7 +46,7 @@ class NotifyStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @adding_transaction
+    @adding_transaction(turns=_turns_of_sender)
     def send(
         self,
         sender: Sender,
@@ -60,7 +72,7 @@ class NotifyStore:
         project = yield from _sending_project(sender)
         return (yield from sorted_accounts(project, request, limits, now_us)).failures
 
-    @transaction
+    @transaction(turns=_turns_of_publisher)
     def mark_all_as_read(self, publisher: Publisher, now_ms: int) -> Transaction[int]:
         """Mark every notification that the project has sent so far; returns how many were unread.
 
@@ -92,7 +104,7 @@ class NotifyStore:
             raise ProjectNotFoundError
         return accounts or b"", last
 
-    @transaction
+    @transaction(turns=sweeping("notifications", FIGURES))
     def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
         """Delete a slice of what is outdated, and of the buckets that are full. Returns how many rows."""
         buckets = yield from _sweep_buckets(now_ms * 1000)

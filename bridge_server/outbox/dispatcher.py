@@ -73,7 +73,7 @@ class Dispatcher:
         self._last_lanes: list[Lane] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = QueueRound(self._store)
-        self._running = False
+        self._running = self._has_missed_events = False
 
     async def start(self) -> None:
         """Resume the pending messages and wait for new ones.
@@ -82,6 +82,8 @@ class Dispatcher:
         """
         self._stock.subscribe_to(self._events)
         self._events.subscribe(OutboxGrew, self._on_growth)
+        self._events.subscribe_elsewhere(OutboxGrew, self._on_growth_elsewhere)
+        self._events.on_gap(self._recount_soon)
         await self._resume()
 
     async def _resume(self) -> None:
@@ -169,6 +171,7 @@ class Dispatcher:
         """Take the counts and times from the store, which another process may have changed, and send what is
         due. When more is due than can wait in memory, the next recount goes on with the rest.
         """
+        self._has_missed_events = False
         await self._store.count()
         self._schedule.has_turned_away = self._admission.has_turned_away = False
         await self._round.go(self._clock.now_ms(), self._plan_page)
@@ -189,6 +192,15 @@ class Dispatcher:
         if self._running:
             queue = Queue(event.destination, event.queue)
             self._attend(Claimant(queue, event.client, event.were_tried))
+
+    def _on_growth_elsewhere(self, event: OutboxGrew) -> None:
+        """The process that queued the messages sends them, unless their queue is being sent here."""
+        lane = self._lanes.get(Queue(event.destination, event.queue))
+        if self._running and lane is not None:
+            lane.rouse(event.were_tried)
+
+    def _recount_soon(self) -> None:
+        self._has_missed_events = True
 
     def _plan_page(self, page: Iterable[PendingQueue]) -> bool:
         """Send or schedule these queues. Returns whether there was room for all of them."""
@@ -244,7 +256,9 @@ class Dispatcher:
                 log.warning("outbox_tick_failed", error=str(error))
 
     def _has_to_look_again(self, ticks: int) -> bool:
-        """Whether a queue was refused and a place is free again."""
+        """Whether other processes may have changed anything, or a queue was refused and a place is free."""
+        if self._has_missed_events:
+            return True
         if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
             return False
         half = self._limits.waiting // 2

@@ -22,14 +22,14 @@ PAGE = f"""
 SELECT {_LISTED} FROM (
     SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
     WHERE id < ?7 ORDER BY id DESC LIMIT ?8
-) {_WANTED} ORDER BY id DESC LIMIT ?9
+) AS seen {_WANTED} ORDER BY id DESC LIMIT ?9
 """
 PAGE_REST = "SELECT id, 0 FROM outbox WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 DEAD_PAGE = f"""
 SELECT {_LISTED} FROM (
     SELECT {_LISTED}, {_STATE} AS state, {_KIND} AS kind FROM outbox
     WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?7, ?8) ORDER BY died_at_ms DESC, id DESC LIMIT ?9
-) {_WANTED} ORDER BY died_at_ms DESC, id DESC LIMIT ?10
+) AS seen {_WANTED} ORDER BY died_at_ms DESC, id DESC LIMIT ?10
 """
 DEAD_PAGE_REST = """
 SELECT id, died_at_ms FROM outbox WHERE died_at_ms IS NOT NULL AND (died_at_ms, id) < (?, ?)

@@ -26,6 +26,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import alone, always
 
 ROWS_PER_PAGE = 10_000
 """How many rows a page looks at, at most."""
@@ -33,6 +34,9 @@ ROWS_PER_PAGE = 10_000
 _SLICE = 500
 _BEYOND_ALL = 2**63 - 1
 _NEWEST = MessagePlace(_BEYOND_ALL, _BEYOND_ALL)
+
+# What an operator does with stored messages is counted by their state before.
+_one_by_one = always(alone("stored-messages"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ class MessageStore:
         """One message without its content. Raises MessageNotFoundError."""
         return (yield from _found(row_id, message_id))
 
-    @transaction
+    @transaction(turns=_one_by_one)
     def retry(self, row_id: int, message_id: str, now_ms: int) -> Transaction[StoredMessage]:
         """Have a message sent now; one that is due already stays as it is. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
@@ -122,14 +126,14 @@ class MessageStore:
         yield OutboxChanged(dead=-revived)
         return (yield from _found(row_id, message_id))
 
-    @transaction
+    @transaction(turns=_one_by_one)
     def drop(self, row_id: int, message_id: str) -> Transaction[None]:
         """Delete a message. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         yield Statement(sql.DROP, (row_id, message_id))
         yield OutboxChanged(dead=-1) if stored.died_at_ms is not None else OutboxChanged(owed=-1)
 
-    @transaction
+    @transaction(turns=_one_by_one)
     def retry_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int, now_ms: int
     ) -> Transaction[DeadSlice]:
@@ -146,7 +150,7 @@ class MessageStore:
             yield OutboxGrew(*queue, client, 0, were_tried=True)
         return DeadSlice(changed, rest)
 
-    @transaction
+    @transaction(turns=_one_by_one)
     def drop_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int
     ) -> Transaction[DeadSlice]:

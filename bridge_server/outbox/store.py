@@ -5,26 +5,14 @@ from collections.abc import Sequence
 
 import orjson
 
+from bridge_server.outbox import enqueue_sql
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, grown_by
 from bridge_server.outbox.models import Claimant, DueMessage, OutgoingMessage, PendingQueue, Purpose, Queue
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
+from bridge_server.storage.turns import sweeping
 
-_INSERT = """
-INSERT INTO outbox
-    (message_id, destination, url, body, purpose, subject, signing_secret, device_id, client, queue,
-     created_at_ms, next_attempt_at_ms)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_INSERT_ALL = """
-INSERT INTO outbox (message_id, destination, url, body, purpose, subject, device_id, client, queue,
-     created_at_ms, next_attempt_at_ms)
-SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-       CAST(json_extract(value, '$[3]') AS BLOB), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-       json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'), ?1, ?1
-FROM json_each(?2)
-"""
 # The client is read from the first row of each queue; all else is in the index.
-_PENDING_QUEUES = """
+PENDING_QUEUES = """
 SELECT owed.destination, owed.queue, outbox.client, owed.tried_due, owed.tried, owed.next_due_ms
 FROM (SELECT destination, queue, MIN(id) AS id,
              MIN(CASE WHEN next_attempt_at_ms <= ?1 THEN attempts END) AS tried_due,
@@ -67,11 +55,11 @@ _HOST_SILENT = "DELETE FROM outbox_hosts WHERE host = ?"
 _ANSWERING_HOSTS = "SELECT host, answered_at_ms FROM outbox_hosts ORDER BY answered_at_ms DESC LIMIT ?"
 _COUNT_OWED = "SELECT COUNT(*) FROM outbox WHERE next_attempt_at_ms IS NOT NULL"
 _COUNT_DEAD = "SELECT COUNT(*) FROM outbox WHERE died_at_ms IS NOT NULL"
-_SWEEP_DEAD = """
+SWEEP_DEAD = """
 DELETE FROM outbox WHERE id IN (SELECT id FROM outbox WHERE died_at_ms < ? ORDER BY died_at_ms LIMIT ?)
 RETURNING id
 """
-_SWEEP_OLD_HOSTS = """
+SWEEP_OLD_HOSTS = """
 DELETE FROM outbox_hosts WHERE host IN
     (SELECT host FROM outbox_hosts WHERE answered_at_ms < ? ORDER BY answered_at_ms LIMIT ?)
 """
@@ -88,7 +76,7 @@ def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
     destination, queue = message.queue
     content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
     sending = (message.signing_secret, message.device_id, message.client, queue)
-    yield Statement(_INSERT, (*content, *sending, now_ms, now_ms))
+    yield Statement(enqueue_sql.INSERT, (*content, *sending, now_ms, now_ms))
     yield grown_by(message)
 
 
@@ -96,7 +84,9 @@ def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction
     """Owe many messages from now on, in one statement; each queue has one event."""
     if not messages:
         return
-    yield Statement(_INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode()))
+    yield Statement(
+        enqueue_sql.INSERT_ALL, (now_ms, orjson.dumps([_values(message) for message in messages]).decode())
+    )
     counts = Counter(message.queue for message in messages)
     last = {message.queue: message for message in messages}
     for queue, message in last.items():
@@ -123,7 +113,7 @@ class OutboxStore:
     async def pending_queues(self, now_ms: int, after: Queue, limit: int) -> list[PendingQueue]:
         """The queues that follow this one in their order and hold a message, due or not yet."""
         return [
-            _pending_queue(row) for row in await self.database.read(_PENDING_QUEUES, (now_ms, *after, limit))
+            _pending_queue(row) for row in await self.database.read(PENDING_QUEUES, (now_ms, *after, limit))
         ]
 
     async def next_messages(self, queue: Queue, now_ms: int, limit: int) -> list[DueMessage]:
@@ -189,15 +179,15 @@ class OutboxStore:
         rows = await self.database.read(_ANSWERING_HOSTS, (limit,))
         return [(host, answered_at_ms) for host, answered_at_ms in rows]
 
-    @transaction
+    @transaction(turns=sweeping("outbox"))
     def sweep(self, died_before_ms: int, answered_before_ms: int, host_limit: int) -> Transaction[int]:
         """Delete a slice of the dead letters that are older, and of the hosts that answered longer ago or are
         too many; returns how many, 0 when none is left.
         """
-        dead = len((yield Statement(_SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
+        dead = len((yield Statement(SWEEP_DEAD, (died_before_ms, _SWEEP_SLICE))))
         if dead:
             yield OutboxChanged(dead=-dead)
-        old = scalar(int, (yield Statement(_SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
+        old = scalar(int, (yield Statement(SWEEP_OLD_HOSTS, (answered_before_ms, _SWEEP_SLICE))))
         many = scalar(int, (yield Statement(_SWEEP_MANY_HOSTS, (_SWEEP_SLICE, host_limit))))
         return dead + old + many
 

@@ -50,12 +50,14 @@ DELETE FROM notifications WHERE id IN (SELECT value FROM json_each(?))
 
 # Rows of a deleted project, in slices: its sendings and notifications, then the rest. A row is deleted before
 # the rows that it references.
-SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?)"
+SENDINGS = "SELECT json_group_array(id) FROM (SELECT id FROM sendings WHERE project = ? LIMIT ?) AS slice"
 DELETE_MISSED = """
 DELETE FROM missed_accounts WHERE (project, notification, account) IN
     (SELECT project, notification, account FROM missed_accounts WHERE project = ? LIMIT ?)
 """
-NOTIFICATIONS = "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?)"
+NOTIFICATIONS = (
+    "SELECT json_group_array(id) FROM (SELECT id FROM notifications WHERE project = ? LIMIT ?) AS slice"
+)
 SWEEP_DELETED = (
     """
     DELETE FROM account_buckets WHERE (project, account) IN

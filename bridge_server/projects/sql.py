@@ -13,7 +13,7 @@ OVERVIEW = f"""
 SELECT {_PROJECT},
     (SELECT json_group_array(json_array(type_id, name, created_at_ms)) FROM (
         SELECT type_id, name, created_at_ms FROM notification_types
-        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id)),
+        WHERE notification_types.project = projects.id AND removed_at_ms IS NULL ORDER BY id) AS available),
     (SELECT coalesce(sum(subscribers), 0) FROM type_sets WHERE type_sets.project = projects.id),
     (SELECT json_array(coalesce(sum(CASE WHEN daily_figures.day = ?2 THEN daily_figures.sent END), 0),
             coalesce(sum(daily_figures.sent), 0), coalesce(sum(daily_figures.read), 0),

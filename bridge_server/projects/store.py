@@ -26,6 +26,7 @@ from bridge_server.projects.models import (
     Webhook,
 )
 from bridge_server.projects.rows import read_daily_figures, read_overview, read_project
+from bridge_server.projects.turns import FIGURES, of_project
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -37,6 +38,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 
 _SWEEP_SLICE = 500
 
@@ -86,7 +88,7 @@ class ProjectStore:
             subscribers,
         )
 
-    @transaction
+    @transaction(turns=of_project)
     def delete(self, project_id: ProjectId) -> Transaction[None]:
         """Hide the project at once; sweeping deletes its rows later."""
         project = yield from find_project(project_id)
@@ -101,7 +103,7 @@ class ProjectStore:
             return None
         return read_project(rows[0][1:]), [row[0] for row in rows if row[0] is not None]
 
-    @transaction
+    @transaction(turns=of_project)
     def add_secret(self, project_id: ProjectId, digest: bytes, now_ms: int, limit: int) -> Transaction[int]:
         """Store the SHA-256 of another secret; returns its number. Raises TooManySecretsError."""
         project = yield from find_project(project_id)
@@ -111,7 +113,7 @@ class ProjectStore:
         yield ProjectChanged(project_id)
         return scalar(int, (yield Statement(sql.INSERT_SECRET, (project.number, digest, now_ms))))
 
-    @transaction
+    @transaction(turns=of_project)
     def remove_secret(self, project_id: ProjectId, number: int) -> Transaction[None]:
         """Remove a secret. Raises SecretNotFoundError."""
         project = yield from find_project(project_id)
@@ -139,13 +141,13 @@ class ProjectStore:
         rows = yield Statement(sql.FIGURES, (first_day, last_day, project.number))
         return [read_daily_figures(row) for row in rows]
 
-    @transaction
+    @transaction(turns=sweeping("projects", FIGURES))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the rows of deleted projects; returns how many rows."""
         deleted = yield Statement(sql.DELETED_PROJECT)
         return (yield from delete_project(deleted[0][0], _SWEEP_SLICE)) if deleted else 0
 
-    @transaction
+    @transaction(turns=of_project)
     def _change(
         self, project_id: ProjectId, statement: str, *values: str | int | None
     ) -> Transaction[Project]:

@@ -22,6 +22,7 @@ from bridge_server.projects.models import (
 )
 from bridge_server.projects.sql import INSERT_MEMBER
 from bridge_server.projects.store import find_project, find_types
+from bridge_server.projects.turns import of_project
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -43,7 +44,7 @@ class SubscriptionStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @adding_transaction
+    @adding_transaction(turns=of_project)
     def subscribe(
         self,
         project_id: ProjectId,
@@ -73,7 +74,7 @@ class SubscriptionStore:
         yield ProjectChanged(project_id)
         return outcomes
 
-    @transaction
+    @transaction(turns=of_project)
     def unsubscribe(
         self, project_id: ProjectId, account_keys: Sequence[str], now_ms: int, message_of: MessageOf
     ) -> Transaction[int]:

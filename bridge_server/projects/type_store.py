@@ -9,6 +9,7 @@ from bridge_server.projects.errors import TooManyTypesError, TypeExistsError, Ty
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.projects.models import IdAmong, NotificationType, Project, ProjectId, TypeId
 from bridge_server.projects.store import find_project, find_types
+from bridge_server.projects.turns import of_project
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -33,7 +34,7 @@ class NotificationTypeStore:
         project = yield from find_project(project_id)
         return [known for _, known in (yield from find_types(project))]
 
-    @transaction
+    @transaction(turns=of_project)
     def add_type(
         self, project_id: ProjectId, id_among: IdAmong, name: str, now_ms: int, limit: int
     ) -> Transaction[NotificationType]:
@@ -53,7 +54,7 @@ class NotificationTypeStore:
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, now_ms)
 
-    @transaction
+    @transaction(turns=of_project)
     def rename_type(self, project_id: ProjectId, type_id: TypeId, name: str) -> Transaction[NotificationType]:
         """Change the name of a type. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)
@@ -62,7 +63,7 @@ class NotificationTypeStore:
         yield ProjectChanged(project_id)
         return NotificationType(type_id, name, known.created_at_ms)
 
-    @transaction
+    @transaction(turns=of_project)
     def remove_type(self, project_id: ProjectId, type_id: TypeId, now_ms: int) -> Transaction[None]:
         """Remove a type from the project and from every subscription. Raises TypeNotFoundError."""
         project = yield from find_project(project_id)

@@ -11,8 +11,17 @@ from bridge_server.pubsub.queues.errors import QueueFullError
 from bridge_server.pubsub.queues.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, pay_for, send_later
 from bridge_server.pubsub.queues.shares import Claim, Shares
-from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
+from bridge_server.storage.database import Database, Row, Statement, Transaction, Turns, scalar, transaction
+from bridge_server.storage.turns import each_once, striped, sweeping
 from bridge_server.topics.models import Topic
+from bridge_server.topics.turns import turn_of_topic
+
+
+def _turns_of_changes(changes: Changes, *_: object, **__: object) -> Turns:
+    """The topics and the addresses whose shares are counted."""
+    messages = (*changes.kept, *changes.announced)
+    topics = (turn_of_topic(message.topic) for message in messages)
+    return each_once((*topics, *(striped("address", each.address) for each in messages if each.address)))
 
 
 class TopicStore:
@@ -42,7 +51,7 @@ class TopicStore:
         pay_for(caused, self._allowance)
         return refused
 
-    @transaction
+    @transaction(turns=_turns_of_changes)
     def _apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
     ) -> Transaction[tuple[Mapping[int, QueueFullError], Counter[str | None]]]:
@@ -78,7 +87,7 @@ class TopicStore:
             message.number: QueueFullError("the server") for message in (*changes.kept, *changes.announced)
         }
 
-    @transaction
+    @transaction(turns=sweeping("topics"))
     def sweep(self, now_ms: int, limit: int) -> Transaction[int]:
         """Delete at most `limit` messages that have expired; returns how many."""
         return scalar(int, (yield Statement(sql.SWEEP, (now_ms, limit))))

@@ -8,11 +8,14 @@ from bridge_server.storage.database import (
     Row,
     Statement,
     Transaction,
+    Turns,
     adding_transaction,
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 from bridge_server.topics.models import Topic
+from bridge_server.topics.turns import of_topic
 from bridge_server.topics.webhooks import remove_webhook, subscribe_webhook
 
 _UPSERT = """
@@ -27,12 +30,16 @@ SELECT topic, bridge, channel, url, lane, peer_name, language
 FROM push_registrations WHERE topic = ? AND expires_at_ms > ?
 """
 _DELETE = "DELETE FROM push_registrations WHERE topic = ? AND url = ?"
-_SWEEP = """
+SWEEP = """
 DELETE FROM push_registrations WHERE id IN
     (SELECT id FROM push_registrations WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)
 """
 
 _SWEEP_SLICE = 500
+
+
+def _of_registration(registration: Registration, *_: object, **__: object) -> Turns:
+    return of_topic(registration.topic)
 
 
 class PushStore:
@@ -41,7 +48,7 @@ class PushStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @adding_transaction
+    @adding_transaction(turns=_of_registration)
     def register(
         self,
         registration: Registration,
@@ -69,7 +76,7 @@ class PushStore:
         rows = await self.database.read(_REGISTRATION, (topic, now_ms))
         return _registration(rows[0]) if rows else None
 
-    @transaction
+    @transaction(turns=of_topic)
     def unregister(self, topic: Topic, url: str, own_webhook: str) -> Transaction[None]:
         """Delete the registration if it still has this address, and its webhook at the own bridge."""
         ((removed,),) = yield Statement(_DELETE, (topic, url))
@@ -81,10 +88,10 @@ class PushStore:
         """Add the message to the outbox."""
         yield from enqueue(message, now_ms)
 
-    @transaction
+    @transaction(turns=sweeping("push-registrations"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the expired registrations; returns how many rows."""
-        return scalar(int, (yield Statement(_SWEEP, (now_ms, _SWEEP_SLICE))))
+        return scalar(int, (yield Statement(SWEEP, (now_ms, _SWEEP_SLICE))))
 
 
 def _row(registration: Registration) -> tuple[str | None, ...]:

@@ -27,6 +27,6 @@ LEFT JOIN call_statuses ON call_statuses.call = calls.id
 WHERE calls.call_id = ?2 AND (calls.expires_at_ms > ?1 OR call_statuses.expires_at_ms > ?1)
 """
 COUNT_SLICE = """
-SELECT count(*), max(id), coalesce(sum(expires_at_ms > ?2), 0)
-FROM (SELECT id, expires_at_ms FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?3)
+SELECT count(*), max(id), count(CASE WHEN expires_at_ms > ?2 THEN 1 END)
+FROM (SELECT id, expires_at_ms FROM sessions WHERE id > ?1 ORDER BY id LIMIT ?3) AS slice
 """

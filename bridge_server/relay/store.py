@@ -31,10 +31,13 @@ from bridge_server.storage.database import (
     Row,
     Statement,
     Transaction,
+    Turns,
     adding_transaction,
     transaction,
 )
+from bridge_server.storage.turns import alone
 from bridge_server.topics.models import Topic
+from bridge_server.topics.turns import of_topic
 from bridge_server.topics.webhooks import (
     remove_all_webhooks,
     remove_webhook,
@@ -44,6 +47,14 @@ from bridge_server.topics.webhooks import (
 
 _MANY_ANSWERED = 32
 """With so many answered calls among the listed ones, the next call takes them off the list."""
+
+
+def _of_session(session_id: SessionId, *_: object, **__: object) -> Turns:
+    return alone("session", session_id)
+
+
+def _of_call(call: StoredCall, *_: object, **__: object) -> Turns:
+    return alone("session", call.session_id)
 
 
 class RelayStore:
@@ -67,7 +78,7 @@ class RelayStore:
             raise SessionNotFoundError
         yield Touched(("session", session_id))
 
-    @transaction
+    @transaction(turns=_of_session)
     def delete_session(self, session_id: SessionId, now_ms: int) -> Transaction[None]:
         """End the session: nothing of it is known any more. Raises SessionNotFoundError."""
         rows = yield Statement(sql.END_SESSION, (session_id, now_ms))
@@ -87,7 +98,7 @@ class RelayStore:
             raise SessionNotFoundError
         return _slot(rows[0])
 
-    @adding_transaction
+    @adding_transaction(turns=_of_call)
     def add_call(
         self,
         call: StoredCall,
@@ -154,7 +165,7 @@ class RelayStore:
             raise CallNotFoundError
         return _status(rows[0])
 
-    @adding_transaction
+    @adding_transaction(turns=of_topic)
     def subscribe(
         self, topic: Topic, webhook: str, now_ms: int, expires_at_ms: int, webhook_limit: int
     ) -> Transaction[None]:

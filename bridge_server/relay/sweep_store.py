@@ -3,6 +3,7 @@
 from bridge_server.relay import sql
 from bridge_server.relay.models import SweptSlice
 from bridge_server.storage.database import Database, Row, Statement, Transaction, scalar, transaction
+from bridge_server.storage.turns import sweeping
 from bridge_server.topics.webhooks import sweep_webhooks
 
 
@@ -27,7 +28,7 @@ class RelaySweepStore:
     async def _delete_each(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> int:
         return await self._delete(numbers, statement, times) if numbers else 0
 
-    @transaction
+    @transaction(turns=sweeping("relay"))
     def _delete(self, numbers: list[Row], statement: str, times: tuple[int, ...]) -> Transaction[int]:
         deleted = 0
         for (number,) in numbers:
@@ -43,7 +44,7 @@ class RelaySweepStore:
         ((following,),) = await self.database.read(next_statement, (end,))
         return None if following is None else following - 1
 
-    @transaction
+    @transaction(turns=sweeping("webhooks"))
     def sweep_webhooks(self, now_ms: int, limit: int) -> Transaction[int]:
         """Delete at most `limit` webhooks that have expired; returns how many."""
         return (yield from sweep_webhooks(now_ms, limit))

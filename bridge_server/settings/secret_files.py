@@ -77,4 +77,5 @@ def _content(source: str, file: Path) -> str:
 
 
 def _holds_a_secret(annotation: Any) -> bool:
-    return annotation is SecretStr or any(map(_holds_a_secret, get_args(annotation)))
+    is_secret = isinstance(annotation, type) and issubclass(annotation, SecretStr)
+    return is_secret or any(map(_holds_a_secret, get_args(annotation)))

@@ -1,11 +1,12 @@
 """Settings of the addresses of the server and of its proxies."""
 
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
 from bridge_server.kernel.ip_addresses import is_loopback
-from bridge_server.settings.types import Networks, Port, Url
+from bridge_server.settings.types import HOUR, Networks, Port, Url
 
 
 class ServerSettings(BaseModel, defer_build=True):
@@ -17,6 +18,10 @@ class ServerSettings(BaseModel, defer_build=True):
         None, description="The URL at which clients reach this server; by default its own address."
     )
     trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
+    drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = Field(
+        0,
+        description="After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer.",
+    )
 
     @property
     def way_through_a_proxy(self) -> str | None:

@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 from bridge_server.kernel.fields import http_url, web_origin
 from bridge_server.kernel.rfc3986 import is_host_and_port
 from bridge_server.outbox.signature import WebhookSigner
+from bridge_server.storage.database_url import checked_url, url_without_password
 from bridge_server.web.client_address import Network
 
 HOUR = 3600
@@ -56,6 +57,17 @@ def _node_url(value: SecretStr) -> SecretStr:
         return SecretStr(http_url(url))
     except ValueError:  # its text may repeat a secret
         raise ValueError("must be an http or https URL, such as http://127.0.0.1:8545") from None
+
+
+class DatabaseUrl(SecretStr):
+    """The URL of a PostgreSQL database. Its text has no password."""
+
+    def _display(self) -> str:
+        return url_without_password(self.get_secret_value())
+
+
+def _database_url(value: DatabaseUrl) -> DatabaseUrl:
+    return DatabaseUrl(checked_url(value.get_secret_value().strip()))
 
 
 def _host_names(value: Any) -> Any:
@@ -116,6 +128,8 @@ HostNames = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_host_names)]
 Url = Annotated[str, AfterValidator(_url)]
 NodeUrl = Annotated[SecretStr, AfterValidator(_node_url)]
 """Secret, because providers put keys into it."""
+PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
+"""Secret, because of its password; the rest of it is shown."""
 ChainId = Annotated[int, Field(ge=1, lt=2**63)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 Tokens = Annotated[Token | None, BeforeValidator(_joined)]

@@ -1,1 +1,1 @@
-"""The database engine: a narrow protocol (`database`) and the SQLite driver behind it."""
+"""The database engine: a narrow protocol (`database`), the SQLite driver, and a folder with PostgreSQL's."""

@@ -7,9 +7,10 @@ may be run again from its start if the first attempt was rolled back: so it must
 database.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 import orjson
 
@@ -63,6 +64,11 @@ class Database(Protocol):
     """
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether transactions have to name their turns: several write at once."""
+        ...
+
+    @property
     def is_busy(self) -> bool:
         """Whether a read or a transaction is under way."""
         ...
@@ -96,6 +102,33 @@ class Database(Protocol):
         ...
 
 
+class Engine(Database, Protocol):
+    """A database as the server opens and watches it."""
+
+    def opened(self) -> AbstractAsyncContextManager[None]:
+        """Hold it open; on leaving, commit queued transactions and close every connection."""
+        ...
+
+    @property
+    def last_commit_failed(self) -> bool:
+        """Whether the most recent attempt to commit was refused."""
+        ...
+
+    @property
+    def missing(self) -> Sequence[str]:
+        """What keeps it from serving at this moment, for people to read."""
+        ...
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """Faults for people to read, such as last until an operator mends them."""
+        ...
+
+    def figures(self) -> Mapping[str, int]:
+        """Gauges for the operator: at least its bytes, its commits, and the transactions in them."""
+        ...
+
+
 class Store(Protocol):
     """An object that keeps its rows in a database."""
 
@@ -108,24 +141,78 @@ class Store(Protocol):
 AnyStore = TypeVar("AnyStore", bound=Store)
 
 
-def transaction(
-    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
-) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Make a store's method of a generator: calling it runs one transaction on the store's database."""
+Work: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Transaction[Result]]
+"""A generator of a store, whose calls are transactions."""
 
+Method: TypeAlias = Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]
+"""A method of a store. A call runs one transaction."""
+
+TurnsOf: TypeAlias = Callable[..., Turns]
+"""The turns of a transaction, by the arguments of the store's method."""
+
+
+@overload
+def transaction(
+    work: Work[AnyStore, Parameters, Result],
+) -> Method[AnyStore, Parameters, Result]: ...
+
+
+@overload
+def transaction(
+    *, turns: TurnsOf
+) -> Callable[[Work[AnyStore, Parameters, Result]], Method[AnyStore, Parameters, Result]]: ...
+
+
+def transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
+    """Make a store's method of a generator: calling it runs one transaction on the store's database.
+
+    `turns` names the turns of a transaction that reads and then writes by what it has read.
+    """
+    return _decorated(work, adds=False, turns_of=turns)
+
+
+@overload
+def adding_transaction(
+    work: Work[AnyStore, Parameters, Result],
+) -> Method[AnyStore, Parameters, Result]: ...
+
+
+@overload
+def adding_transaction(
+    *, turns: TurnsOf
+) -> Callable[[Work[AnyStore, Parameters, Result]], Method[AnyStore, Parameters, Result]]: ...
+
+
+def adding_transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
+    """Make a store's method that stores more on a client's demand: refused while the database is full.
+
+    `turns` names the turns, as for `transaction`.
+    """
+    return _decorated(work, adds=True, turns_of=turns)
+
+
+def _decorated(work: Any, *, adds: bool, turns_of: TurnsOf | None) -> Any:
+    def decorate(work: Work[AnyStore, Parameters, Result]) -> Method[AnyStore, Parameters, Result]:
+        return _method(work, adds) if turns_of is None else _method_with_turns(work, adds, turns_of)
+
+    return decorate if work is None else decorate(work)
+
+
+def _method(work: Work[AnyStore, Parameters, Result], adds: bool) -> Method[AnyStore, Parameters, Result]:
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return await store.database.transaction(partial(work, store, *args, **kwargs))
+        return await store.database.transaction(partial(work, store, *args, **kwargs), adds=adds)
 
     return run
 
 
-def adding_transaction(
-    work: Callable[Concatenate[AnyStore, Parameters], Transaction[Result]],
-) -> Callable[Concatenate[AnyStore, Parameters], Coroutine[Any, Any, Result]]:
-    """Make a store's method that stores more on a client's demand: refused while the database is full."""
-
+def _method_with_turns(
+    work: Work[AnyStore, Parameters, Result], adds: bool, turns_of: TurnsOf
+) -> Method[AnyStore, Parameters, Result]:
     async def run(store: AnyStore, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        return await store.database.transaction(partial(work, store, *args, **kwargs), adds=True)
+        database, begin = store.database, partial(work, store, *args, **kwargs)
+        if not database.takes_turns:
+            return await database.transaction(begin, adds=adds)
+        return await database.transaction(begin, adds=adds, turns=turns_of(*args, **kwargs))
 
     return run
 

@@ -100,11 +100,23 @@ class SqliteDatabase:
         self._presence.require()
 
     @property
+    def takes_turns(self) -> bool:
+        return False  # one connection writes
+
+    @property
     def is_full(self) -> bool:
         return self._size_limit.is_full
 
     def require_room(self) -> None:
         self._size_limit.require()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def troubles(self) -> list[str]:
+        return ["the database is full (database_limit): nothing is added"] if self.is_full else []
 
     @property
     def is_busy(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from bridge_server.kernel.signals import Touched
 from bridge_server.storage.database import (
     Database,
     Row,
@@ -11,6 +12,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 from bridge_server.wallet.events import ApprovalsChanged
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
@@ -45,7 +47,7 @@ _EXPIRE = """
 UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE approval_id = ? AND state = 'pending'
 """
 _EXPIRE_ALL = "UPDATE wallet_approvals SET state = 'expired', decided_at_ms = ? WHERE state = 'pending'"
-_SWEEP = """
+SWEEP = """
 DELETE FROM wallet_approvals WHERE id IN
     (SELECT id FROM wallet_approvals WHERE asked_at_ms <= ? ORDER BY asked_at_ms LIMIT ?)
 """
@@ -98,13 +100,17 @@ class ApprovalStore:
 
     @transaction
     def decide(self, approval_id: ApprovalId, state: ApprovalState, now_ms: int) -> Transaction[bool]:
-        """Settle a pending request; False when it is not pending any more, or its time is over."""
+        """Settle a pending request; False when it is not pending any more, or its time is over.
+
+        Publishes `Touched`, for the client that waits, perhaps in another process.
+        """
         if state is ApprovalState.EXPIRED:
             ((decided,),) = yield Statement(_EXPIRE, (now_ms, approval_id))
         else:
             ((decided,),) = yield Statement(_DECIDE, (state, now_ms, approval_id, now_ms))
         if decided:
             yield ApprovalsChanged()
+            yield Touched(("approval", approval_id))
         return bool(decided)
 
     @transaction
@@ -112,10 +118,10 @@ class ApprovalStore:
         """Expire all pending requests: a server that starts has no waiting clients. Returns how many."""
         return scalar(int, (yield Statement(_EXPIRE_ALL, (now_ms,))))
 
-    @transaction
+    @transaction(turns=sweeping("approvals"))
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
         """Delete requests made up to then; returns how many."""
-        return scalar(int, (yield Statement(_SWEEP, (before_ms, limit))))
+        return scalar(int, (yield Statement(SWEEP, (before_ms, limit))))
 
 
 def _row(approval: ApprovalRequest) -> tuple[str | bytes | int | None, ...]:

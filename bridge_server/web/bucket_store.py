@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from bridge_server.kernel.events import DomainEvent
 from bridge_server.storage.database import Database, Statement, Transaction, scalar, transaction
+from bridge_server.storage.turns import sweeping
 from bridge_server.web.charges import SavedBucket
 
 _SAVE = """
@@ -12,7 +13,7 @@ ON CONFLICT (limit_name, key) DO UPDATE
 SET full_at_us = excluded.full_at_us, interval_us = excluded.interval_us
 """
 _LOAD = "SELECT limit_name, key, full_at_us, interval_us FROM buckets WHERE full_at_us > ?"
-_SWEEP = """
+SWEEP = """
 DELETE FROM buckets WHERE (limit_name, key) IN
     (SELECT limit_name, key FROM buckets WHERE full_at_us <= ? LIMIT ?)
 """
@@ -44,7 +45,7 @@ class BucketStore:
         rows = await self.database.read(_LOAD, (now_us,))
         return [SavedBucket(*row) for row in rows]
 
-    @transaction
+    @transaction(turns=sweeping("buckets"))
     def sweep(self, now_ms: int) -> Transaction[int]:
         """Delete a slice of the buckets that are full again; returns how many."""
-        return scalar(int, (yield Statement(_SWEEP, (now_ms * 1000, _SWEEP_SLICE))))
+        return scalar(int, (yield Statement(SWEEP, (now_ms * 1000, _SWEEP_SLICE))))

@@ -16,6 +16,7 @@ from machine import METHOD, describe
 from notify import measure_lookup, measure_notify
 from open_console import measure_open_console
 from plan import Plan
+from postgres_writes import measure_postgres_writes
 from processes import MeasurementError
 from pushes import measure_pushes
 from report import Row, merged, table
@@ -52,6 +53,7 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
     "Start, and an idle server": {"start": measure_start},
+    "Writes by 64 at once, on PostgreSQL and on SQLite": {"postgres-writes": measure_postgres_writes},
     "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
 

@@ -1,12 +1,11 @@
 """One account as the operator sees it: why it did not get a notification, and what its inbox shows."""
 
-from contextlib import closing
-from sqlite3 import connect
 from typing import Any
 
 import pytest
 
 from tests.support.admin_client import AdminClient
+from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.inbox_client import InboxClient, sign_in
 from tests.support.webhook_receiver import WebhookReceiver, status
@@ -233,8 +232,8 @@ async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
     admin.clock.advance(365 * 86_400)
 
     async def swept() -> bool:
-        with closing(connect(admin.server.settings.database_file)) as database:
-            return not database.execute("SELECT id FROM sendings").fetchall()
+        with database_of(admin.server.settings) as database:
+            return not database.execute("SELECT id FROM sendings")
 
     await eventually(swept)
     (shown,) = (await admin.get("/admin/projects/app/notifications")).json["notifications"]

@@ -1,7 +1,6 @@
 """What was sent and read, by type and by the day on which it was sent."""
 
-from contextlib import closing
-from sqlite3 import connect
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from bridge_server.projects.models import ReadFigures
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import ask
+from tests.support.engines import database_of
 
 ANALYTICS = "/admin/projects/app/analytics"
 DAY = 86_400
@@ -21,13 +21,13 @@ def figures(sent: int, read: int = 0, bulk_marked: int = 0, read_rate: float | N
 
 def record_reads(admin: AdminClient, type_id: str, day: str, read: int) -> None:
     """As if so many of that day's notifications had been read by their users."""
-    with closing(connect(admin.server.settings.database_file)) as database, database:
-        changed = database.execute(
-            "UPDATE daily_figures SET read = ? WHERE day = unixepoch(?) / 86400 AND type ="
+    with database_of(admin.server.settings) as database:
+        changed = database.changed(
+            "UPDATE daily_figures SET read = ? WHERE day = ? AND type ="
             " (SELECT id FROM notification_types WHERE type_id = ?)",
-            (read, day, type_id),
+            (read, (date.fromisoformat(day) - date(1970, 1, 1)).days, type_id),
         )
-        assert changed.rowcount == 1
+        assert changed == 1
 
 
 @pytest.fixture

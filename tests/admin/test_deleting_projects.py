@@ -1,22 +1,19 @@
 """A deleted project is out of sight at once, and soon nothing of it is left in the file."""
 
-from contextlib import closing
-from sqlite3 import connect
-
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import ask
+from tests.support.engines import database_of
 from tests.support.eventually import eventually
 
 PROJECT = "/admin/projects/app"
-_STAYS = {"irn_id_blocks", "accounts", "outbox", "buckets", "sqlite_sequence"}
+_STAYS = {"irn_id_blocks", "accounts", "outbox", "buckets"}
 """What knows nothing of projects."""
 
 
 def tables(admin: AdminClient) -> dict[str, int]:
     """How many rows each table has that has any."""
-    with closing(connect(admin.server.settings.database_file)) as database:
-        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        counts = {name: database.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in names}
+    with database_of(admin.server.settings) as database:
+        counts = {name: database.execute(f"SELECT count(*) FROM {name}")[0][0] for name in database.tables()}
     return {name: count for name, count in counts.items() if count and name not in _STAYS}
 
 

@@ -1,14 +1,13 @@
 """Notifications that were sent, as the operator sees them: figures, and what became of each account."""
 
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 from typing import Any
 
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient, plain_account
 from tests.support.asking import ask
+from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.server import running_server
 
@@ -48,11 +47,11 @@ async def outcomes(admin: AdminClient, number: int, query: str = "") -> dict[str
 
 def user_reads(admin: AdminClient, *numbers: int) -> None:
     """As the inbox does it for these accounts, which cannot sign in: the delivery and the counters."""
-    with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(admin.server.settings) as database:
         for number in numbers:
             ((account,),) = database.execute(
                 "SELECT id FROM accounts WHERE account_key = ?", (plain_account(number),)
-            ).fetchall()
+            )
             database.execute("UPDATE deliveries SET read_at_ms = 1800000000000 WHERE account = ?", (account,))
             database.execute("UPDATE notifications SET read = read + 1")
             database.execute("UPDATE daily_figures SET read = read + 1")
@@ -284,8 +283,8 @@ async def test_a_project_has_a_bounded_number_of_failures_and_keeps_the_latest(t
         assert list(await outcomes(admin, 4)) == SOME[1:3]
         others = (await admin.get("/admin/projects/other/notifications/1")).json["accounts"]
         assert len(others) == 5
-        with closing(connect(server.settings.database_file)) as database:
-            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id").fetchall() == [
+        with database_of(server.settings) as database:
+            assert database.execute("SELECT missed_accounts FROM projects ORDER BY id") == [
                 (5,),
                 (5,),
             ]
@@ -295,7 +294,7 @@ async def test_a_page_of_one_outcome_searches_a_bounded_number_of_accounts(
     admin: AdminClient, secret: str
 ) -> None:
     await admin.notify("app", secret, "news", SOME[0])
-    with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(admin.server.settings) as database:
         database.execute(
             """
             WITH RECURSIVE numbers (n) AS (SELECT 1000 UNION ALL SELECT n + 1 FROM numbers WHERE n < 7000)

@@ -1,13 +1,12 @@
 """The operator sends: to accounts, to the subscribers of a type, to all of them, call by call."""
 
-from contextlib import closing
-from sqlite3 import connect
 from typing import Any
 
 import pytest
 
 from tests.support.admin_client import AdminClient, plain_account
 from tests.support.asking import Answer
+from tests.support.engines import database_of
 
 NOTIFY = "/admin/projects/app/notify"
 CONTENT = {"type": "news", "title": "Title", "body": "Body"}
@@ -22,7 +21,7 @@ async def send(admin: AdminClient, audience: Any, query: str = "", **more: Any) 
 def subscribe_crowd(admin: AdminClient, count: int, like: str) -> list[str]:
     """So many more subscribers with the types of this one; returns their account ids in order."""
     crowd = [f"test:crowd:{number:08d}" for number in range(count)]
-    with closing(connect(admin.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(admin.server.settings) as database:
         database.executemany("INSERT INTO accounts (account_key) VALUES (?)", [(each,) for each in crowd])
         database.execute(
             """
@@ -43,8 +42,8 @@ def subscribe_crowd(admin: AdminClient, count: int, like: str) -> list[str]:
 
 def inboxes(admin: AdminClient) -> list[tuple[Any, ...]]:
     """How many deliveries each account has that has any."""
-    with closing(connect(admin.server.settings.database_file)) as database:
-        return database.execute("SELECT account, count(*) FROM deliveries GROUP BY account").fetchall()
+    with database_of(admin.server.settings) as database:
+        return database.execute("SELECT account, count(*) FROM deliveries GROUP BY account")
 
 
 @pytest.fixture(autouse=True)

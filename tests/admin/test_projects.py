@@ -1,14 +1,13 @@
 """Making, listing, showing and deleting projects."""
 
 import re
-from contextlib import closing
-from sqlite3 import connect
 from typing import Any
 
 import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 from tests.support.asking import ask
+from tests.support.engines import database_of
 from tests.support.problems import pointers
 
 NOW = "2027-01-15T08:00:00.000Z"
@@ -167,7 +166,7 @@ async def test_the_list_has_types_subscribers_and_figures_of_each_project(admin:
         admin.clock.advance(seconds)
         for _ in range(2):
             await admin.notify("app", secret, "news", ETHEREUM)
-    with closing(connect(admin.server.settings.database_file)) as database, database:
+    with database_of(admin.server.settings) as database:
         database.execute("UPDATE daily_figures SET read = 1")
 
     app, other = (await admin.get("/admin/projects")).json["projects"]

@@ -76,6 +76,7 @@ async def test_a_server_that_works_is_ready(admin: AdminClient) -> None:
     }
 
 
+@pytest.mark.sqlite("the file is moved away")
 async def test_a_server_that_cannot_work_says_why(tmp_path: Path) -> None:
     settings = Settings(port=0, data_dir=tmp_path / "data", admin_token=ADMIN_TOKEN)
     async with serving(settings) as served, aiohttp.ClientSession() as client:

@@ -24,9 +24,14 @@ _SECRETS = {
     "node_url": "https://node.example.org/key",
     "private_keys": "0x" + "46" * 32,
     "dev_mnemonic": "legal winner thank year wave sausage worth useful legal winner thank yellow",
+    "database": "postgresql://bridge:secret@db.example.org/bridge",
+    "database_direct": "postgresql://bridge:secret@db.example.org/bridge",
     "vapid_private_key": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE",
 }
-_BESIDE = {"vapid_private_key": {"vapid_subject": "mailto:operator@example.org"}}
+_BESIDE = {
+    "vapid_private_key": {"vapid_subject": "mailto:operator@example.org"},
+    "database_direct": {"database": "postgresql://db.example.org/bridge"},
+}
 
 
 def test_each_secret_has_a_case_here() -> None:

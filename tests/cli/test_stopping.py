@@ -196,6 +196,33 @@ async def test_server_stops_in_time_whatever_clients_do(
     assert "Traceback" not in server.err_file.read_text("utf-8")
 
 
+async def test_it_answers_on_while_it_drains_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
+    environment = {"BRIDGE_DRAIN_SECONDS": "600"}
+    with watched_server(tmp_path, environment=environment) as server:
+        async with aiohttp.ClientSession(server.url) as client:
+            session_id = (await post(client, "/session/new"))["sessionId"]
+            polling = asyncio.create_task(poll(client, f"/session/{session_id}"))
+            server.process.send_signal(signal.SIGTERM)
+
+            async def refuses() -> bool:
+                async with client.get("/readyz") as response:
+                    return response.status == 503 and "The server stops" in await response.text()
+
+            await eventually(refuses)
+            async with client.get("/livez") as response:
+                assert response.status == 200
+            assert (await post(client, "/session/new"))["sessionId"]
+            assert not polling.done()
+
+            async def ends() -> bool:
+                server.process.send_signal(signal.SIGTERM)  # one that follows at once counts as the first
+                return polling.done()
+
+            await eventually(ends)
+            assert (await polling)[0] == 204
+            assert await asyncio.to_thread(server.process.wait, 15) == 0
+
+
 def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
     program = tmp_path / "busy.py"
     program.write_text(_BUSY_PROGRAM, "utf-8")

@@ -10,6 +10,9 @@ import aiohttp
 import pytest
 
 from bridge_server.console.changes import MOST_WATCHES, PageChanges
+from bridge_server.kernel.events import Events
+from bridge_server.projects.events import ProjectChanged
+from bridge_server.storage.events import ChangedOutside
 from tests.support.console_client import ConsoleClient, sign_out_all
 from tests.support.loop_time import PassTime
 
@@ -128,6 +131,17 @@ def test_numbers_grow_from_one_run_to_the_next() -> None:
     assert changes.changed(["a", "b"], 100) == ["a"]
     assert changes.changed(["a", "b"], 101) == []
     assert changes.changed(["a", "b"], 7) == ["a", "b"]
+
+
+def test_changes_of_other_processes_are_noted_and_after_a_gap_every_topic() -> None:
+    changes, events = PageChanges(100, ["projects", "wallet"]), Events()
+    changes.follow(events, {"projects": (ProjectChanged,), "wallet": ()}, ChangedOutside)
+
+    events.hear(ProjectChanged("app"))
+    assert changes.changed(["projects", "wallet"], 100) == ["projects"]
+
+    events.hear_everything()
+    assert changes.changed(["projects", "wallet"], 101) == ["projects", "wallet"]
 
 
 async def test_a_change_by_a_command_beside_the_server_is_announced(

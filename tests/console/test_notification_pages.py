@@ -1,13 +1,12 @@
 """The pages of notifications that were sent, of an account's view, of analytics, and of an inbox."""
 
 import re
-from contextlib import closing
-from sqlite3 import connect
 
 import pytest
 
 from tests.support.console_client import ConsoleClient, elements
 from tests.support.console_projects import make_project, subscribe, subscribe_crowd
+from tests.support.engines import database_of
 
 pytestmark = pytest.mark.one_server
 
@@ -188,7 +187,7 @@ def record_figures(
 ) -> None:
     """As if so many notifications had been sent that many days ago."""
     day = console.server.clock.now_ms() // 86_400_000 - ago
-    with closing(connect(console.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(console.server.settings) as database:
         database.execute(
             "INSERT INTO daily_figures (project, type, day, sent, read)"
             " SELECT project, id, ?, ?, ? FROM notification_types WHERE type_id = ? AND project ="

@@ -1,12 +1,11 @@
 """The page of projects: each form makes its change, and the page says what was done."""
 
 import re
-from contextlib import closing
-from sqlite3 import connect
 
 import pytest
 
 from tests.support.console_client import ConsoleClient
+from tests.support.engines import database_of
 
 pytestmark = pytest.mark.one_server
 
@@ -43,7 +42,7 @@ async def test_a_refused_form_says_why_and_keeps_its_fields(console: ConsoleClie
 
 
 async def test_a_long_list_of_projects_has_pages(console: ConsoleClient) -> None:
-    with closing(connect(console.server.settings.database_file)) as database, database:
+    with database_of(console.server.settings) as database:
         database.executemany(
             "INSERT INTO projects (project_id, name, created_at_ms) VALUES (?, ?, 0)",
             [(f"many-{number:03}", f"Many {number}") for number in range(210)],
@@ -59,7 +58,7 @@ async def test_a_long_list_of_projects_has_pages(console: ConsoleClient) -> None
     assert "/console/projects/many-150?list=" in second
     assert 'aria-current="true"><bdi>Many 150' in opened
     assert (await console.get("/console/projects?list=x")).status == 400
-    with closing(connect(console.server.settings.database_file)) as database, database:
+    with database_of(console.server.settings) as database:
         database.execute("DELETE FROM projects WHERE project_id LIKE 'many-%'")
 
 

@@ -22,7 +22,7 @@ from bridge_server.inbox.store import InboxStore
 from bridge_server.inbox.stream import Stream
 from bridge_server.inbox.streams import Streams
 from bridge_server.kernel.background import running
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import NotAuthenticatedError, UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Signals
 from bridge_server.projects.caip10 import Account
@@ -107,7 +107,15 @@ class Hub:
     def __init__(self, keep_alive_seconds: float = 3600.0, most: int = 3) -> None:
         self.inbox, self.events, self.clock = Inbox(), Events(), ManualClock()
         self.arrivals = Arrivals(Signals())
-        self.streams = Streams(self.inbox, self.arrivals, self.events, self.clock, most, keep_alive_seconds)
+        self.revoked: set[bytes] = set()
+        self.streams = Streams(
+            self.inbox, self.arrivals, self.confirm, self.events, self.clock, most, keep_alive_seconds
+        )
+
+    async def confirm(self, reader: Reader) -> None:
+        """The question whether a token is valid."""
+        if reader.digest in self.revoked:
+            raise NotAuthenticatedError("ended")
 
     def come(self, count: int = 1, *, announced: bool = True) -> None:
         """Something comes into the inbox."""
@@ -317,9 +325,44 @@ async def test_a_token_that_was_ended_ends_its_streams_only() -> None:
         await asyncio.wait_for(flow, 10)
 
 
+async def test_a_token_that_another_process_has_ended_ends_its_streams() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (_, flow):
+        await eventually_live(hub)
+
+        hub.events.hear(SignedOut("01"))
+
+        await asyncio.wait_for(flow, 10)
+
+
+async def test_after_a_gap_streams_get_what_came_and_end_with_tokens_that_were_ended() -> None:
+    hub = Hub()
+    async with hub.opened(), hub.flowing() as (written, flow):
+        await eventually_live(hub)
+        other = await hub.join(digest=b"\x02")
+        other_flow = asyncio.create_task(other.flow(Written()))
+        hub.come(announced=False)
+        hub.revoked.add(b"\x02")
+
+        hub.events.hear_everything()
+
+        await asyncio.wait_for(other_flow, 10)
+        assert written.ids == [1]
+        assert not flow.done()
+
+
 async def test_a_server_that_stops_has_no_new_streams() -> None:
     hub = Hub()
     async with hub.opened():
         hub.streams.close()
         async with hub.flowing(0) as (_, flow):
             await asyncio.wait_for(flow, 10)
+
+
+async def eventually_live(hub: Hub) -> None:
+    """Return once the streams have read the past."""
+
+    async def are_live() -> bool:
+        return all(stream.is_live for stream in hub.streams._all())
+
+    await eventually(are_live)

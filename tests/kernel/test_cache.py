@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge_server.kernel.cache import Cached, ReadCache
-from bridge_server.kernel.signals import Key
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key, Touched
 
 KEY: Key = ("session", "a")
 FAR = 10**15
@@ -47,6 +48,20 @@ async def test_a_forgotten_key_has_no_value() -> None:
     cache.forget(KEY)
 
     assert cache.get(KEY, now_ms=0) is None
+
+
+async def test_a_change_in_another_process_is_forgotten_and_after_a_gap_everything() -> None:
+    cache, events, other = ReadCache(10_000), Events(), ("session", "b")
+    cache.subscribe_to(events)
+    for key in (KEY, other):
+        await cache.load(key, reading(b"body"))
+
+    events.hear(Touched(KEY))
+    assert cache.get(KEY, now_ms=0) is None
+    assert cache.get(other, now_ms=0) is not None
+
+    events.hear_everything()
+    assert cache.get(other, now_ms=0) is None
 
 
 async def test_a_value_touched_during_its_read_is_returned_but_not_cached() -> None:

@@ -10,6 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 import bridge_server
+from bridge_server.assembly.carried_events import CARRIED, KEPT
+from bridge_server.kernel.event_texts import EventTexts
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.kernel.signals import Key
 
@@ -78,6 +80,51 @@ def test_a_listener_that_raises_is_logged_and_stops_no_other() -> None:
     assert [(line["event"], line["event_type"]) for line in lines] == [("listener_failed", "Rang")]
 
 
+def test_an_event_of_another_process_reaches_those_who_listen_everywhere() -> None:
+    events, heard = Events(), list[str]()
+    events.subscribe(Rang, lambda _: heard.append("here"))
+    events.subscribe(Rang, lambda _: heard.append("everywhere"), everywhere=True)
+    events.subscribe_elsewhere(Rang, lambda _: heard.append("elsewhere"))
+
+    events.hear(Rang(2))
+    events.hear(Opened("front"))
+    assert heard == ["everywhere", "elsewhere"]
+
+    heard.clear()
+    events.publish(Rang(2))
+    assert heard == ["here", "everywhere"]
+
+
+def test_after_a_gap_listeners_look_for_themselves() -> None:
+    events, heard = Events(), list[str]()
+    events.subscribe(Rang, lambda _: heard.append("rang"), everywhere=True)
+    events.on_gap(lambda: heard.append("first"))
+    events.on_gap(lambda: heard.append("second"))
+
+    events.hear_everything()
+
+    assert heard == ["first", "second"]
+
+
+def test_a_listener_that_raises_at_what_it_hears_stops_no_other() -> None:
+    events, heard = Events(), list[str]()
+
+    def fail(*_: object) -> None:
+        raise ValueError("broken")
+
+    events.subscribe(Rang, fail, everywhere=True)
+    events.subscribe(Rang, lambda _: heard.append("rang"), everywhere=True)
+    events.on_gap(fail)
+    events.on_gap(lambda: heard.append("gap"))
+
+    with capture_logs() as lines:
+        events.hear(Rang(2))
+        events.hear_everything()
+
+    assert heard == ["rang", "gap"]
+    assert [line["event_type"] for line in lines] == ["Rang", "everything"]
+
+
 def test_event_types_have_names_of_their_own() -> None:
     names = [found.__name__ for found in event_types()]
 
@@ -85,14 +132,19 @@ def test_event_types_have_names_of_their_own() -> None:
     assert {"Delivered", "OutboxGrew", "SignedOut", "Touched"} <= set(names)
 
 
+def test_each_type_of_event_is_carried_to_other_processes_or_is_not() -> None:
+    assert len({*CARRIED, *KEPT}) == len(CARRIED) + len(KEPT)
+    assert {*CARRIED, *KEPT} == set(event_types())
+
+
 @pytest.mark.parametrize("event_type", event_types(), ids=lambda found: found.__name__)
 def test_an_event_is_a_frozen_value_whose_fields_are_json(event_type: Any) -> None:
     hints = get_type_hints(event_type)
     event = event_type(*(_EXAMPLES[hints[field.name]] for field in fields(event_type)))
 
-    carried = orjson.loads(orjson.dumps([getattr(event, field.name) for field in fields(event_type)]))
+    texts = EventTexts([event_type])
 
-    back = event_type(*(tuple(value) if isinstance(value, list) else value for value in carried))
+    back: Any = texts.read(orjson.loads(texts.write(event)))
+
     assert is_dataclass(event)
-    assert back == event
-    assert hash(back) == hash(event)
+    assert (back, hash(back)) == (event, hash(event))

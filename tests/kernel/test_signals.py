@@ -297,3 +297,20 @@ async def test_waiters_wait_again_after_all_were_woken(signals: Signals) -> None
     signals.touch(KEY)
 
     assert (await waiter, cell.reads) == ("new", 3)
+
+
+async def test_a_change_in_another_process_wakes_the_waiters_of_its_key(signals: Signals) -> None:
+    events, cell, other = Events(), Cell(), Cell()
+    signals.subscribe_to(events)
+    waits = [asyncio.create_task(signals.wait_for(KEY, cell.read, LONG))]
+    waits.append(asyncio.create_task(signals.wait_for(OTHER, other.read, LONG)))
+    await turn()
+
+    cell.value = "new"
+    events.hear(Touched(KEY))
+
+    assert await waits[0] == "new"
+    assert other.reads == 1
+    other.value = "found"
+    events.hear_everything()
+    assert await waits[1] == "found"

@@ -275,7 +275,7 @@ async def test_a_restart_refills_nothing(tmp_path: Path) -> None:
 
     async with (
         running_server(tmp_path, clock, **limit) as server,
-        operator_beside(server.settings.database_file, clock) as operator,
+        operator_beside(server.settings, clock) as operator,
     ):
         app = App(server, operator, app.project_id, app.secret)
         after = retry_after(await app.notify([A]))

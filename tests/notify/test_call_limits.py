@@ -10,6 +10,7 @@ import pytest
 from bridge_server.kernel.clock import SystemClock
 from tests.support.asking import Answer, ask
 from tests.support.clock import ManualClock
+from tests.support.engines import settings_over
 from tests.support.project import METHODS, App, account, opened_app, operator_beside, paths_of
 from tests.support.server import running_server, server_process
 
@@ -187,7 +188,7 @@ async def test_a_restart_refills_nothing(tmp_path: Path, limit: CallLimit) -> No
     for _ in range(2):
         async with (
             running_server(tmp_path, clock) as server,
-            operator_beside(server.settings.database_file, clock) as operator,
+            operator_beside(server.settings, clock) as operator,
         ):
             app = App(server, operator, project_id, secret)
             assert await statuses(app, limit, 1) == [429]
@@ -200,7 +201,7 @@ async def test_a_kill_right_after_the_answer_refills_nothing(tmp_path: Path, lim
     data_dir = tmp_path / "data"
     async with aiohttp.ClientSession() as client:
         with server_process(data_dir) as server:
-            async with operator_beside(data_dir / "bridge.sqlite3", SystemClock()) as operator:
+            async with operator_beside(settings_over(data_dir), SystemClock()) as operator:
                 project, secret = await operator.projects.create("App")
             headers = {"Authorization": f"Bearer {secret.secret}"}
             path = paths_of(project.project_id)[limit.endpoint]

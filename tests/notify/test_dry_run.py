@@ -2,9 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
-from sqlite3 import connect
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -13,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.asking import Answer
+from tests.support.engines import database_of
 from tests.support.figures import METRICS_TOKEN
 from tests.support.project import NEWS, OFFERS, App, account, accounts, opened_app
 from tests.support.server import RunningServer, running_server
@@ -33,16 +32,14 @@ def a_call(wanted: list[str], notification_id: str | None = None, type_id: str =
 
 def everything(server: RunningServer) -> dict[str, list[Any]]:
     """Every row of the database but those of the limits on calls."""
-    with closing(connect(server.settings.database_file)) as database:
-        names = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        return {
-            name: database.execute(f"SELECT * FROM {name}").fetchall() for name in names if name != "buckets"
-        }
+    with database_of(server.settings) as database:
+        names = [name for name in database.tables() if name != "buckets"]
+        return {name: sorted(database.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
 
 
 def add_device(app: App, spelled: str) -> None:
     """A webhook that would be called for each notification to the account."""
-    with closing(connect(app.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(app.server.settings) as database:
         database.execute(
             "INSERT INTO devices (device_id, account, channel, address, created_at_ms) SELECT 'device', id,"
             " 'webhook', 'http://127.0.0.1:9/', 0 FROM accounts WHERE account_key LIKE ?",

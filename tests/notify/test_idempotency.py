@@ -205,7 +205,7 @@ async def test_an_id_survives_a_restart(tmp_path: Path) -> None:
 
     async with (
         running_server(tmp_path, clock) as server,
-        operator_beside(server.settings.database_file, clock) as operator,
+        operator_beside(server.settings, clock) as operator,
     ):
         app = App(server, operator, project_id, secret)
         answer = await app.notify([A, B], "x", title="second")

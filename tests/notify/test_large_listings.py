@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from bridge_server.kernel.clock import SystemClock
+from tests.support.engines import settings_over
 from tests.support.project import App, account, opened_app, operator_beside, subscribe, subscribe_crowd
 from tests.support.raw_http import raw_connection, spell
 from tests.support.server import running_server, server_process
@@ -29,7 +30,7 @@ async def app(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[App]:
         opened_app(server) as app,
     ):
         await app.subscribe(account(0))
-        subscribe_crowd(server.settings.database_file, CROWD)
+        subscribe_crowd(server.settings, CROWD)
         yield app
 
 
@@ -71,10 +72,10 @@ async def test_lasting_subscriber_is_listed_once_while_others_come_and_go(app: A
 async def test_a_million_subscribers_are_listed_with_flat_memory(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with server_process(data_dir) as server:
-        async with operator_beside(data_dir / "bridge.sqlite3", SystemClock()) as operator:
+        async with operator_beside(settings_over(data_dir), SystemClock()) as operator:
             project, secret = await operator.projects.create("App")
             await subscribe(operator, project.project_id, [account(0)])
-        subscribe_crowd(data_dir / "bridge.sqlite3", MILLION)
+        subscribe_crowd(settings_over(data_dir), MILLION)
         url = f"{server.url}/{project.project_id}/subscribers"
         headers = {"Authorization": f"Bearer {secret.secret}"}
         async with aiohttp.ClientSession() as client:

@@ -23,6 +23,7 @@ from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import ProjectId, Publisher, TypeId
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from tests.support.clock import ManualClock
@@ -54,7 +55,7 @@ async def _agree(history: list[tuple[Any, ...]]) -> None:
         database = SqliteDatabase(file, Events())
         lifetimes = NotificationLifetimes(YEAR_MS, YEAR_MS, YEAR_MS)
         publishing = Notifications(NotifyStore(database), clock, LIMITS, lifetimes)
-        async with operator_beside(file, clock) as operator, database.opened():
+        async with operator_beside(Settings(data_dir=file.parent), clock) as operator, database.opened():
             project, secret = await operator.projects.create("App", "app")
             for type_id in (NEWS, OFFERS):
                 await operator.projects.add_type("app", type_id, type_id)

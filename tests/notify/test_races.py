@@ -104,7 +104,7 @@ async def test_two_operators_and_a_server_write_at_once_and_lose_nothing(
     await app.subscribe(*people[2])
 
     async def write(mine: list[str]) -> None:
-        async with operator_beside(settings.database_file, server.clock) as operator:
+        async with operator_beside(settings, server.clock) as operator:
             for _ in range(5):
                 await subscribe(operator, app.project_id, mine)
                 assert await unsubscribe(operator, app.project_id, *mine) == 100

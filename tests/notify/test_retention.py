@@ -20,6 +20,7 @@ from bridge_server.notify.service import NotificationLifetimes, Notifications
 from bridge_server.notify.store import NotifyStore
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NO_FIGURES, Project, Publisher, ReadFigures, TypeId
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.database import Row, Statement, Transaction, Value
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
@@ -156,7 +157,7 @@ async def room(tmp_path: Path) -> AsyncIterator[Room]:
     )
     lifetimes = NotificationLifetimes(*(1000 * seconds for seconds in kept))
     publishing = Notifications(NotifyStore(database), clock, limits, lifetimes)
-    async with operator_beside(file, clock) as operator, database.opened():
+    async with operator_beside(Settings(data_dir=file.parent), clock) as operator, database.opened():
         publisher = await create(operator, "App")
         await subscribe(operator, publisher.project.project_id, [A, B, C])
         yield Room(clock, database, publishing, operator, publisher)

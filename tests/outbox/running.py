@@ -32,6 +32,7 @@ class Outbox:
     database: Database
     dispatcher: Dispatcher
     clock: ManualClock
+    events: Events
     gone: list[str] = field(default_factory=list)
 
     async def owe(
@@ -110,7 +111,7 @@ async def running_outbox(
             grace_seconds=0.2,
             limits=limits,
         )
-        outbox = Outbox(database, dispatcher, clock)
+        outbox = Outbox(database, dispatcher, clock, events)
         await dispatcher.start()
         try:
             yield outbox

@@ -13,9 +13,8 @@ from bridge_server.outbox.message_store import MessageStore
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
 from bridge_server.outbox.stored import MessageFilter, MessagePlace, MessageState, StoredMessage
-from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testing.schema import place_schema
+from bridge_server.storage.database import Database, Statement, Transaction
+from tests.support.schema_databases import ENGINES, schema_database
 
 HOSTS = ("a.example", "b.example", "b.example")
 B = "https://b.example:443"
@@ -28,15 +27,13 @@ def events() -> Events:
     return Events()
 
 
-@pytest.fixture
-async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
-    place_schema(tmp_path / "bridge.sqlite3")
-    database = SqliteDatabase(tmp_path / "bridge.sqlite3", events)
-    async with database.opened():
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
+    async with schema_database(request, tmp_path, events) as database:
         yield database
 
 
-async def owe(database: SqliteDatabase, count: int) -> None:
+async def owe(database: Database, count: int) -> None:
     """So many messages: two of three for B; dead, waiting and due in turn."""
 
     def work() -> Transaction[None]:
@@ -76,7 +73,7 @@ async def all_pages(store: MessageStore, wanted: MessageFilter, limit: int) -> l
     ],
 )
 async def test_pages_have_every_wanted_message_once(
-    database: SqliteDatabase, wanted: MessageFilter, limit: int, rows_per_page: int
+    database: Database, wanted: MessageFilter, limit: int, rows_per_page: int
 ) -> None:
     await owe(database, 40)
     whole = await all_pages(MessageStore(database), MessageFilter(), 100)
@@ -99,7 +96,7 @@ async def test_pages_have_every_wanted_message_once(
 
 @pytest.mark.parametrize("is_retry", [True, False])
 async def test_the_dead_ones_of_a_destination_are_changed_in_slices(
-    database: SqliteDatabase, events: Events, is_retry: bool
+    database: Database, events: Events, is_retry: bool
 ) -> None:
     await owe(database, MANY)
     store = MessageStore(database)
@@ -129,7 +126,7 @@ async def test_the_dead_ones_of_a_destination_are_changed_in_slices(
     assert len(left) == (MANY if is_retry else MANY - len(own))
 
 
-async def test_a_row_that_was_given_to_another_message_is_not_changed(database: SqliteDatabase) -> None:
+async def test_a_row_that_was_given_to_another_message_is_not_changed(database: Database) -> None:
     await owe(database, 1)
     store = MessageStore(database)
 

@@ -2,12 +2,15 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bridge_server.outbox import dispatcher
-from tests.outbox.running import Outbox, running_outbox
+from bridge_server.outbox.events import OutboxGrew
+from bridge_server.outbox.models import OutgoingMessage
+from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
@@ -121,3 +124,46 @@ async def test_the_system_clock_moves_on_by_itself(
         clock.advance(5)
 
         await outbox.comes_to("id", [])
+
+
+async def insert_outside(file: Path, message_id: str, url: str) -> OutboxGrew:
+    """Another process queues a message; returns the event that it announces."""
+    message = OutgoingMessage(message_id, url, b"{}", HOOK)
+    destination, queue = message.queue
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "INSERT INTO outbox (message_id, destination, url, body, purpose, queue, created_at_ms,"
+            " next_attempt_at_ms) VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
+            (message_id, destination, url, b"{}", HOOK, queue),
+        )
+    return OutboxGrew(destination, queue, None, 1)
+
+
+async def test_messages_of_another_process_are_its_own_until_some_were_missed(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    async with running_outbox(file, clock) as outbox:
+        outbox.events.hear(await insert_outside(file, "theirs", receiver.url()))
+        await outbox.owe(receiver.url(), subject="own")
+        await outbox.comes_to("message_id", [("theirs",)])
+        assert outbox.dispatcher.figures()["due"] == 0
+
+        outbox.events.hear_everything()
+
+        await outbox.comes_to("message_id", [])
+    assert len(receiver.requests) == 2
+
+
+async def test_a_queue_that_is_being_sent_here_takes_messages_of_another_process(
+    file: Path, clock: ManualClock, receiver: WebhookReceiver
+) -> None:
+    async with running_outbox(file, clock) as outbox:
+        await outbox.owe(receiver.url())
+        await outbox.comes_to("message_id", [])
+        receiver.otherwise = hang
+        await outbox.owe(receiver.url(), prefix="own")
+        await receiver.got(2)
+
+        outbox.events.hear(await insert_outside(file, "theirs", receiver.url()))
+
+        await receiver.got(3)

@@ -10,6 +10,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
+from tests.support.engines import settings_over
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import running_server, server_process
 from tests.support.stored_messages import until_stored
@@ -116,7 +117,7 @@ async def test_a_session_goes_on_after_the_server_was_killed_and_started_again(t
         async with node("v1_restart.js", first.url) as process:
             assert process.stdin is not None
             assert await line_of(process) == b"waiting\n"
-            await until_stored(Path(first.facts["database"]), messages=2)
+            await until_stored(settings_over(first.data_dir), messages=2)
             first.kill()
             with server_process(tmp_path / "data", "--port", port):
                 process.stdin.write(b"back\n")

@@ -223,11 +223,11 @@ async def test_expired_messages_are_swept(tmp_path: Path) -> None:
         connected(server.client, server.url) as dapp,
     ):
         await dapp.publish("topic", "one", "two")
-        assert count_stored(server.settings.database_file) == 2
+        assert count_stored(server.settings) == 2
 
         clock.advance(60)
 
-        await until_stored(server.settings.database_file, messages=0)
+        await until_stored(server.settings, messages=0)
 
 
 async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
@@ -242,9 +242,10 @@ async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
         await wallet.say("topic", "ack")
     await wallet.settled()
 
-    assert count_stored(server.settings.database_file) == 0
+    assert count_stored(server.settings) == 0
 
 
+@pytest.mark.sqlite("another program locks the file")
 async def test_a_locked_database_delays_messages_and_loses_none(
     connect: Connect, server: RunningServer
 ) -> None:
@@ -268,6 +269,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge_server.pubsub.journal._RETRY_SECONDS", 0.01)
 
 
+@pytest.mark.sqlite("another program locks the file")
 async def test_a_database_locked_for_long_closes_the_socket_with_1013_and_loses_nothing(
     impatient: None, tmp_path: Path
 ) -> None:

@@ -1,7 +1,5 @@
 """How long sessions, calls and statuses live: alive one millisecond before the end, gone at it."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -216,9 +214,7 @@ async def _sweep(server: RunningServer) -> None:
 
 
 def _rows(server: RunningServer) -> dict[str, int]:
-    file = server.settings.database_file
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-        return {table: database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}
+    return {table: server.rows(f"SELECT count(*) FROM {table}")[0][0] for table in _TABLES}
 
 
 async def test_a_sweep_deletes_expired_rows_and_no_living_ones(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ async def until(server: RunningServer, name: str, count: float) -> None:
     await eventually(reached)
 
 
+@pytest.mark.sqlite("answers are shared by the read cache")
 @pytest.mark.parametrize(
     "path", ["/session/{}/calls", "/session/{}/calls?wait=20", "/compat/v0.7/session/{}/calls"]
 )

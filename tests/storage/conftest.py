@@ -28,7 +28,8 @@ def heard(events: Events) -> list[Key]:
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)
 async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
     driver: Driver = request.param
-    async with driver.opened(tmp_path, events) as database:
+    server = request.getfixturevalue("postgres") if driver.needs_server else None
+    async with driver.opened(tmp_path, events, server) as database:
         yield database
 
 

@@ -14,28 +14,24 @@ from bridge_server.relay.errors import CallNotFoundError, SessionNotFoundError
 from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns
-from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.sqlite import SqliteDatabase
 from tests.storage.notes import turn
 from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.eventually import eventually
+from tests.support.schema_databases import ENGINES, schema_database
 
 SESSION = SessionId("session")
 CALLS = [CallId(f"call-{number}") for number in range(3)]
 PAYLOAD = Payload(b'"sealed"')
 
 
-@pytest.fixture
-async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
-    file = tmp_path / "bridge.sqlite3"
-    migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, events)
-    async with database.opened():
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
+    async with schema_database(request, tmp_path, events) as database:
         yield database
 
 
 @pytest.fixture
-async def store(database: SqliteDatabase) -> RelayStore:
+async def store(database: Database) -> RelayStore:
     """With a session that has three calls."""
     store = RelayStore(database)
     await store.create_session(SESSION, expires_at_ms=2_000)
@@ -109,7 +105,7 @@ class RefusingOnce(WrappedDatabase):
 
 
 async def test_a_poll_for_a_status_ends_though_the_database_fails_midway(
-    database: SqliteDatabase, store: RelayStore, heard: list[Key]
+    database: Database, store: RelayStore, heard: list[Key]
 ) -> None:
     heard.clear()
 

@@ -113,7 +113,7 @@ def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path
 
 
 def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: Path) -> None:
-    backlog = plan(file, STATEMENTS["bridge_server.outbox.store._PENDING_QUEUES"])
+    backlog = plan(file, STATEMENTS["bridge_server.outbox.store.PENDING_QUEUES"])
     following = plan(file, STATEMENTS["bridge_server.outbox.store._NEXT"])
 
     assert backlog[1].startswith("SEARCH outbox USING COVERING INDEX outbox_due")

@@ -13,28 +13,24 @@ from bridge_server.relay.store import RelayStore
 from bridge_server.relay.sweep_store import RelaySweepStore
 from bridge_server.relay.sweeping import relay_sweeps
 from bridge_server.storage.database import NO_TURNS, Database, Result, Transaction, Turns, Value
-from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.topics.models import Topic
 from tests.storage.wrapped_database import WrappedDatabase
 from tests.support.clock import ManualClock
+from tests.support.schema_databases import ENGINES, schema_database
 
 TABLES = ("sessions", "calls", "call_statuses", "topic_webhooks")
 PAYLOAD = Payload(b'"sealed"')
 CALLS_END_MS, SESSIONS_END_MS = 1_000, 2_000
 
 
-@pytest.fixture
-async def database(tmp_path: Path, events: Events) -> AsyncIterator[SqliteDatabase]:
-    file = tmp_path / "bridge.sqlite3"
-    migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, events)
-    async with database.opened():
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path, events: Events) -> AsyncIterator[Database]:
+    async with schema_database(request, tmp_path, events) as database:
         yield database
 
 
 @pytest.fixture
-def store(database: SqliteDatabase) -> RelayStore:
+def store(database: Database) -> RelayStore:
     return RelayStore(database)
 
 
@@ -62,7 +58,7 @@ async def sweep(store: RelayStore, now_ms: int) -> None:
     ).sweep()
 
 
-async def counts(database: SqliteDatabase) -> dict[str, Value]:
+async def counts(database: Database) -> dict[str, Value]:
     return {table: (await database.read(f"SELECT count(*) FROM {table}"))[0][0] for table in TABLES}
 
 
@@ -79,7 +75,7 @@ async def counts(database: SqliteDatabase) -> dict[str, Value]:
     ],
 )
 async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_than_that(
-    database: SqliteDatabase, store: RelayStore, now_ms: int, left: tuple[int, ...]
+    database: Database, store: RelayStore, now_ms: int, left: tuple[int, ...]
 ) -> None:
     await fill(store, sessions=2, calls_each=4)
 
@@ -90,7 +86,7 @@ async def test_each_row_goes_at_its_time_and_a_call_with_its_status_no_sooner_th
 
 @pytest.mark.parametrize(("span", "limit"), [(1, 1), (3, 2), (1000, 5)])
 async def test_slice_after_slice_everything_goes(
-    database: SqliteDatabase, store: RelayStore, span: int, limit: int
+    database: Database, store: RelayStore, span: int, limit: int
 ) -> None:
     await fill(store, sessions=3, calls_each=4)
 
@@ -106,9 +102,7 @@ async def test_slice_after_slice_everything_goes(
     assert await counts(database) == {**dict.fromkeys(TABLES, 0), "topic_webhooks": 3}
 
 
-async def test_a_living_row_is_passed_over_wherever_it_stands(
-    database: SqliteDatabase, store: RelayStore
-) -> None:
+async def test_a_living_row_is_passed_over_wherever_it_stands(database: Database, store: RelayStore) -> None:
     await fill(store, sessions=60, calls_each=1)
     living = [SessionId(f"session-{number}") for number in (0, 1, 30, 31, 59)]
     update = SessionUpdate(PAYLOAD, Keep.KEEP)
@@ -144,7 +138,7 @@ class Meanwhile(WrappedDatabase):
 
 
 async def test_a_session_renewed_after_it_was_found_expired_is_kept(
-    database: SqliteDatabase, store: RelayStore
+    database: Database, store: RelayStore
 ) -> None:
     await fill(store, sessions=1, calls_each=1)
     await store.create_session(SessionId("newest"), 9_000)
@@ -164,7 +158,7 @@ async def test_a_session_renewed_after_it_was_found_expired_is_kept(
 
 
 async def test_a_new_session_has_none_of_the_calls_of_an_ended_one(
-    database: SqliteDatabase, store: RelayStore
+    database: Database, store: RelayStore
 ) -> None:
     ended, new = SessionId("ended"), SessionId("new")
     await store.create_session(ended, SESSIONS_END_MS)

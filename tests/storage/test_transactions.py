@@ -8,7 +8,7 @@ import pytest
 
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.signals import Key, Touched
-from bridge_server.storage.database import Database, Row, Statement, Transaction, Value
+from bridge_server.storage.database import Database, Row, Statement, Transaction, Turn, Turns, Value
 from tests.storage.notes import (
     EVENTS,
     TEXT,
@@ -191,7 +191,9 @@ async def test_transactions_take_effect_in_the_order_in_which_they_were_asked_fo
     assert await text_of(database, "a") == "499"
 
 
-async def test_two_transactions_never_see_the_same_state_to_change(database: Database) -> None:
+async def test_two_transactions_with_a_turn_in_common_never_see_the_same_state_to_change(
+    database: Database,
+) -> None:
     def increment() -> Transaction[int]:
         ((number,),) = yield Statement("SELECT number FROM notes WHERE name = ?", ("counter",))
         assert isinstance(number, int)
@@ -202,7 +204,8 @@ async def test_two_transactions_never_see_the_same_state_to_change(database: Dat
         yield Statement("INSERT INTO notes (name, number) VALUES (?, ?)", ("counter", 0))
 
     await database.transaction(begin_at_zero)
-    results = await asyncio.gather(*(database.transaction(increment) for _ in range(200)))
+    turns = Turns((Turn("counter"),))
+    results = await asyncio.gather(*(database.transaction(increment, turns=turns) for _ in range(200)))
 
     assert sorted(results) == list(range(1, 201))
 

@@ -15,6 +15,7 @@ from bridge_server.assembly.operator import OperatorServices
 from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.errors import UnknownTypesError
 from bridge_server.projects.models import NewSubscription, TypeId
+from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.support.clock import ManualClock
 from tests.support.project import account, accounts, operator_beside, subscribe, unsubscribe
@@ -57,7 +58,7 @@ class Room:
 async def room(tmp_path: Path) -> AsyncIterator[Room]:
     file = tmp_path / "bridge.sqlite3"
     migrate(file, packaged_migrations())
-    async with operator_beside(file, ManualClock()) as operator:
+    async with operator_beside(Settings(data_dir=file.parent), ManualClock()) as operator:
         await operator.projects.create("App", PROJECT)
         for type_id in TYPES:
             await operator.projects.add_type(PROJECT, type_id.upper(), type_id)

@@ -8,8 +8,6 @@ import pytest
 
 from bridge_server.kernel.errors import ConflictError, UnavailableError
 from bridge_server.kernel.events import DomainEvent, Events
-from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.wallet.models import (
     Address,
     Caller,
@@ -22,6 +20,7 @@ from bridge_server.wallet.models import (
 from bridge_server.wallet.transactions.events import TransactionsOwed, TransactionsPostponed
 from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
+from tests.support.schema_databases import ENGINES, schema_database
 
 ALICE, BOB = Address("0x" + "a1" * 20), Address("0x" + "b0" * 20)
 CALLER = Caller("192.0.2.1", "https://app.example.org", "request-7")
@@ -29,12 +28,11 @@ CHAIN, OTHER_CHAIN = 1, 5
 FOREVER_MS = 2**62
 
 
-@pytest.fixture
-async def store(tmp_path: Path, events: Events) -> AsyncIterator[TransactionStore]:
-    file = tmp_path / "bridge.db"
-    migrate(file, packaged_migrations())
-    database = SqliteDatabase(file, events)
-    async with database.opened():
+@pytest.fixture(params=ENGINES)
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path, events: Events
+) -> AsyncIterator[TransactionStore]:
+    async with schema_database(request, tmp_path, events) as database:
         yield TransactionStore(database)
 
 

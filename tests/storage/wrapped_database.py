@@ -12,6 +12,10 @@ class WrappedDatabase:
         self._database = database
 
     @property
+    def takes_turns(self) -> bool:
+        return self._database.takes_turns
+
+    @property
     def is_busy(self) -> bool:
         return self._database.is_busy
 

@@ -1,9 +1,7 @@
 """Projects, types and subscribers that tests make through the console."""
 
-from contextlib import closing
-from sqlite3 import connect
-
 from tests.support.console_client import ConsoleClient
+from tests.support.engines import database_of
 
 
 async def make_project(console: ConsoleClient, project_id: str, *types: str, name: str = "App") -> None:
@@ -23,7 +21,7 @@ async def subscribe(console: ConsoleClient, project_id: str, account: str, types
 
 def subscribe_crowd(console: ConsoleClient, count: int, like: str, project_id: str) -> None:
     """So many more subscribers with the types of this one."""
-    with closing(connect(console.server.settings.database_file, timeout=30)) as database, database:
+    with database_of(console.server.settings) as database:
         database.executemany(
             "INSERT INTO accounts (account_key) VALUES (?)",
             ((f"test:crowd:{project_id}-{number:08d}",) for number in range(count)),

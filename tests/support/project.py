@@ -1,10 +1,8 @@
 """A project with its operator at its side, and its backend that publishes."""
 
-import sqlite3
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,6 +13,7 @@ from bridge_server.projects.caip10 import parse_account
 from bridge_server.projects.models import NewSubscription, TypeId
 from bridge_server.settings.settings import Settings
 from tests.support.asking import Answer, ask
+from tests.support.engines import database_of
 from tests.support.eventually import eventually
 from tests.support.server import RunningServer
 
@@ -33,10 +32,15 @@ def accounts(count: int, first: int = 1) -> list[str]:
 
 
 @asynccontextmanager
-async def operator_beside(file: Path, clock: Clock) -> AsyncIterator[OperatorServices]:
+async def operator_beside(settings: Settings, clock: Clock) -> AsyncIterator[OperatorServices]:
     """An operator on the database of a server that may run, by the same clock."""
-    async with operations(Settings(data_dir=file.parent), clock=clock) as operator:
+    async with operations(beside(settings), clock=clock) as operator:
         yield operator
+
+
+def beside(settings: Settings) -> Settings:
+    """The settings of an operator beside a server with these."""
+    return Settings(data_dir=settings.data_dir, database=settings.database)
 
 
 async def subscribe(
@@ -136,15 +140,13 @@ async def create_app(
 @asynccontextmanager
 async def opened_app(server: RunningServer) -> AsyncIterator[App]:
     """A new project on a running server, with an operator beside it until the end of the block."""
-    async with operator_beside(server.settings.database_file, server.clock) as operator:
+    async with operator_beside(server.settings, server.clock) as operator:
         yield await create_app(server, operator)
 
 
 def look(server: RunningServer, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
     """Rows of the server's database."""
-    file = server.settings.database_file
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-        return database.execute(sql, parameters).fetchall()
+    return server.rows(sql, *parameters)
 
 
 async def until_tried(server: RunningServer, attempts: int) -> None:
@@ -158,23 +160,23 @@ async def until_tried(server: RunningServer, attempts: int) -> None:
 
 def execute(server: RunningServer, sql: str, *parameters: Any) -> None:
     """Change the server's database."""
-    with closing(sqlite3.connect(server.settings.database_file, timeout=30)) as database, database:
-        database.execute(sql, parameters)
+    server.change(sql, *parameters)
 
 
-def subscribe_crowd(file: Path, count: int) -> None:
-    """Copy the one subscription of the database file to the accounts 1 to `count`, in one statement."""
-    with closing(sqlite3.connect(file, timeout=30)) as database, database:
-        database.execute(
+def subscribe_crowd(settings: Settings, count: int) -> None:
+    """Copy the one subscription of the database to the accounts 1 to `count`, in one statement."""
+    with database_of(settings) as database:
+        database.changed(
             """
             INSERT INTO subscriptions (project, account_key, account, account_id, type_set, subscribed_at_ms)
-            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?)
-            SELECT project, printf('eip155:0x%040d', n), account, printf('eip155:1:0x%040d', n), type_set, 0
+            WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
+            SELECT project, 'eip155:0x' || substr(?2 || n, length('' || n) + 1), account,
+                'eip155:1:0x' || substr(?2 || n, length('' || n) + 1), type_set, 0
             FROM subscriptions CROSS JOIN numbers
             """,
-            (count,),
+            (count, "0" * 40),
         )
-        database.execute("UPDATE type_sets SET subscribers = subscribers + ?", (count,))
+        database.changed("UPDATE type_sets SET subscribers = subscribers + ?", (count,))
 
 
 DELIVERED = """

@@ -13,6 +13,7 @@ from bridge_server.fixtures.in_process import serving
 from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
+from tests.support.engines import Rows, database_kept, database_of, engine_environment, engine_settings
 from tests.support.forked_process import ForkedProcess, fork_server
 
 
@@ -25,6 +26,16 @@ class RunningServer:
     clock: ManualClock
     client: aiohttp.ClientSession
     test_token: str | None = None
+
+    def rows(self, sql: str, *parameters: Any) -> Rows:
+        """Rows of the server's database, as another program reads them."""
+        with database_of(self.settings) as database:
+            return database.execute(sql, parameters)
+
+    def change(self, sql: str, *parameters: Any) -> int:
+        """Change the server's database as another program; returns how many rows it was."""
+        with database_of(self.settings) as database:
+            return database.changed(sql, parameters)
 
     async def open_session(self) -> str:
         """A new session's id."""
@@ -46,13 +57,14 @@ async def running_server(
     data_dir: Path, clock: ManualClock | None = None, **settings: Any
 ) -> AsyncIterator[RunningServer]:
     """Start a server over `data_dir`; settings by name. Stops it as a SIGTERM would."""
-    chosen = Settings(**{"port": 0, "data_dir": data_dir, **settings})
+    chosen = Settings(**{"port": 0, "data_dir": data_dir, **engine_settings(data_dir), **settings})
     clock = clock or ManualClock()
-    async with (
-        serving(chosen, clock) as served,
-        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,
-    ):
-        yield RunningServer(served.url, chosen, clock, client, served.built.test_token)
+    with database_kept(data_dir):
+        async with (
+            serving(chosen, clock) as served,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client,
+        ):
+            yield RunningServer(served.url, chosen, clock, client, served.built.test_token)
     await asyncio.sleep(0)
 
 
@@ -68,9 +80,11 @@ def server_process(
     data_dir: Path, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[ServerProcess]:
     """Run `python -m bridge_server serve` over `data_dir` on a free port until the end of the block."""
-    server = ForkedServerProcess(data_dir, *arguments, environment=environment)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.close()
+    variables = {**engine_environment(data_dir), **(environment or {})}
+    server = ForkedServerProcess(data_dir, *arguments, environment=variables)
+    with database_kept(data_dir):
+        server.start()
+        try:
+            yield server
+        finally:
+            server.close()

@@ -1,24 +1,24 @@
 """The messages that wait on disk, as another program sees them."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
+from bridge_server.settings.settings import Settings
+from tests.support.engines import database_of
 from tests.support.eventually import eventually
 
 
-def count_stored(file: Path) -> int:
-    """How many there are in the database."""
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
-        count: int = database.execute("SELECT count(*) FROM topic_messages").fetchone()[0]
-        return count
+def count_stored(settings: Settings) -> int:
+    """How many there are in the database of a server with these settings."""
+    with database_of(settings) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM topic_messages")
+    assert isinstance(count, int)
+    return count
 
 
-async def until_stored(file: Path, messages: int) -> None:
+async def until_stored(settings: Settings, messages: int) -> None:
     """Return once there are so many."""
 
     async def reached() -> bool:
-        return await asyncio.to_thread(count_stored, file) == messages
+        return await asyncio.to_thread(count_stored, settings) == messages
 
     await eventually(reached)

@@ -20,6 +20,7 @@ from bridge_server.testing.schema import place_schema
 from bridge_server.wallet.approval_store import ApprovalStore
 from bridge_server.wallet.models import Caller, StoredTransaction
 from tests.support.clock import ManualClock
+from tests.support.engines import engine_settings
 from tests.support.eventually import eventually
 
 ZERO_HASH = "0x" + "00" * 32
@@ -122,8 +123,10 @@ async def open_rig(
 ) -> AsyncIterator[Rig]:
     """Put it together over the files in the directory, until the block is left."""
     clock, stopping = clock or ManualClock(), Stopping(0.1)
-    chosen = Settings(**{"data_dir": directory, "dev_accounts": True, "node_url": node_url, **settings})
-    place_schema(chosen.database_file)
+    own = {"data_dir": directory, "dev_accounts": True, "node_url": node_url}
+    chosen = Settings(**{**own, **engine_settings(directory), **settings})
+    if chosen.database is None:
+        place_schema(chosen.database_file)
     foundation = replace(lay_foundation(chosen, clock), stopping=stopping)
     wallet = assembled_wallet(foundation)
     async with AsyncExitStack() as stack:

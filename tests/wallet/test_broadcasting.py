@@ -610,7 +610,6 @@ async def pending(rig: Rig, count: int) -> list[ApprovalRequest]:
 async def decide(rig: Rig, approval: ApprovalRequest, state: ApprovalState) -> None:
     """Decide on a request that waits."""
     await rig.approval_store.decide(approval.approval_id, state, rig.clock.now_ms())
-    rig.wallet.approvals.look_again()
 
 
 async def approve(rig: Rig, state: ApprovalState) -> bytes:

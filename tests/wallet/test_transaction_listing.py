@@ -6,27 +6,24 @@ from pathlib import Path
 import pytest
 
 from bridge_server.kernel.events import Events
-from bridge_server.storage.database import Statement, Transaction
-from bridge_server.storage.sqlite import SqliteDatabase
-from bridge_server.testing.schema import place_schema
+from bridge_server.storage.database import Database, Statement, Transaction
 from bridge_server.wallet.models import Address, Caller, SendRequest, TransactionId, TransactionState
 from bridge_server.wallet.transactions.listing_store import ListedTransaction, TransactionListing
 from bridge_server.wallet.transactions.store import TransactionStore
+from tests.support.schema_databases import ENGINES, schema_database
 
 SENDER = Address("0x" + "11" * 20)
 COUNT = 23
 MINED_EVERY = 5
 
 
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
-    place_schema(tmp_path / "bridge.sqlite3")
-    database = SqliteDatabase(tmp_path / "bridge.sqlite3", Events())
-    async with database.opened():
+@pytest.fixture(params=ENGINES)
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    async with schema_database(request, tmp_path, Events()) as database:
         yield database
 
 
-async def keep(database: SqliteDatabase, *params: bytes) -> None:
+async def keep(database: Database, *params: bytes) -> None:
     for number, each in enumerate(params):
         request = SendRequest(TransactionId(f"t{number}"), SENDER, each, number, Caller("192.0.2.1"))
         await TransactionStore(database).keep(request, 1, None, number)
@@ -52,7 +49,7 @@ async def all_pages(
     "state", [None, TransactionState.MINED, TransactionState.QUEUED, TransactionState.SENT]
 )
 async def test_pages_have_every_wanted_transaction_once_newest_first(
-    database: SqliteDatabase, state: TransactionState | None, limit: int, rows_per_page: int
+    database: Database, state: TransactionState | None, limit: int, rows_per_page: int
 ) -> None:
     await keep(database, *[b'{"to":"0x"}'] * COUNT)
 
@@ -69,7 +66,7 @@ async def test_pages_have_every_wanted_transaction_once_newest_first(
     assert [each.number for each in found] == sorted(wanted.get(state, set()), reverse=True)
 
 
-async def test_large_data_stays_in_the_database(database: SqliteDatabase) -> None:
+async def test_large_data_stays_in_the_database(database: Database) -> None:
     large = b'"0x' + b"00" * 10_000 + b'"'
     await keep(
         database, large, b'"0x00"', b'{"to":"0xab","value":"0x1","data":' + large + b"}", b'{"to":"0xab"}'

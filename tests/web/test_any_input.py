@@ -1,8 +1,6 @@
 """Any input on any route: never the server's fault, always a problem that says so, and nothing stored."""
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 
 import orjson
 import pytest
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.asking import Answer, ask
 from tests.support.bridge_client import BridgeClient
+from tests.support.engines import database_of
 from tests.support.figures import METRICS_TOKEN
 from tests.support.raw_http import ask_raw
 from tests.support.server import RunningServer, running_server
@@ -34,8 +33,8 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runn
 
 
 def rows(server: RunningServer) -> list[int]:
-    with closing(sqlite3.connect(f"file:{server.settings.database_file}?mode=ro", uri=True)) as database:
-        return [database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES]
+    with database_of(server.settings) as database:
+        return [database.execute(f"SELECT count(*) FROM {table}")[0][0] for table in _TABLES]
 
 
 def assert_well_answered(answer: Answer, method: str) -> None:

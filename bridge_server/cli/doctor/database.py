@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from bridge_server.assembly.engine import database_fault
 from bridge_server.cli.amounts import size_text
 from bridge_server.cli.doctor.examination import Examination
 from bridge_server.cli.doctor.findings import Finding, fail, ok, warn
@@ -15,7 +16,11 @@ _RESTORE = "stop the server, and restore a backup with `bridge-server restore`"
 
 
 def check_database(seen: Examination) -> Iterator[Finding]:
-    """Its schema, its size, its integrity, its log and its limit."""
+    """Its schema, its size, its integrity, its log and its limit. PostgreSQL has to answer, as at a start."""
+    if seen.settings.database is not None:
+        fault = database_fault(seen.settings)
+        yield ok(_SUBJECT, f"{seen.settings.database} answers") if fault is None else fail(_SUBJECT, fault)
+        return
     file = seen.settings.database_file
     if not file.exists():
         text = f"there is none at {file}"

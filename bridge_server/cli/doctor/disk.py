@@ -14,6 +14,7 @@ from bridge_server.cli.doctor.examination import Examination
 from bridge_server.cli.doctor.findings import Finding, fail, ok, warn
 
 _SUBJECT = "disk"
+_ROOM = "make room, set database_limit, or lower lifetimes such as call_ttl"
 _RECORD = "doctor.json"
 _MOST_SIZES = 60
 _APART_MS = 3_600_000
@@ -36,7 +37,7 @@ def check_disk(seen: Examination) -> Iterator[Finding]:
     text = f"{size_text(disk.free)} free of {size_text(disk.total)}"
     if days is not None:
         text += f": enough for {duration_text(days * 86_400)} at this rate"
-    cure = "make room, set database_limit, or lower lifetimes such as call_ttl"
+    cure = _ROOM if seen.settings.database is None else "make room"
     if disk.free < _VERY_FEW_BYTES:
         yield fail(_SUBJECT, text, cure)
     elif disk.free < _FEW_BYTES or (days is not None and days < _SOON_DAYS):

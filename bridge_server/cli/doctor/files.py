@@ -48,6 +48,8 @@ def check_key_files(seen: Examination) -> Iterator[Finding]:
 
 def check_backups(seen: Examination) -> Iterator[Finding]:
     """When the last one was made, and whether it is still there."""
+    if seen.settings.database is not None:  # PostgreSQL's own programs make and keep them
+        return
     last = read_record(seen.settings.data_dir)
     if last is None:
         yield warn("backup", "none was made yet", _BACKUP_CURE)

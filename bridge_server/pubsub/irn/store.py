@@ -7,6 +7,7 @@ from bridge_server.pubsub.irn.applying import apply_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
 from bridge_server.pubsub.irn.rules import Applied, Rules
 from bridge_server.pubsub.irn.subscribers import KnownSubscribers
+from bridge_server.pubsub.irn.turns import turns_of_changes
 from bridge_server.pubsub.queues.notices import Allowance, pay_for
 from bridge_server.storage.database import (
     Database,
@@ -17,6 +18,7 @@ from bridge_server.storage.database import (
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import sweeping
 from bridge_server.topics.models import Topic
 
 
@@ -81,7 +83,7 @@ class IrnStore:
         pay_for(applied.subscription_bytes, self._subscription_bytes)
         return applied
 
-    @transaction
+    @transaction(turns=turns_of_changes)
     def _apply(
         self,
         changes: Sequence[Change],
@@ -102,7 +104,7 @@ class IrnStore:
         """The number of a block of ids that nobody has: 1 or more."""
         return scalar(int, (yield Statement(sql.TAKE_ID_BLOCK)))
 
-    @transaction
+    @transaction(turns=sweeping("irn"))
     def sweep(self, now_ms: int, limit: int) -> Transaction[int]:
         """Delete at most `limit` expired messages, subscriptions and calls each; returns how many."""
         swept = 0

@@ -1,6 +1,6 @@
 """Transactions in SQL."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from bridge_server.kernel.errors import ConflictError
@@ -10,10 +10,13 @@ from bridge_server.storage.database import (
     Statement,
     Step,
     Transaction,
+    Turn,
+    Turns,
     adding_transaction,
     scalar,
     transaction,
 )
+from bridge_server.storage.turns import alone, each_once, sweeping
 from bridge_server.wallet.models import (
     Address,
     SendRequest,
@@ -43,6 +46,14 @@ _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 _ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
 
 
+def _of_request(request: SendRequest, *_: object, **__: object) -> Turns:
+    return alone("wallet", request.sender)
+
+
+def _of_senders(_: Iterable[Step], senders: Collection[Address] = ()) -> Turns:
+    return each_once(Turn("wallet", sender) for sender in sorted(senders))
+
+
 class TransactionStore:
     """Transactions and their states, durable from the moment that a method returns.
 
@@ -52,7 +63,7 @@ class TransactionStore:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    @transaction
+    @transaction(turns=_of_request)
     def reserve(
         self,
         request: SendRequest,
@@ -82,7 +93,7 @@ class TransactionStore:
         yield TransactionsOwed(due_at_ms)
         return stored
 
-    @adding_transaction
+    @adding_transaction(turns=_of_request)
     def keep(
         self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
     ) -> Transaction[StoredTransaction]:
@@ -143,7 +154,7 @@ class TransactionStore:
             if after in _ANNOUNCED:
                 due_at_ms.append(moment_ms)
         if steps:
-            await self._write(steps + _announced(due_at_ms, now_ms))
+            await self._write(steps + _announced(due_at_ms, now_ms), {each.request.sender for each in stored})
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
@@ -211,13 +222,13 @@ class TransactionStore:
         """Transactions that wait for the node, of one account or of all, in the order of the requests."""
         return read_all(await self.database.read(sql.WAITING_TRANSACTIONS, (sender, limit)))
 
-    @transaction
+    @transaction(turns=sweeping("transactions"))
     def sweep(self, before_ms: int, limit: int) -> Transaction[int]:
         """Delete transactions that were settled before then; returns how many."""
         return scalar(int, (yield Statement(sql.SWEEP, (before_ms, limit))))
 
-    @transaction
-    def _write(self, steps: Iterable[Step]) -> Transaction[None]:
+    @transaction(turns=_of_senders)
+    def _write(self, steps: Iterable[Step], senders: Collection[Address] = ()) -> Transaction[None]:
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step

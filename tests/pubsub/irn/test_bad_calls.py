@@ -1,12 +1,11 @@
 """A wrong call is answered with a code and a sentence; what is no JSON-RPC ends its socket."""
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.pubsub.irn.conftest import Join
+from tests.support.engines import database_of
 from tests.support.irn_client import RelayError, topic_of
 from tests.support.server import RunningServer
 
@@ -23,8 +22,8 @@ TABLES = ("irn_messages", "irn_subscriptions", "irn_calls", "irn_deliveries")
 
 
 def stored(server: RunningServer) -> int:
-    with closing(sqlite3.connect(server.settings.database_file)) as database:
-        return sum(database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES)
+    with database_of(server.settings) as database:
+        return sum(database.execute(f"SELECT count(*) FROM {table}")[0][0] for table in TABLES)
 
 
 BAD: list[tuple[str, Any, int, str]] = [
@@ -159,6 +158,7 @@ async def test_an_acknowledgement_without_a_message_is_ignored(join: Join, answe
     assert await client.publish(TOPIC) is True
 
 
+@pytest.mark.sqlite("its file is read")
 async def test_only_what_is_named_is_stored(join: Join, server: RunningServer) -> None:
     dapp, wallet = await join(), await join()
     tracking = {

@@ -1,0 +1,42 @@
+"""The events that other processes on the same PostgreSQL database are to hear."""
+
+from bridge_server.inbox.events import MarkedRead, SignedOut
+from bridge_server.kernel.events import DomainEvent
+from bridge_server.kernel.signals import Touched
+from bridge_server.notify.events import AllMarkedRead, Delivered
+from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
+from bridge_server.projects.events import ProjectChanged
+from bridge_server.storage.events import ChangedOutside
+from bridge_server.wallet.events import ApprovalsChanged
+from bridge_server.wallet.transactions.events import (
+    TransactionsMoved,
+    TransactionsOwed,
+    TransactionsPostponed,
+)
+from bridge_server.web.bucket_store import BucketsSaved
+
+CARRIED: tuple[type[DomainEvent], ...] = (
+    Touched,
+    Delivered,
+    SignedOut,
+    OutboxGrew,
+    # Of these the console's open pages learn that they are outdated.
+    OutboxChanged,
+    MarkedRead,
+    AllMarkedRead,
+    ProjectChanged,
+    ApprovalsChanged,
+    TransactionsMoved,
+)
+
+KEPT: tuple[type[DomainEvent], ...] = (
+    # Each process counts for itself.
+    OutboxCounted,
+    # The wallet is in one process.
+    TransactionsOwed,
+    TransactionsPostponed,
+    # A file's own: its token buckets, and the commands that change it.
+    BucketsSaved,
+    ChangedOutside,
+)
+"""The events that concern their process only."""

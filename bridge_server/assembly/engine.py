@@ -1,0 +1,89 @@
+"""Which database the settings name, and its opening.
+
+PostgreSQL's modules are loaded only when it is named.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+
+import structlog
+
+from bridge_server.kernel.events import Events
+from bridge_server.settings.checks import secret_of
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.database import Engine
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.sqlite import SqliteDatabase
+
+_POSTGRES = "bridge_server.assembly.postgres"
+
+log = structlog.get_logger()
+
+
+def engine_of(settings: Settings, events: Events) -> Engine:
+    """The database that the settings name. Nothing is opened."""
+    if settings.database is None:
+        return SqliteDatabase(settings.database_file, events, settings.database_limit)
+    engine: Engine = import_module(_POSTGRES).postgres_engine(settings, events)
+    return engine
+
+
+@asynccontextmanager
+async def opened_for_a_server(settings: Settings, database: Engine, events: Events) -> AsyncIterator[None]:
+    """The database is brought up to date and open, and no other server uses the data directory.
+
+    Raises DataDirectoryError, DatabaseRefusedError, NewerSchemaError, sqlite3.Error.
+    """
+    data_dir = settings.data_dir
+    with held(data_dir) as mode_before:
+        if mode_before is not None:
+            log.warning(
+                "data_directory_made_private",
+                directory=str(data_dir), mode="0700", mode_before=f"{mode_before:04o}",
+            )  # fmt: skip
+        if settings.database is None:
+            saved = migrate(settings.database_file, packaged_migrations())
+            if saved is not None:
+                log.info("schema_upgraded", backup=str(saved))
+        is_file = settings.database is None
+        async with database.opened() if is_file else opened_postgres(settings, database, events, hears=True):
+            yield
+
+
+def opened_postgres(
+    settings: Settings, database: Engine, events: Events, *, may_create: bool = True, hears: bool = False
+) -> AbstractAsyncContextManager[None]:
+    """The PostgreSQL database of the settings, brought up to date and open.
+
+    Other processes are told of its commits; it `hears` of theirs if it waits for any. Without `may_create`, a
+    database without any schema is refused. Raises DatabaseRefusedError, NewerSchemaError.
+    """
+    opened: AbstractAsyncContextManager[None] = import_module(_POSTGRES).opened_postgres(
+        database, events, direct_url_of(settings), may_create=may_create, hears=hears
+    )
+    return opened
+
+
+def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
+    """A function that tells whether another process has committed something since it was last called."""
+    if isinstance(database, SqliteDatabase):
+        return database.has_changed_outside
+    changes: Callable[[], Awaitable[bool]] = import_module(_POSTGRES).outside_changes(database)
+    return changes
+
+
+def database_fault(settings: Settings) -> str | None:
+    """Why a server could not use the PostgreSQL database of the settings; None if it could, or has none."""
+    if settings.database is None:
+        return None
+    fault: str | None = import_module(_POSTGRES).database_fault(settings)
+    return fault
+
+
+def direct_url_of(settings: Settings) -> str:
+    """The URL of the PostgreSQL database without a pooler."""
+    url = secret_of(settings.database_direct or settings.database)
+    assert url is not None
+    return url

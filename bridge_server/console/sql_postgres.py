@@ -1,0 +1,9 @@
+"""What PostgreSQL gets instead of some statements of the console's store."""
+
+from collections.abc import Mapping
+
+from bridge_server.console import sql
+from bridge_server.storage.postgres.sweeps import swept
+
+OVERRIDES: Mapping[str, str] = {statement: swept(statement) for statement in sql.SWEEPS}
+"""By the statement of the room."""

@@ -1,0 +1,9 @@
+"""What PostgreSQL gets instead of some statements of push registrations."""
+
+from collections.abc import Mapping
+
+from bridge_server.push import store
+from bridge_server.storage.postgres.sweeps import swept
+
+OVERRIDES: Mapping[str, str] = {store.SWEEP: swept(store.SWEEP)}
+"""By the statement of the room."""

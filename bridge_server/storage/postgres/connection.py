@@ -1,0 +1,158 @@
+"""A connection to PostgreSQL with the settings that all have here, opened again whenever it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import asyncpg
+import structlog
+
+from bridge_server.kernel.background import running
+from bridge_server.storage.postgres.failures import LostConnectionError
+from bridge_server.storage.postgres.statements import Statements, Texts
+
+EXCHANGE_SECONDS = 20.0
+"""The longest that an exchange may take; the server ends its own part earlier."""
+_CONNECT_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 2.0
+
+_SETTINGS = {
+    "jit": "off",
+    "lock_timeout": "2s",
+    "statement_timeout": "15s",
+    "idle_in_transaction_session_timeout": "10s",
+    "tcp_user_timeout": "10s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "3",
+    "tcp_keepalives_count": "3",
+    "client_encoding": "utf-8",
+}
+READS_ONLY = {"default_transaction_read_only": "on"}
+COMMITS_EARLY = {"synchronous_commit": "off"}
+
+# The other process that holds a lock may be this one, whose former connection the server has not missed yet.
+_END_FORMER = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2
+"""
+
+log = structlog.get_logger()
+
+
+async def connect(url: str, name: str, *, is_pooled: bool = False, **settings: str) -> Any:
+    """A connection of asyncpg to a server that takes writes. The server lists it under `name`.
+
+    A pooler refuses settings: with one they are the database role's. Raises what asyncpg raises, and OSError.
+    """
+    return await asyncpg.connect(
+        url,
+        timeout=_CONNECT_SECONDS,
+        command_timeout=EXCHANGE_SECONDS,
+        statement_cache_size=0,  # statements are prepared by hand
+        target_session_attrs=None if "target_session_attrs" in url else "primary",
+        server_settings={"application_name": name, **({} if is_pooled else {**_SETTINGS, **settings})},
+    )
+
+
+class KeptConnection:
+    """A connection for one purpose. When it ends, another one takes its place as soon as there can be one."""
+
+    def __init__(
+        self,
+        name: str,
+        texts: Texts,
+        open_connection: Callable[[], Awaitable[Any]],
+        *,
+        is_pooled: bool = False,
+    ) -> None:
+        self._name = name
+        self._is_pooled = is_pooled
+        self._texts = texts
+        self._open = open_connection
+        self._connection: Any = None
+        self._former_pid: int | None = None
+        self._ended = asyncio.Event()
+        self.statements: Statements | None = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Stay connected while inside."""
+        try:
+            async with running(self._stay_connected()):
+                yield
+        finally:
+            await self._close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection at this moment."""
+        return self._connection is not None and not self._connection.is_closed()
+
+    @property
+    def wire(self) -> Any:
+        """The connection of asyncpg. Raises LostConnectionError."""
+        if not self.is_open:
+            raise LostConnectionError
+        return self._connection
+
+    def drop(self) -> None:
+        """End the connection, in whose state nobody can trust any more."""
+        if self._connection is not None:
+            self._former_pid = None if self._is_pooled else self._connection.get_server_pid()
+            if not self._connection.is_closed():
+                self._connection.terminate()
+        self._ended.set()
+
+    async def end_former(self, wire: Any) -> None:
+        """Have the server end the connection that was dropped, so that it holds no lock."""
+        former, self._former_pid = self._former_pid, None
+        if former is not None:
+            await wire.fetch(_END_FORMER, former, self._name)
+
+    async def connect(self) -> None:
+        """Open a connection. Raises what asyncpg raises, and OSError."""
+        wire = await self._open()
+        wire.add_termination_listener(self._on_end)
+        self._ended.clear()
+        self.statements = Statements(wire, self._texts)
+        self._connection = wire
+
+    def _on_end(self, wire: Any) -> None:
+        if wire is self._connection:
+            self._ended.set()
+
+    async def _stay_connected(self) -> None:
+        while True:
+            await self._ended.wait()
+            log.warning("database_connection_lost", connection=self._name)
+            await self._connect_again()
+            log.info("database_connection_restored", connection=self._name)
+
+    async def _connect_again(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                await self.connect()
+                return
+            except Exception as error:  # whatever it is, the next attempt may succeed
+                if pause == _FIRST_PAUSE_SECONDS:
+                    log.warning("database_connection_refused", connection=self._name, reason=str(error))
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _close(self) -> None:
+        if self._connection is None or self._connection.is_closed():
+            return
+        self._connection.remove_termination_listener(self._on_end)
+        with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            await self._connection.close(timeout=_CLOSE_SECONDS)
+
+
+def kept(url: str, name: str, texts: Texts, *, is_pooled: bool, **settings: str) -> KeptConnection:
+    """A kept connection with these settings beside the usual ones."""
+    return KeptConnection(
+        name, texts, partial(connect, url, name, is_pooled=is_pooled, **settings), is_pooled=is_pooled
+    )

@@ -1,0 +1,188 @@
+"""Hears of the commits of other processes, and notices when it may have missed some."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import structlog
+
+from bridge_server.kernel.background import running
+from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
+from bridge_server.kernel.events import Events
+from bridge_server.storage.postgres.at_most_once import AtMostOnce
+from bridge_server.storage.postgres.bell import CHANNEL, WIRE_FAILURES, Bell, Open
+from bridge_server.storage.postgres.ledger import Ledger, WritingLane
+from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
+
+_LOOK = """
+SELECT number, lane, written,
+    seen_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 30000 FROM processes
+"""
+_LOOK_SECONDS = 1.0
+_EVERYTHING_SECONDS = 1.0
+_EXCHANGE_SECONDS = 2.0
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 2.0
+_TROUBLED_AFTER_SECONDS = 3.0
+
+log = structlog.get_logger()
+
+
+class Ear:
+    """Has listeners hear the events of other processes; and everything, after a gap.
+
+    A wait is woken when the ring arrives, milliseconds after the commit. Whatever happens to the ring, the
+    second look after the commit wakes it.
+    """
+
+    def __init__(
+        self,
+        process: int,
+        texts: EventTexts,
+        events: Events,
+        bell: Bell,
+        connect: Open,
+        look_seconds: float = _LOOK_SECONDS,
+    ) -> None:
+        self._process = process
+        self._texts = texts
+        self._events = events
+        self._bell = bell
+        self._connect = connect
+        self._look_seconds = look_seconds
+        self._ledger = Ledger()
+        self._ended = asyncio.Event()
+        self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
+        self._listens_since: float | None = None
+        self._silent_since: float | None = None
+        self._rings_before = 0
+        self._has_heard_itself = self._is_deaf = False
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Listen while inside. Raises what asyncpg raises and OSError when the first attempt fails."""
+        wire = await self._began()
+        try:
+            async with running(self._listen_forever(wire)):
+                yield
+        finally:
+            self._everything.cancel()
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether LISTEN has no effect, so that only looks tell of the commits of others."""
+        return self._is_deaf
+
+    @property
+    def troubles(self) -> Sequence[str]:
+        """What keeps this process from hearing others, for people to read; nothing as a rule."""
+        since = self._silent_since
+        if since is not None and asyncio.get_running_loop().time() - since >= _TROUBLED_AFTER_SECONDS:
+            return ["no connection to the database that hears other processes"]
+        if self._is_deaf:
+            return [
+                "LISTEN has no effect, as behind a pooler of transactions: name the database server itself "
+                "in `database_direct`"
+            ]
+        return []
+
+    async def _listen_forever(self, wire: Any) -> None:
+        while True:
+            try:
+                await self._look_until_it_ends(wire)
+            except WIRE_FAILURES as error:
+                log.warning("ear_lost", reason=str(error) or type(error).__name__)
+            finally:
+                wire.terminate()
+            self._silent_since = asyncio.get_running_loop().time()
+            wire = await self._began_again()
+
+    async def _began_again(self) -> Any:
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            with suppress(*WIRE_FAILURES):
+                return await self._began()
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    async def _began(self) -> Any:
+        """A connection that listens. The counts are read after that, and before everything is heard."""
+        wire = await self._connect()
+        try:
+            async with asyncio.timeout(_EXCHANGE_SECONDS):
+                self._ended.clear()
+                wire.add_termination_listener(lambda _: self._ended.set())
+                await wire.add_listener(CHANNEL, self._on_notification)
+                self._ledger.begin(await self._written(wire))
+        except BaseException:
+            wire.terminate()
+            raise
+        self._silent_since = None
+        self._everything.call()
+        self._ask_itself()
+        return wire
+
+    async def _look_until_it_ends(self, wire: Any) -> None:
+        while not wire.is_closed():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._look_seconds):
+                    await self._ended.wait()
+            async with asyncio.timeout(_EXCHANGE_SECONDS):
+                written = await self._written(wire)
+            if not self._ledger.look(written):
+                log.info("rings_missed")
+                self._everything.call()
+            self._examine_itself()
+
+    async def _written(self, wire: Any) -> dict[WritingLane, int]:
+        rows = await wire.fetch(_LOOK)
+        self._bell.live_processes = len({number for number, _, _, is_alive in rows if is_alive})
+        return {(number, lane): written for number, lane, written, _ in rows if number != self._process}
+
+    def _on_notification(self, _wire: Any, _pid: int, _channel: str, payload: str) -> None:
+        try:
+            ring = read_ring(payload)
+        except UnreadableRingError:
+            self._everything.call()
+            return
+        if ring.process == self._process:
+            self._has_heard_itself, self._is_deaf = True, False
+            return
+        is_complete = self._ledger.ring((ring.process, ring.lane), ring.since, ring.until)
+        if not self._hear(ring) or not is_complete:
+            self._everything.call()
+
+    def _hear(self, ring: Ring) -> bool:
+        """Publish the events. Returns False when there are more than these, or others."""
+        is_whole = True
+        for array in ring.events:
+            if array == ANYTHING:
+                is_whole = False
+                continue
+            try:
+                event = self._texts.read(array)
+            except (UnreadableEventError, TypeError, ValueError):
+                is_whole = False
+                continue
+            if event is not None:
+                self._events.hear(event)
+        return is_whole
+
+    def _ask_itself(self) -> None:
+        self._has_heard_itself = False
+        self._rings_before = self._bell.rings
+        self._listens_since = asyncio.get_running_loop().time()
+        self._bell.prove()
+
+    def _examine_itself(self) -> None:
+        """A pooler takes LISTEN and forgets it: then the ring that was asked for never comes back."""
+        if self._has_heard_itself or self._bell.rings == self._rings_before:
+            return
+        assert self._listens_since is not None
+        if asyncio.get_running_loop().time() - self._listens_since < _EXCHANGE_SECONDS:
+            return
+        if not self._is_deaf:
+            log.warning("ear_deaf", advice="set database_direct to the address of the database server itself")
+        self._is_deaf = True
+        self._ask_itself()

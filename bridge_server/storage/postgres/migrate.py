@@ -1,0 +1,127 @@
+"""Brings PostgreSQL's schema up to date: numbered SQL files, applied in order, each in its transaction.
+
+Several processes may start together, and an older program may still be at work: a file that it cannot work
+with begins with the comment `-- oldest program: N`, the number of the first file that a program must know.
+"""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any, NamedTuple, TypeAlias
+
+import asyncpg
+
+from bridge_server.storage.migrate import Migration, NewerSchemaError
+
+Connection: TypeAlias = Any
+"""A connection of asyncpg, direct: a pooler between transactions would lose the lock."""
+
+_LOCK = (0x62726467, 1)  # a pair, which no turn of a transaction can be: those are single numbers
+_LONGEST_SECONDS = 3_600.0
+_OLDEST_PROGRAM = re.compile(r"-- oldest program: ([0-9]+)\n", re.ASCII)
+_TIME_LIMITS = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
+_STATE = "SELECT coalesce(max(version), 0), coalesce(max(oldest_program), 0) FROM schema_versions"
+_VERSIONS = """
+CREATE TABLE IF NOT EXISTS schema_versions (
+    version INTEGER PRIMARY KEY,
+    oldest_program INTEGER NOT NULL,
+    applied_at_ms BIGINT NOT NULL
+)
+"""
+_APPLIED = """
+INSERT INTO schema_versions (version, oldest_program, applied_at_ms)
+VALUES ($1, $2, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+"""
+
+
+class MigrationError(Exception):
+    """A migration failed, and the schema is as it was before that file."""
+
+
+class SchemaState(NamedTuple):
+    """The last migration that a database has had, and the first that a program must know to use it.
+
+    Both are 0 for a database without the schema.
+    """
+
+    version: int
+    oldest_program: int
+
+
+def packaged_migrations() -> list[Migration]:
+    """The migrations of this version, in order."""
+    folder = files("bridge_server.storage.postgres") / "migrations"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [Migration(int(name[:4]), name, (folder / name).read_text("utf-8")) for name in names]
+
+
+async def schema_state(connection: Connection) -> SchemaState:
+    """What the database says of its schema."""
+    if await connection.fetchval("SELECT to_regclass('schema_versions')::text") is None:
+        return SchemaState(0, 0)
+    return SchemaState(*await connection.fetchrow(_STATE))
+
+
+async def migrate(connection: Connection, migrations: Sequence[Migration] | None = None) -> Sequence[int]:
+    """Create or upgrade the schema; returns the numbers of the migrations that were applied here.
+
+    Another process that does this at the moment is waited for. Raises NewerSchemaError when the database
+    needs a newer program; MigrationError when a migration fails.
+    """
+    known = packaged_migrations() if migrations is None else migrations
+    newest = known[-1].version
+    await _require_older(connection, newest)
+    async with _turn(connection):
+        state = await _require_older(connection, newest)
+        due = [migration for migration in known if migration.version > state.version]
+        for migration in due:
+            state = await _apply(connection, migration, state)
+    return [migration.version for migration in due]
+
+
+async def require_known(connection: Connection, newest: int) -> None:
+    """Raise NewerSchemaError when a program that knows no later migration must not use the database."""
+    await _require_older(connection, newest)
+
+
+async def _require_older(connection: Connection, newest: int) -> SchemaState:
+    state = await schema_state(connection)
+    if state.oldest_program > newest:
+        database = await connection.fetchval("SELECT current_database()")
+        raise NewerSchemaError(
+            f"The database {database} has schema version {state.version}, and this program knows versions up "
+            f"to {newest}: run the newer program, or restore the pg_dump that was made before the upgrade."
+        )
+    return state
+
+
+@asynccontextmanager
+async def _turn(connection: Connection) -> AsyncIterator[None]:
+    """The only migration of the database under way. A file may take long: no time limit holds."""
+    for limit in _TIME_LIMITS:
+        await connection.execute(f"SET {limit} = 0")
+    await connection.execute(f"SELECT pg_advisory_lock{_LOCK}", timeout=_LONGEST_SECONDS)
+    try:
+        yield
+    finally:
+        if not connection.is_closed():
+            await connection.execute(f"SELECT pg_advisory_unlock{_LOCK}")
+            for limit in _TIME_LIMITS:
+                await connection.execute(f"RESET {limit}")
+
+
+async def _apply(connection: Connection, migration: Migration, before: SchemaState) -> SchemaState:
+    stated = _OLDEST_PROGRAM.match(migration.sql)
+    after = SchemaState(migration.version, int(stated[1]) if stated else before.oldest_program)
+    try:
+        async with connection.transaction():
+            await connection.execute(_VERSIONS)
+            await connection.execute(migration.sql, timeout=_LONGEST_SECONDS)
+            await connection.execute(_APPLIED, *after)
+    except asyncpg.PostgresError as error:
+        raise MigrationError(
+            f"{migration.name} failed, and the schema is still at version {before.version}: {error}. "
+            "The database must be the server's own, and its user must be allowed to create tables in it."
+        ) from error
+    return after

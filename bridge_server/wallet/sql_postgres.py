@@ -1,0 +1,9 @@
+"""What PostgreSQL gets instead of some statements of approvals."""
+
+from collections.abc import Mapping
+
+from bridge_server.storage.postgres.sweeps import swept
+from bridge_server.wallet import approval_store
+
+OVERRIDES: Mapping[str, str] = {approval_store.SWEEP: swept(approval_store.SWEEP)}
+"""By the statement of the room."""

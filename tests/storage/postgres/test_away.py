@@ -1,0 +1,111 @@
+"""The database crashes under load and comes back: 503 meanwhile, and what was answered is there."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.postgres import needs_postgres
+from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.server import RunningServer, running_server
+from tests.support.write_load import Ledger, WriteLoad
+from tests.test_crash import Inspection
+
+pytestmark = [
+    needs_postgres,
+    pytest.mark.skipif(programs() is None, reason="needs PostgreSQL's server programs, to crash a server"),
+]
+
+_CLIENTS = 8
+_RETURN_SECONDS = 30
+
+
+class PatientLoad(WriteLoad):
+    """Clients that ask again when they are told to come back."""
+
+    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
+        while True:
+            async with self._client.request(method, f"{self._url}{path}", json=body) as response:
+                if response.status == 200:
+                    answer: dict[str, str] = await response.json()
+                    return answer
+                assert response.status == 503, await response.text()
+                assert int(response.headers["Retry-After"]) >= 1
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def cluster() -> Iterator[PostgresCluster]:
+    """A server of PostgreSQL for this test alone."""
+    cluster = PostgresCluster.made(owner=os.getpid())
+    cluster.start()
+    yield cluster
+    if cluster.is_running:
+        cluster.stop("immediate")
+
+
+@asynccontextmanager
+async def loaded(load: WriteLoad) -> AsyncIterator[None]:
+    """Clients write until the end of the block."""
+    writing = asyncio.create_task(load.run(_CLIENTS))
+    try:
+        yield
+        assert not writing.done(), writing.exception()
+    finally:
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+
+async def status_of(server: RunningServer, path: str) -> int:
+    async with server.client.get(f"{server.url}{path}") as response:
+        return response.status
+
+
+async def test_a_database_that_crashes_under_load_and_returns_loses_nothing(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    ledger = Ledger()
+    async with (
+        running_server(
+            tmp_path / "data", database=cluster.url(), requests_burst=1_000_000, sessions_burst=1_000_000
+        ) as server,
+        aiohttp.ClientSession() as client,
+    ):
+        load = PatientLoad(client, server.url, ledger, Random(1))
+
+        async def is_ready() -> bool:
+            return await status_of(server, "/readyz") == 200
+
+        async def is_away() -> bool:
+            return await status_of(server, "/readyz") == 503
+
+        session_id = await server.open_session()
+        async with loaded(load):
+            for _ in range(2):
+                await ledger.reaches(ledger.answers + 100)
+                await asyncio.to_thread(cluster.stop, "immediate")
+                await eventually(is_away, _RETURN_SECONDS)
+                assert await status_of(server, "/livez") == 200
+                assert await status_of(server, f"/session/{session_id}") == 503
+                await asyncio.to_thread(cluster.start)
+                await eventually(is_ready, _RETURN_SECONDS)
+            await ledger.reaches(ledger.answers + 100)
+
+        assert await Inspection(client, server.url, ledger).find_losses() == []
+
+
+async def test_a_server_whose_database_is_away_stops_in_time(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with asyncio.timeout(60):
+        async with running_server(tmp_path / "data", database=cluster.url()) as server:
+            await server.open_session()
+            await asyncio.to_thread(cluster.stop, "immediate")
+        assert not cluster.is_running

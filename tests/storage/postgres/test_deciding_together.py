@@ -1,0 +1,256 @@
+"""Two processes decide about one thing at once, by what each has read: as one after the other would.
+
+A process is a database of its own in the loop of the test. The stores and their turns are the real ones.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.console.errors import LinkRefusedError
+from bridge_server.console.store import AccessStore
+from bridge_server.inbox.device_store import DeviceStore
+from bridge_server.inbox.models import DeviceId, NewDevice
+from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.notify.missing import MissedLimits
+from bridge_server.notify.models import Failures, Notification, NotifyRequest
+from bridge_server.notify.sending import SendingLimits
+from bridge_server.notify.store import NotifyStore
+from bridge_server.outbox.models import OutgoingMessage
+from bridge_server.projects.caip10 import Account
+from bridge_server.projects.models import IdAmong, NewSubscription, ProjectId, TypeId
+from bridge_server.projects.store import ProjectStore
+from bridge_server.projects.subscription_store import SubscriptionStore, account_number
+from bridge_server.projects.type_store import NotificationTypeStore
+from bridge_server.pubsub.irn import sql as irn_sql
+from bridge_server.pubsub.irn.models import ClientKey, ClientLimits
+from bridge_server.pubsub.irn.rules import Rules
+from bridge_server.pubsub.irn.store import IrnStore
+from bridge_server.pubsub.irn.subscribers import KnownSubscribers
+from bridge_server.pubsub.queues.models import QueueLimits, Share
+from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
+from bridge_server.relay.store import RelayStore
+from bridge_server.storage.database import Statement, Transaction, scalar
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.migrate import migrate
+from bridge_server.topics.models import Topic
+from tests.support.postgres import PostgresServer, needs_postgres
+
+pytestmark = needs_postgres
+
+FAR = 10**15
+ATTEMPTS = 30
+LIMIT = 10
+
+NOW_US = 1_800_000_000_000_000
+RULES = Rules(
+    1,
+    QueueLimits(Share(LIMIT, FAR), Share(LIMIT, FAR), FAR),
+    ClientLimits(Share(LIMIT, FAR), LIMIT, LIMIT, FAR, 1.0),
+    FAR,
+    lambda *_: _no_message(),
+    KnownSubscribers(),
+)
+
+
+class Unlimited:
+    """Every address may store anything."""
+
+    def covers(self, address: str | None, size_bytes: int) -> bool:
+        return True
+
+    def pay(self, address: str | None, size_bytes: int) -> None:
+        pass
+
+
+Processes = Sequence[PostgresDatabase]
+
+
+@pytest.fixture
+async def processes(postgres: PostgresServer) -> AsyncIterator[Processes]:
+    url = await postgres.database("bridge", migrate)
+    async with AsyncExitStack() as stack:
+        found = [PostgresDatabase(url, Events(), OVERRIDES) for _ in range(2)]
+        for process in found:
+            await stack.enter_async_context(process.opened())
+        yield found
+
+
+def _always(type_id: TypeId) -> IdAmong:
+    return lambda _: type_id
+
+
+async def successes(attempts: Sequence[Awaitable[Any]]) -> int:
+    """How many succeed of attempts that are made at once. Each of the others is refused by a rule."""
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    for outcome in outcomes:
+        assert not isinstance(outcome, BaseException) or isinstance(outcome, BridgeError), outcome
+    return sum(not isinstance(outcome, BaseException) for outcome in outcomes)
+
+
+async def test_a_session_has_no_more_pending_calls_than_it_may(processes: Processes) -> None:
+    stores = [RelayStore(process) for process in processes]
+    session = SessionId("s1")
+    await stores[0].create_session(session, FAR)
+
+    added = await successes(
+        [
+            stores[number % 2].add_call(
+                StoredCall(CallId(f"c{number}"), session, Payload(b"{}"), FAR, 0, FAR), 1, LIMIT, lambda _: ()
+            )
+            for number in range(ATTEMPTS)
+        ]
+    )
+
+    assert added == LIMIT
+
+
+async def test_a_topic_has_no_more_webhooks_than_it_may(processes: Processes) -> None:
+    stores = [RelayStore(process) for process in processes]
+
+    added = await successes(
+        [
+            stores[number % 2].subscribe(Topic("t1"), f"https://example.com/{number}", 1, FAR, LIMIT)
+            for number in range(ATTEMPTS)
+        ]
+    )
+
+    assert added == LIMIT
+
+
+async def test_an_account_has_no_more_devices_than_it_may(processes: Processes) -> None:
+    stores = [DeviceStore(process) for process in processes]
+    account = await processes[0].transaction(lambda: account_number("eip155:0x1"))
+
+    added = await successes(
+        [
+            stores[number % 2].add(
+                account,
+                DeviceId(f"d{number}"),
+                NewDevice("webpush", f"https://example.com/{number}", "webpush"),
+                1,
+                LIMIT,
+            )
+            for number in range(ATTEMPTS)
+        ]
+    )
+
+    assert added == LIMIT
+
+
+async def test_a_project_has_no_more_secrets_and_types_than_it_may(processes: Processes) -> None:
+    stores = [ProjectStore(process) for process in processes]
+    types = [NotificationTypeStore(process) for process in processes]
+    project = ProjectId("p1")
+    await stores[0].create(project, "Shop", b"0" * 32, 1)
+
+    added = await successes(
+        [
+            stores[number % 2].add_secret(project, number.to_bytes(32), 1, LIMIT)
+            for number in range(1, ATTEMPTS)
+        ]
+    )
+    typed = await successes(
+        [
+            types[number % 2].add_type(project, _always(TypeId(f"t{number}")), "News", 1, LIMIT)
+            for number in range(ATTEMPTS)
+        ]
+    )
+
+    assert (added + 1, typed) == (LIMIT, LIMIT)
+
+
+async def test_one_name_is_given_to_one_project(processes: Processes) -> None:
+    stores = [ProjectStore(process) for process in processes]
+
+    created = await successes(
+        [
+            stores[number % 2].create(ProjectId("p1"), "Shop", number.to_bytes(32), 1)
+            for number in range(ATTEMPTS)
+        ]
+    )
+
+    assert created == 1
+
+
+@pytest.mark.parametrize("signing_in", range(2))
+async def test_nobody_stays_signed_in_after_all_are_signed_out(processes: Processes, signing_in: int) -> None:
+    access = [AccessStore(process) for process in processes]
+    for number in range(ATTEMPTS):
+        link, session = b"link %d" % number, b"session %d" % number
+        await access[0].add_link(link, FAR)
+
+        outcomes = await asyncio.gather(
+            access[signing_in].sign_in(link, session, FAR, 1),
+            access[0].sign_out_all(),
+            return_exceptions=True,
+        )
+
+        assert outcomes[0] is None or isinstance(outcomes[0], LinkRefusedError)
+        assert await access[1].expiry(session, 1) is None
+    assert scalar(int, await processes[0].read("SELECT count(*) FROM console_sessions")) == 0
+
+
+async def test_an_account_is_sent_no_more_than_its_bucket_holds_and_numbers_of_sendings_rise(
+    processes: Processes,
+) -> None:
+    project, limit = ProjectId("p1"), Limit("account", LIMIT, 3_600_000_000)
+    await ProjectStore(processes[0]).create(project, "Shop", b"0" * 32, 1)
+    await NotificationTypeStore(processes[0]).add_type(project, _always(TypeId("news")), "News", 1, LIMIT)
+    new = NewSubscription(Account("a1", "a1"), None)
+    await SubscriptionStore(processes[0]).subscribe(project, [new], 1, _no_message)
+    seen: list[tuple[int, int]] = []
+
+    async def up_to(newest: int) -> int:
+        return scalar(int, await processes[0].read("SELECT count(*) FROM sendings WHERE id <= ?", (newest,)))
+
+    async def send(number: int) -> Failures:
+        failures = await NotifyStore(processes[number % 2]).send(
+            project,
+            NotifyRequest(Notification(TypeId("news"), "Title", "Body", None), None, {"a1": "a1"}),
+            SendingLimits(limit, MissedLimits(0)),
+            NOW_US,
+            lambda _, __: [],
+        )
+        newest = scalar(int, await processes[1].read("SELECT coalesce(max(id), 0) FROM sendings"))
+        seen.append((newest, await up_to(newest)))
+        return failures
+
+    failures = await asyncio.gather(*map(send, range(ATTEMPTS)))
+
+    assert sum(not each for each in failures) == LIMIT
+    for newest, count in seen:  # a reader that goes on after a number misses none below it
+        assert await up_to(newest) == count
+
+
+async def test_a_message_that_its_receivers_acknowledge_in_two_processes_at_once_is_deleted(
+    processes: Processes,
+) -> None:
+    stores = [IrnStore(process, Unlimited(), Unlimited()) for process in processes]
+    clients = ClientKey("c1"), ClientKey("c2")
+    for number in range(1, ATTEMPTS):
+
+        def keep(number: int = number) -> Transaction[None]:
+            yield Statement(irn_sql.INSERT_MESSAGE, (number, "t1", b"{}", 2, "c0", None, 0, FAR))
+            for client in clients:
+                yield Statement(irn_sql.INSERT_DELIVERY, (client, number))
+
+        await processes[0].transaction(keep)
+        await asyncio.gather(
+            *(
+                store.apply((), 0, {client: [number]}, RULES)
+                for store, client in zip(stores, clients, strict=True)
+            )
+        )
+
+    assert await processes[0].read("SELECT count(*) FROM irn_messages") == [(0,)]
+
+
+def _no_message(*_: object) -> OutgoingMessage:
+    raise AssertionError("the project has no webhook")

@@ -1,0 +1,494 @@
+"""What a lane does when the database or the way to it fails: no answer is a guess."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.signals import Key
+from bridge_server.storage.database import Statement, Transaction, Turn, Turns
+from bridge_server.storage.postgres import connection
+from bridge_server.storage.postgres.connection import connect
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.turns import lock_key
+from tests.storage.notes import names, put, text_of
+from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
+from tests.support.eventually import eventually
+from tests.support.postgres import connected, needs_postgres
+
+pytestmark = needs_postgres
+
+END_ALL = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+WAITING = """
+SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+RAISE_ERROR = """
+CREATE OR REPLACE FUNCTION raise_error(code text) RETURNS int LANGUAGE plpgsql
+AS $$ BEGIN RAISE EXCEPTION 'ordered' USING ERRCODE = code; END $$
+"""
+WRITTEN = "SELECT written FROM processes WHERE lane = 0"
+
+
+@pytest.fixture
+async def proxy(url: str) -> AsyncIterator[CuttingProxy]:
+    async with open_cutting_proxy(url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def behind_proxy(proxy: CuttingProxy, events: Events) -> AsyncIterator[PostgresDatabase]:
+    """The database, which is reached by the proxy."""
+    database = PostgresDatabase(proxy.url, events, {})
+    async with database.opened():
+        yield database
+
+
+@pytest.fixture
+async def behind_pooler(proxy: CuttingProxy, url: str, events: Events) -> AsyncIterator[PostgresDatabase]:
+    """The database behind a proxy that is a pooler: the server's processes cannot be ended by their ids."""
+    database = PostgresDatabase(proxy.url, events, {}, direct_url=url)
+    async with database.opened():
+        yield database
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give up sooner. To be named before the database."""
+    monkeypatch.setitem(connection._SETTINGS, "lock_timeout", "50ms")
+    monkeypatch.setitem(connection._SETTINGS, "statement_timeout", "300ms")
+    monkeypatch.setitem(connection._SETTINGS, "idle_in_transaction_session_timeout", "100ms")
+
+
+async def serves_again(database: PostgresDatabase) -> None:
+    """Wait until it has its connections again."""
+
+    async def has_no_trouble() -> bool:
+        return not database.troubles
+
+    await eventually(has_no_trouble)
+
+
+async def is_sleeping(other: Any) -> bool:
+    """Whether a statement that sleeps is under way."""
+    found = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+    return bool(await other.fetchval(found))
+
+
+async def write_and_read(database: PostgresDatabase) -> None:
+    """Write as soon as it can be done, and read."""
+
+    async def is_written() -> bool:
+        with suppress(UnavailableError):
+            return await database.transaction(put("after", "text")) == "text"
+        return False
+
+    await eventually(is_written)
+    await serves_again(database)
+    assert await text_of(database, "after") == "text"
+    assert not database.last_commit_failed
+
+
+async def test_a_connection_that_the_server_ends_is_replaced_by_itself(
+    database: PostgresDatabase, url: str
+) -> None:
+    async with connected(url) as other:
+        assert await other.fetchval(END_ALL) == 6
+
+    await write_and_read(database)
+
+
+async def test_what_is_under_way_when_the_connection_ends_is_refused_and_not_stored(
+    database: PostgresDatabase, url: str, heard: list[Key]
+) -> None:
+    def work() -> Transaction[None]:
+        yield from put("a", "text")()
+        yield Statement("SELECT pg_sleep(10)")
+
+    writing = asyncio.create_task(database.transaction(work))
+    other_writing = asyncio.create_task(database.transaction(put("b", "text")))
+    async with connected(url) as other:
+        await eventually(lambda: is_sleeping(other))
+        await other.execute(END_ALL)
+    outcomes = await asyncio.gather(writing, other_writing, return_exceptions=True)
+
+    assert all(isinstance(outcome, UnavailableError) for outcome in outcomes)
+    assert all("Nothing was stored" in str(outcome) for outcome in outcomes)
+    assert [outcome.retry_after_seconds for outcome in outcomes if isinstance(outcome, UnavailableError)] == [
+        2,
+        2,
+    ]
+    assert database.last_commit_failed
+    assert heard == []
+    await write_and_read(database)
+    assert await names(database) == ["after"]
+
+
+async def test_a_read_under_way_when_the_connection_ends_is_refused(
+    database: PostgresDatabase, url: str
+) -> None:
+    reading = asyncio.create_task(database.read("SELECT count(pg_sleep(10))"))
+    async with connected(url) as other:
+        await eventually(lambda: is_sleeping(other))
+        await other.execute(END_ALL)
+
+    with pytest.raises(UnavailableError):
+        await reading
+    await write_and_read(database)
+
+
+async def test_without_a_connection_everything_is_refused_at_once(
+    behind_proxy: PostgresDatabase, proxy: CuttingProxy
+) -> None:
+    proxy.is_refusing = True
+    proxy.cut_all()
+
+    async def knows() -> bool:
+        return len(behind_proxy.troubles) == 2
+
+    await eventually(knows)
+    with pytest.raises(UnavailableError):
+        await behind_proxy.transaction(put("a", "text"))
+    with pytest.raises(UnavailableError):
+        await text_of(behind_proxy, "a")
+    proxy.is_refusing = False
+    await write_and_read(behind_proxy)
+
+
+async def test_a_commit_that_never_arrived_is_refused_and_not_stored(
+    behind_proxy: PostgresDatabase, proxy: CuttingProxy, heard: list[Key]
+) -> None:
+    proxy.cut_before(b"COMMIT")
+
+    with pytest.raises(UnavailableError, match="Nothing was stored"):
+        await behind_proxy.transaction(put("a", "text"))
+
+    assert proxy.cuts == 1
+    await write_and_read(behind_proxy)
+    assert await names(behind_proxy) == ["after"]
+    assert heard == [("note", "after")]
+
+
+async def test_a_commit_whose_answer_was_lost_is_answered_as_stored(
+    behind_proxy: PostgresDatabase, proxy: CuttingProxy, heard: list[Key]
+) -> None:
+    proxy.cut_answer(b"COMMIT")
+
+    assert await behind_proxy.transaction(put("a", "text")) == "text"
+
+    assert proxy.cuts == 1
+    assert heard == [("note", "a")]
+    await write_and_read(behind_proxy)
+    assert await names(behind_proxy) == ["a", "after"]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_behind_a_pooler_too_the_outcome_of_a_cut_commit_is_known(
+    behind_pooler: PostgresDatabase, proxy: CuttingProxy, is_answered: bool
+) -> None:
+    if is_answered:
+        proxy.cut_answer(b"COMMIT")
+    else:
+        proxy.cut_before(b"COMMIT")
+
+    (outcome,) = await asyncio.gather(behind_pooler.transaction(put("a", "text")), return_exceptions=True)
+
+    assert proxy.cuts == 1
+    await serves_again(behind_pooler)
+    assert (outcome == "text") == (await names(behind_pooler) == ["a"]) == is_answered
+
+
+async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
+    behind_pooler: PostgresDatabase, proxy: CuttingProxy, url: str
+) -> None:
+    proxy.keep(b"COMMIT")
+
+    with pytest.raises(UnavailableError, match="Nothing was stored"):
+        await behind_pooler.transaction(put("late", "text"))
+    await proxy.release()
+
+    async with connected(url) as other:
+        active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+
+        async def is_over() -> bool:
+            return not await other.fetchval(active)
+
+        await eventually(is_over)
+    assert await names(behind_pooler) == []
+    await write_and_read(behind_pooler)
+
+
+async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_open(
+    behind_proxy: PostgresDatabase, proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.storage.postgres.lane._OUTCOME_SECONDS", 0.3)
+    proxy.cut_answer(b"COMMIT")
+    proxy.is_refusing = True
+
+    with pytest.raises(UnavailableError, match="may have been stored"):
+        await behind_proxy.transaction(put("a", "text"))
+
+    proxy.is_refusing = False
+    await write_and_read(behind_proxy)
+
+
+async def test_commits_are_counted_in_the_row_of_the_lane(database: PostgresDatabase) -> None:
+    before = await database.read(WRITTEN)
+    for name in "abc":
+        await database.transaction(put(name, "text"))
+
+    def look() -> Transaction[None]:
+        yield Statement("SELECT 1")
+
+    await database.transaction(look)
+
+    assert (before, await database.read(WRITTEN)) == ([(0,)], [(3,)])
+
+
+async def test_a_row_that_was_removed_comes_back_with_the_next_commit(
+    database: PostgresDatabase, url: str
+) -> None:
+    await database.transaction(put("a", "text"))
+    async with connected(url) as other:
+        await other.execute("DELETE FROM processes")
+
+    await database.transaction(put("b", "text"))
+
+    assert await database.read(WRITTEN) == [(2,)]
+
+
+async def test_a_turn_that_another_process_has_for_long_is_refused(
+    impatient: None, database: PostgresDatabase, url: str
+) -> None:
+    turn = Turn("thing", "1")
+    async with connected(url) as other:
+        await other.execute("SELECT pg_advisory_lock($1)", lock_key(turn))
+
+        with pytest.raises(UnavailableError, match="another process holds a lock"):
+            await database.transaction(put("a", "text"), turns=Turns((turn,)))
+
+        assert await database.transaction(put("b", "text"), turns=Turns((Turn("thing", "2"),))) == "text"
+    assert await database.transaction(put("a", "text"), turns=Turns((turn,))) == "text"
+
+
+async def test_a_statement_that_takes_too_long_is_refused(
+    impatient: None, database: PostgresDatabase
+) -> None:
+    def work() -> Transaction[None]:
+        yield from put("a", "text")()
+        yield Statement("SELECT pg_sleep(10)")
+
+    with pytest.raises(UnavailableError, match="took too long"):
+        await database.transaction(work)
+    with pytest.raises(UnavailableError, match="took too long"):
+        await database.read("SELECT count(pg_sleep(10))")
+
+    assert database.last_commit_failed
+    assert await names(database) == []
+    await write_and_read(database)
+
+
+async def test_a_process_that_stands_still_in_a_transaction_loses_it(
+    impatient: None, database: PostgresDatabase
+) -> None:
+    def work() -> Transaction[None]:
+        yield from put("a", "text")()
+        time.sleep(0.4)  # the event loop stands still too
+        yield Statement("SELECT 1")
+
+    with pytest.raises(UnavailableError, match="Nothing was stored"):
+        await database.transaction(work)
+
+    await write_and_read(database)
+    assert await names(database) == ["after"]
+
+
+async def test_a_row_that_another_process_locks_for_long_is_refused(
+    impatient: None, database: PostgresDatabase, url: str
+) -> None:
+    await database.transaction(put("a", "old"))
+    async with connected(url) as other, other.transaction():
+        await other.execute("UPDATE notes SET text = 'theirs'")
+
+        with pytest.raises(UnavailableError):
+            await database.transaction(put("a", "new"))
+
+    assert await text_of(database, "a") == "theirs"
+
+
+async def test_the_loser_of_a_race_is_run_again_and_finds_what_the_winner_wrote(
+    database: PostgresDatabase, url: str
+) -> None:
+    def add_unless_there() -> Transaction[str]:
+        found = yield Statement("SELECT text FROM notes WHERE name = ?", ("a",))
+        if found:
+            return str(found[0][0])
+        yield Statement("INSERT INTO notes (name, text) VALUES (?, ?)", ("a", "ours"))
+        return "ours"
+
+    async with connected(url) as other, other.transaction():
+        await other.execute("INSERT INTO notes (name, text) VALUES ('a', 'theirs')")
+        adding = asyncio.create_task(database.transaction(add_unless_there))
+        await eventually(lambda: waits_for_lock(database))
+
+    assert await adding == "theirs"
+    assert database.figures()["runs_again"] == 1
+
+
+async def waits_for_lock(database: PostgresDatabase) -> bool:
+    return bool(await database.read(WAITING))
+
+
+async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_halves(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's error is real, and its table of locks is not filled: other tests use it."""
+    monkeypatch.setattr("bridge_server.storage.postgres.lane.beginning", beginning_of_few)
+
+    outcomes = await asyncio.gather(*(database.transaction(put(f"{n:02}", "x")) for n in range(32)))
+
+    assert outcomes == ["x"] * 32
+    figures = database.figures()
+    assert (figures["commits"], figures["runs_again"]) == (8, 7)
+    assert not database.last_commit_failed
+
+
+def beginning_of_few(jobs: Iterable[Turns]) -> str:
+    """Refused for more than four transactions as a full table of locks refuses it."""
+    refusal = "DO $$ BEGIN RAISE EXCEPTION 'out of shared memory' USING ERRCODE = '53200'; END $$"
+    return f"BEGIN; {refusal}" if len(list(jobs)) > 4 else "BEGIN"
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01", "23503"])
+async def test_a_transaction_alone_is_tried_so_many_times_and_then_fails(
+    database: PostgresDatabase, code: str
+) -> None:
+    tries = 0
+
+    def work() -> Transaction[None]:
+        nonlocal tries
+        tries += 1
+        yield from put("a", "text")()
+        yield Statement(f"SELECT raise_error('{code}')")
+
+    async with connected(database.url) as other:
+        await other.execute(RAISE_ERROR)
+
+    with pytest.raises(asyncpg.PostgresError) as caught:
+        await database.transaction(work)
+
+    assert (caught.value.sqlstate, tries) == (code, 4)
+    assert await names(database) == []
+
+
+@pytest.mark.parametrize("code", ["53100", "53300", "57P03", "58030", "08006"])
+async def test_what_passes_is_refused_for_now_and_not_tried_again(
+    database: PostgresDatabase, code: str
+) -> None:
+    tries = 0
+
+    def work() -> Transaction[None]:
+        nonlocal tries
+        tries += 1
+        yield Statement(f"SELECT raise_error('{code}')")
+
+    async with connected(database.url) as other:
+        await other.execute(RAISE_ERROR)
+
+    with pytest.raises(UnavailableError, match="Nothing was stored"):
+        await database.transaction(work)
+
+    assert tries == 1
+    assert database.last_commit_failed
+
+
+async def test_a_statement_prepared_before_a_migration_is_prepared_anew(
+    database: PostgresDatabase, url: str
+) -> None:
+    everything = "SELECT * FROM events"
+
+    def work() -> Transaction[list[tuple[object, ...]]]:
+        return (yield Statement(everything))
+
+    await database.read(everything)
+    await database.transaction(work)
+    async with connected(url) as other:
+        await other.execute("ALTER TABLE events ADD COLUMN more TEXT")
+        try:
+            await other.execute("INSERT INTO events (name, more) VALUES ('a', 'b')")
+
+            assert await database.read(everything) == [(1, "a", "b")]
+            assert await database.transaction(work) == [(1, "a", "b")]
+        finally:
+            await other.execute("ALTER TABLE events DROP COLUMN more")
+
+
+async def test_a_server_that_takes_no_writes_is_refused(database: PostgresDatabase, url: str) -> None:
+    async with connected(url) as other:
+        name = await other.fetchval("SELECT current_database()")
+        await other.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        try:
+            await other.execute(END_ALL)
+
+            async def is_refused() -> bool:
+                try:
+                    await database.transaction(put("a", "text"))
+                except UnavailableError as error:
+                    return "takes no writes" in error.detail
+                return False
+
+            await eventually(is_refused)
+        finally:
+            await other.execute("SET default_transaction_read_only = off")
+            await other.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+            await other.execute(END_ALL)
+    await write_and_read(database)
+
+
+async def test_a_database_that_cannot_be_reached_is_an_error_at_the_start(events: Events) -> None:
+    database = PostgresDatabase("postgresql://bridge@127.0.0.1:1/nothing", events, {})
+
+    with pytest.raises(OSError):  # noqa: PT011 - which one depends on the system
+        async with database.opened():
+            pass
+
+
+async def test_connections_are_closed_with_the_database(url: str, events: Events) -> None:
+    database = PostgresDatabase(url, events, {})
+    async with database.opened():
+        await database.transaction(put("a", "text"))
+
+    async with connected(url) as other:
+        count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+        async def is_alone() -> bool:
+            return bool(await other.fetchval(count) == 1)
+
+        await eventually(is_alone)
+        rows = await other.fetch("SELECT lane, written, seen_at_ms FROM processes ORDER BY lane")
+    assert [tuple(row) for row in rows] == [(0, 1, 0), (1, 0, 0)]
+
+
+async def test_the_settings_of_a_connection(url: str) -> None:
+    wire = await connect(url, "bridge-server/7")
+    found = {
+        name: await wire.fetchval(f"SHOW {name}")
+        for name in ("application_name", "lock_timeout", "statement_timeout", "jit", "synchronous_commit")
+    }
+    await wire.close()
+
+    assert found == {
+        "application_name": "bridge-server/7",
+        "lock_timeout": "2s",
+        "statement_timeout": "15s",
+        "jit": "off",
+        "synchronous_commit": "on",
+    }

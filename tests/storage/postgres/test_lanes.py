@@ -1,0 +1,220 @@
+"""How the PostgreSQL driver writes: many transactions in one commit, and no answer before it is durable."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.signals import Key, Touched
+from bridge_server.storage.database import Row, Statement, Transaction, Turn, Turns
+from bridge_server.storage.postgres import database as database_module
+from bridge_server.storage.postgres.database import PostgresDatabase
+from tests.storage.notes import TEXT, fail_after_reading, fail_after_writing, names, put, text_of, turn
+from tests.support.postgres import connected, needs_postgres
+
+pytestmark = needs_postgres
+
+
+async def write_at_once(database: PostgresDatabase, count: int, turns: Turns = Turns()) -> None:  # noqa: B008
+    await asyncio.gather(
+        *(database.transaction(put(f"{number:04}", "x"), turns=turns) for number in range(count))
+    )
+
+
+@pytest.mark.parametrize(("count", "commits"), [(1, 1), (2, 1), (64, 1), (128, 1), (129, 2), (1_000, 8)])
+async def test_transactions_that_wait_together_share_a_commit(
+    database: PostgresDatabase, count: int, commits: int
+) -> None:
+    await write_at_once(database, count)
+
+    figures = database.figures()
+    assert (figures["transactions"], figures["commits"], figures["runs_again"]) == (count, commits, 0)
+    assert figures["bytes"] > 0
+
+
+async def test_transactions_with_one_turn_share_commits_by_sixteen(database: PostgresDatabase) -> None:
+    await write_at_once(database, 64, Turns((Turn("thing", "1"),)))
+
+    assert database.figures()["commits"] == 4
+
+
+async def test_a_hot_turn_keeps_no_other_transaction_waiting(
+    database: PostgresDatabase, heard: list[Key]
+) -> None:
+    hot = [database.transaction(put(f"hot {n}", "x"), turns=Turns((Turn("thing", "1"),))) for n in range(40)]
+
+    await asyncio.gather(*hot, database.transaction(put("cold", "x")))
+
+    assert heard.index(("note", "cold")) == 16
+
+
+async def test_writers_who_go_on_writing_keep_sharing(database: PostgresDatabase) -> None:
+    async def writer(number: int) -> None:
+        for turn_number in range(20):
+            await database.transaction(put(f"{number}", str(turn_number)))
+
+    await asyncio.gather(*(writer(number) for number in range(64)))
+
+    figures = database.figures()
+    assert figures["transactions"] == 64 * 20
+    assert figures["commits"] <= 64 * 20 / 8
+
+
+async def test_a_batch_is_run_again_in_halves_around_the_transaction_that_fails(
+    database: PostgresDatabase,
+) -> None:
+    begins = [put(f"{number:03}", "x") for number in range(127)]
+    begins.insert(64, fail_after_writing)
+
+    outcomes = await asyncio.gather(*map(database.transaction, begins), return_exceptions=True)
+
+    assert [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Exception)] == [64]
+    assert len(await names(database)) == 127
+    assert database.figures()["commits"] <= 8
+
+
+async def test_a_transaction_that_fails_without_a_change_costs_no_run(database: PostgresDatabase) -> None:
+    outcomes = await asyncio.gather(
+        *map(database.transaction, [put("a", "x"), fail_after_reading, put("b", "x")]), return_exceptions=True
+    )
+
+    assert [isinstance(outcome, Exception) for outcome in outcomes] == [False, True, False]
+    figures = database.figures()
+    assert (figures["commits"], figures["runs_again"]) == (1, 0)
+
+
+async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(database: PostgresDatabase) -> None:
+    def work() -> Transaction[None]:
+        yield from put("a", "x")()
+        raise ConnectionResetError("not the database's")
+
+    with pytest.raises(ConnectionResetError):
+        await database.transaction(work)
+
+    assert not database.last_commit_failed
+
+
+async def test_what_may_take_long_does_not_stand_before_the_rest(database: PostgresDatabase) -> None:
+    def slow() -> Transaction[None]:
+        yield Statement("SELECT count(pg_sleep(0.5))")
+
+    slow_one = asyncio.create_task(database.transaction(slow, turns=Turns((Turn("project", "p"),))))
+    await turn(3)
+
+    for number in range(5):
+        await database.transaction(put("a", str(number)))
+
+    assert not slow_one.done()
+    await slow_one
+
+
+async def test_more_writes_than_may_wait_are_refused_and_the_others_are_stored(
+    url: str, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_WAITING_WRITES_LIMIT", 10)
+    database = PostgresDatabase(url, events, {})
+    async with database.opened():
+        outcomes = await asyncio.gather(
+            *(database.transaction(put(f"{number:03}", "x")) for number in range(11)), return_exceptions=True
+        )
+
+        assert outcomes[:10] == ["x"] * 10
+        assert isinstance(outcomes[10], UnavailableError)
+        assert "too many writes" in outcomes[10].detail
+        assert await database.transaction(put("later", "text")) == "text"
+
+
+async def test_leaving_commits_what_is_still_queued(url: str, events: Events) -> None:
+    database = PostgresDatabase(url, events, {})
+    async with database.opened():
+        tasks = [asyncio.create_task(database.transaction(put(f"{number:03}", "x"))) for number in range(600)]
+        await turn(1)
+
+    assert await asyncio.gather(*tasks) == ["x"] * 600
+    async with connected(url) as other:
+        assert await other.fetchval("SELECT count(*) FROM notes") == 600
+
+
+async def test_a_commit_is_handed_on_once_its_events_are_published(
+    database: PostgresDatabase, events: Events, heard: list[Key]
+) -> None:
+    commits: list[tuple[int, int, list[DomainEvent], int]] = []
+    database.add_commit_listener(
+        lambda lane, written, events: commits.append((lane, written, list(events), len(heard)))
+    )
+
+    await asyncio.gather(*(database.transaction(put(name, "x")) for name in "ab"))
+    await database.transaction(put("c", "x"), turns=Turns((Turn("project", "p"),)))
+    await database.transaction(look)
+
+    assert commits == [
+        (0, 1, [Touched(("note", "a")), Touched(("note", "b"))], 2),
+        (1, 1, [Touched(("note", "c"))], 3),
+    ]
+
+
+def look() -> Transaction[list[Row]]:
+    return (yield Statement(TEXT, ("a",)))
+
+
+async def test_a_listener_that_fails_harms_no_transaction(database: PostgresDatabase) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError
+
+    database.add_commit_listener(fail)
+
+    assert await database.transaction(put("a", "text")) == "text"
+
+
+async def test_many_executions_of_one_statement_get_their_own_rows(database: PostgresDatabase) -> None:
+    def work(name: str) -> Transaction[list[object]]:
+        found = yield Statement("SELECT text, number FROM notes WHERE name < ? ORDER BY name DESC", (name,))
+        added = yield Statement(
+            "INSERT INTO notes (name, number) VALUES (?, ?) RETURNING number, name", (name, 7)
+        )
+        changed = yield Statement("UPDATE notes SET text = ? WHERE name = ?", ("new\0", name))
+        gone = yield Statement("DELETE FROM notes WHERE name = ? AND text IS NULL", (name,))
+        return [len(found), added, changed, gone, (yield Statement(TEXT, (name,)))]
+
+    await database.transaction(put("a", "\0"))
+    names_of_many = [f"b{number}" for number in range(5)]
+    outcomes = await asyncio.gather(*(database.transaction(partial(work, name)) for name in names_of_many))
+
+    assert outcomes == [[1, [(7, name)], [(1,)], [(0,)], [("new\0",)]] for name in names_of_many]
+    assert database.figures()["commits"] == 2
+
+
+async def test_a_read_with_a_parameter_that_the_database_refuses_fails_alone(
+    database: PostgresDatabase,
+) -> None:
+    await database.transaction(put("a", "text"))
+    by_number = "SELECT name FROM notes WHERE coalesce(number, 0) = ?"
+
+    outcomes = await asyncio.gather(
+        *(database.read(by_number, (value,)) for value in (0, "no number", 1, 2**70, 0)),
+        return_exceptions=True,
+    )
+
+    assert [outcomes[place] for place in (0, 2, 4)] == [[("a",)], [], [("a",)]]
+    assert all(isinstance(outcomes[place], Exception) for place in (1, 3))
+
+
+async def test_heavy_reads_leave_connections_to_the_others(url: str, events: Events) -> None:
+    heavy = "SELECT count(pg_sleep(0.3)), ?::bigint"
+    database = PostgresDatabase(url, events, {}, heavy=[heavy])
+    async with database.opened():
+        reads = [asyncio.create_task(database.read(heavy, (number,))) for number in range(4)]
+        await turn(3)
+
+        for _ in range(5):
+            assert await text_of(database, "a") is None
+
+        assert not reads[0].done()
+        assert [rows[0][1] for rows in await asyncio.gather(*reads)] == [0, 1, 2, 3]
+
+
+async def test_reads_cannot_write(database: PostgresDatabase) -> None:
+    with pytest.raises(UnavailableError, match="takes no writes"):
+        await database.read("INSERT INTO notes (name) VALUES ('a')")

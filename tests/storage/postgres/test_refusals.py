@@ -1,0 +1,216 @@
+"""What a server says at its start when its PostgreSQL database cannot be used."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+import pytest
+
+from bridge_server.assembly.operator import operations
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.postgres import refusals
+from bridge_server.storage.postgres.opening import examined
+from bridge_server.storage.refusal import DatabaseRefusedError
+from tests.support.command import run_command
+from tests.support.engines import make_rooms
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.server import running_server
+
+pytestmark = needs_postgres
+
+
+@pytest.fixture
+async def bare(postgres: PostgresServer) -> str:
+    """A database without tables."""
+    return await postgres.bare_database("refusals")
+
+
+@pytest.fixture
+async def weak_user(postgres: PostgresServer, bare: str) -> AsyncIterator[str]:
+    """The URL of that database for a user who owns nothing, and may hold two connections."""
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP ROLE IF EXISTS weak")
+        await connection.execute("CREATE ROLE weak LOGIN CONNECTION LIMIT 20")
+    async with connected(bare) as connection:
+        await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    yield bare.replace("bridge@", "weak@", 1)
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP ROLE weak")
+
+
+async def refusal_of(url: str, tmp_path: Path) -> str:
+    """What a server says that is started on the database."""
+    with pytest.raises((DatabaseRefusedError, NewerSchemaError)) as caught:
+        async with running_server(tmp_path / "data", database=url):
+            pass
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+async def count_of_connections(url: str) -> int:
+    async with connected(url) as connection:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND pid <> pg_backend_pid()"
+        )
+        return count
+
+
+async def test_a_server_on_an_empty_database_makes_its_tables_and_lets_go_of_it(
+    bare: str, tmp_path: Path
+) -> None:
+    async with running_server(tmp_path / "data", database=bare) as server:
+        await server.open_session()
+
+    async with connected(bare) as connection:
+        assert await connection.fetchval("SELECT count(*) FROM sessions") == 1
+
+    async def all_closed() -> bool:
+        return await count_of_connections(bare) == 0
+
+    await eventually(all_closed)
+
+
+async def test_a_command_does_not_make_the_tables(bare: str, tmp_path: Path) -> None:
+    with pytest.raises(DatabaseRefusedError, match="has no tables: start the server"):
+        async with operations(Settings(data_dir=tmp_path, database=bare), may_create=False):
+            pass
+
+
+async def test_no_server_there(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"postgresql://bridge:sesame@127.0.0.1:{unused.getsockname()[1]}/bridge"
+
+        said = await refusal_of(url, tmp_path)
+
+    assert "cannot be reached" in said
+    assert "start it, or correct the host and the port" in said
+    assert "sesame" not in said
+
+
+async def test_no_such_database(postgres: PostgresServer, tmp_path: Path) -> None:
+    assert "is not there" in await refusal_of(postgres.url_of("nowhere"), tmp_path)
+
+
+async def test_a_user_who_may_not_log_in(bare: str, tmp_path: Path) -> None:
+    said = await refusal_of(bare.replace("bridge@", "nobody-knows@", 1), tmp_path)
+
+    assert "refuses the login" in said
+
+
+async def test_a_user_without_permission(weak_user: str, tmp_path: Path) -> None:
+    said = await refusal_of(weak_user, tmp_path)
+
+    assert "permission denied" in said
+    assert "must be allowed to create tables" in said
+
+
+async def test_too_few_connections(postgres: PostgresServer, weak_user: str, tmp_path: Path) -> None:
+    async with connected(postgres.url) as connection:
+        await connection.execute("ALTER ROLE weak CONNECTION LIMIT 2")
+
+    assert "allows 2 connections, and each process of the server needs 9" in await refusal_of(
+        weak_user, tmp_path
+    )
+
+
+async def test_a_database_that_only_reads(bare: str, tmp_path: Path) -> None:
+    async with connected(bare) as connection:
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+
+    said = await refusal_of(bare, tmp_path)
+
+    assert "is a standby that only reads: name the primary" in said
+
+
+async def test_a_newer_schema(bare: str, tmp_path: Path) -> None:
+    async with connected(bare) as connection:
+        await make_rooms(connection)
+        await connection.execute("INSERT INTO schema_versions VALUES (9999, 9999, 0)")
+
+    assert "schema version 9999" in await refusal_of(bare, tmp_path)
+
+
+async def test_a_server_that_is_too_old(bare: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "_OLDEST_SERVER", 99)
+
+    with pytest.raises(DatabaseRefusedError, match="99 is the oldest that works: upgrade its server"):
+        async with examined(bare):
+            pass
+
+
+async def test_another_encoding(postgres: PostgresServer) -> None:
+    async with connected(postgres.url) as connection:
+        await connection.execute("DROP DATABASE IF EXISTS ascii")
+        await connection.execute(
+            "CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C'"
+        )
+    try:
+        with pytest.raises(DatabaseRefusedError, match="is encoded as SQL_ASCII: create it anew"):
+            async with examined(postgres.url_of("ascii")):
+                pass
+    finally:
+        async with connected(postgres.url) as connection:
+            await connection.execute("DROP DATABASE ascii")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (asyncpg.InvalidPasswordError("password authentication failed"), "refuses the login"),
+        (asyncpg.TooManyConnectionsError("sorry, too many clients already"), "has no free connection"),
+        (asyncpg.CannotConnectNowError("the database system is starting up"), "try again shortly"),
+        (TimeoutError(), "does not answer"),
+        (asyncpg.InterfaceError("bad sslmode"), "correct `database`"),
+    ],
+)
+def test_what_the_server_and_the_network_say(error: Exception, said: str) -> None:
+    with pytest.raises(DatabaseRefusedError, match=said), refusals.refusals_told("postgresql://b:c@h/d"):
+        raise error
+
+
+def test_serve_ends_with_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    finished = run_command(
+        "serve", "--data-dir", tmp_path / "data", "--port", "0",
+        environment={"BRIDGE_DATABASE": "postgresql://bridge:sesame@127.0.0.1:1/bridge"},
+    )  # fmt: skip
+
+    assert finished.exit_code == 2
+    (line,) = [line for line in finished.err.splitlines() if line.startswith("bridge-server: ")]
+    assert "cannot be reached" in line
+    assert "sesame" not in finished.err
+
+
+@pytest.mark.parametrize(("command", "instead"), [("backup", "pg_dump"), ("restore", "pg_restore")])
+def test_copies_of_the_file_are_refused(tmp_path: Path, command: str, instead: str) -> None:
+    environment = {"BRIDGE_DATABASE": "postgresql://bridge@127.0.0.1:1/bridge"}
+
+    finished = run_command(
+        command, tmp_path / "file", "--data-dir", tmp_path / "data", environment=environment
+    )
+
+    assert finished.exit_code == 2
+    assert instead in finished.err
+
+
+async def test_config_check_and_doctor_connect(bare: str, tmp_path: Path) -> None:
+    environment = {"BRIDGE_DATABASE": bare}
+
+    def run(*arguments: str) -> Any:
+        return run_command(*arguments, "--data-dir", str(tmp_path), environment=environment)
+
+    checked = await asyncio.to_thread(run, "config", "check")
+    examined_ = await asyncio.to_thread(run, "doctor")
+
+    assert (checked.exit_code, checked.err) == (0, "")
+    assert f"host={parse_qs(urlsplit(bare).query)['host'][0]}" in checked.out
+    assert any("database" in line and "answers" in line for line in examined_.out.splitlines())

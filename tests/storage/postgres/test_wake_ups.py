@@ -1,0 +1,367 @@
+"""Events cross from one process to another, and whatever is lost on the way shows.
+
+A process is a database of its own in the loop of the test.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bridge_server.kernel.event_texts import EventTexts
+from bridge_server.kernel.events import DomainEvent, Events
+from bridge_server.kernel.signals import Key, Signals, Touched
+from bridge_server.storage.database import Statement, Transaction
+from bridge_server.storage.postgres import bell as bell_module
+from bridge_server.storage.postgres import ear as ear_module
+from bridge_server.storage.postgres.at_most_once import AtMostOnce
+from bridge_server.storage.postgres.bell import CHANNEL, Bell
+from bridge_server.storage.postgres.connection import COMMITS_EARLY, connect
+from bridge_server.storage.postgres.crossing import opened_with_wake_ups
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.ear import Ear
+from tests.storage.notes import put, text_of
+from tests.support.eventually import eventually
+from tests.support.postgres import connected, needs_postgres
+
+pytestmark = needs_postgres
+
+SOON = 0.05
+"""Seconds between looks: most tests do not want to wait for them."""
+NEVER = 1_000.0
+END = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1"
+TEXTS = EventTexts([Touched])
+
+
+@dataclass
+class Process:
+    """What one process has and has heard."""
+
+    url: str
+    events: Events
+    database: PostgresDatabase
+    bell: Bell
+    ear: Ear
+    heard: list[Key] = field(default_factory=list)
+    own: list[Key] = field(default_factory=list)
+    gaps: int = 0
+
+    async def touch(self, *keys: Key) -> None:
+        def work() -> Transaction[None]:
+            yield Statement("INSERT INTO notes (name) VALUES ('a') ON CONFLICT (name) DO NOTHING")
+            for key in keys:
+                yield Touched(key)
+
+        await self.database.transaction(work)
+
+    async def write(self) -> None:
+        def work() -> Transaction[None]:
+            yield Statement("INSERT INTO events (name) VALUES ('a')")
+
+        await self.database.transaction(work)
+
+    def gap(self) -> None:
+        self.gaps += 1
+
+
+class DeafWire:
+    """A connection whose LISTEN has no effect, as behind a pooler."""
+
+    def __init__(self, wire: Any) -> None:
+        self._wire = wire
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wire, name)
+
+    async def add_listener(self, channel: str, _: Callable[..., None]) -> None:
+        await self._wire.execute(f"LISTEN {channel}")
+
+
+@asynccontextmanager
+async def running(
+    url: str, *, look_seconds: float = NEVER, rings: bool = True, is_deaf: bool = False
+) -> AsyncIterator[Process]:
+    events = Events()
+    database = PostgresDatabase(url, events, {})
+
+    async def listen() -> Any:
+        wire = await connect(url, f"ear {database.number}")
+        return DeafWire(wire) if is_deaf else wire
+
+    def ring() -> Any:
+        return connect(url, f"bell {database.number}", is_pooled=False, **COMMITS_EARLY)
+
+    bell = Bell(lambda: database.number, TEXTS, ring)
+    if rings:
+        database.add_commit_listener(bell.on_commit)
+    async with bell.ringing(), database.opened():
+        ear = Ear(database.number, TEXTS, events, bell, listen, look_seconds)
+        process = Process(url, events, database, bell, ear)
+        events.subscribe(Touched, lambda event: process.heard.append(event.key), everywhere=True)
+        events.subscribe(Touched, lambda event: process.own.append(event.key))
+        async with ear.listening():
+            events.on_gap(process.gap)  # what follows the start
+            yield process
+
+
+@pytest.fixture(autouse=True)
+def quick_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gaps are heard at once, and not one a second."""
+    monkeypatch.setattr(ear_module, "_EVERYTHING_SECONDS", 0.0)
+
+
+@pytest.fixture
+async def writer(url: str) -> AsyncIterator[Process]:
+    async with running(url) as process:
+        yield process
+
+
+@pytest.fixture
+async def reader(url: str, writer: Process) -> AsyncIterator[Process]:
+    async with running(url) as process:
+        yield process
+
+
+async def soon(holds: Callable[[], bool]) -> None:
+    async def ask() -> bool:
+        return holds()
+
+    await eventually(ask)
+
+
+async def notify(process: Process, payload: str) -> None:
+    async with connected(process.url) as wire:
+        await wire.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+
+
+async def test_an_event_is_heard_in_another_process_and_no_gap(writer: Process, reader: Process) -> None:
+    await writer.touch(("session", "a"))
+    await soon(lambda: reader.heard == [("session", "a")])
+    await reader.touch(("calls", "b"))
+    await soon(lambda: ("calls", "b") in writer.heard)
+
+    assert (reader.gaps, writer.gaps) == (0, 0)
+    assert reader.own == [("calls", "b")]
+    assert writer.heard == [("session", "a"), ("calls", "b")]
+
+
+async def test_a_waiter_is_woken_by_a_commit_in_another_process(writer: Process, reader: Process) -> None:
+    signals = Signals()
+    signals.subscribe_to(reader.events)
+    waiting = asyncio.create_task(
+        signals.wait_for(("note", "a"), partial(text_of, reader.database, "a"), 60.0)
+    )
+    await soon(lambda: signals.waiting == 1)
+
+    await writer.database.transaction(put("a", "text"))
+    await writer.touch(("note", "a"))
+
+    assert await waiting == "text"
+
+
+async def test_ten_thousand_events_of_a_moment_are_all_heard(writer: Process, reader: Process) -> None:
+    keys = [("session", f"{number:036}") for number in range(10_000)]
+
+    await writer.touch(*keys)
+
+    await soon(lambda: reader.heard == keys)
+    assert reader.gaps == 0
+
+
+async def test_events_beyond_all_measure_are_heard_as_everything(
+    writer: Process, reader: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bell_module, "_MOST_EVENTS", 10)
+
+    await writer.touch(*(("session", str(number)) for number in range(11)))
+
+    await soon(lambda: reader.gaps == 1)
+    assert reader.heard == []
+
+
+async def test_an_event_that_is_too_long_is_heard_as_everything(writer: Process, reader: Process) -> None:
+    await writer.touch(("session", "x" * 8_000), ("session", "short"))
+
+    await soon(lambda: reader.gaps == 1)
+    assert reader.heard == [("session", "short")]
+
+
+async def test_texts_with_any_character_cross(writer: Process, reader: Process) -> None:
+    keys = [("topic", 'a\0b\n"\\'), ("topic", "\U0010ffff é")]
+
+    await writer.touch(*keys)
+
+    await soon(lambda: reader.heard == keys)
+
+
+async def test_a_process_that_never_rings_is_found_by_the_ledger(url: str) -> None:
+    async with running(url, rings=False) as writer, running(url, look_seconds=SOON) as reader:
+        await writer.touch(("session", "a"))
+
+        await soon(lambda: reader.gaps == 1)
+
+    assert reader.heard == []
+
+
+async def test_the_ring_after_one_that_was_lost_shows_the_gap(writer: Process, reader: Process) -> None:
+    await writer.touch(("session", "a"))
+    await soon(lambda: len(reader.heard) == 1)
+
+    writer.database._listeners.clear()
+    await writer.touch(("session", "lost"))
+    writer.bell._rung[0] += 1
+    writer.database.add_commit_listener(writer.bell.on_commit)
+    await writer.touch(("session", "b"))
+
+    await soon(lambda: reader.gaps == 1)
+    assert reader.heard == [("session", "a"), ("session", "b")]
+
+
+async def test_a_ring_that_comes_late_is_heard_and_is_no_gap(writer: Process, reader: Process) -> None:
+    await writer.touch(("session", "a"))
+    await writer.touch(("session", "b"))
+    await soon(lambda: len(reader.heard) == 2)
+
+    await notify(reader, f'[{writer.database.number},0,0,1,[["Touched",["session","late"]]]]')
+
+    await soon(lambda: ("session", "late") in reader.heard)
+    await writer.touch(("session", "c"))
+    await soon(lambda: ("session", "c") in reader.heard)
+    assert reader.gaps == 0
+
+
+@pytest.mark.parametrize("payload", ["", '"*"', "[1,2]"])
+async def test_a_payload_that_is_no_ring_is_heard_as_everything(reader: Process, payload: str) -> None:
+    await notify(reader, payload)
+
+    await soon(lambda: reader.gaps == 1)
+
+
+@pytest.mark.parametrize(
+    "event", ['["Touched"]', '["Touched",["session","a"],1]', "[]", "7", '[["Touched"],1]']
+)
+async def test_an_event_of_another_version_is_heard_as_everything(
+    reader: Process, writer: Process, event: str
+) -> None:
+    await notify(reader, f"[{writer.database.number},0,0,1,[{event}]]")
+
+    await soon(lambda: reader.gaps == 1)
+
+
+async def test_an_event_of_an_unknown_type_is_passed_over(reader: Process, writer: Process) -> None:
+    known = '["Touched",["session","a"]]'
+    await notify(reader, f'[{writer.database.number},0,0,1,[["Newer",1],{known}]]')
+
+    await soon(lambda: reader.heard == [("session", "a")])
+    assert reader.gaps == 0
+
+
+async def test_an_ear_whose_connection_ends_listens_again_and_hears_everything(
+    writer: Process, reader: Process
+) -> None:
+    async with connected(reader.url) as wire:
+        assert await wire.fetchval(END, f"ear {reader.database.number}") == 1
+
+    await soon(lambda: reader.gaps == 1)
+    await writer.touch(("session", "a"))
+    await soon(lambda: reader.heard == [("session", "a")])
+    assert reader.ear.troubles == []
+
+
+async def test_a_bell_whose_connection_ends_rings_again(writer: Process, reader: Process) -> None:
+    async with connected(writer.url) as wire:
+        assert await wire.fetchval(END, f"bell {writer.database.number}") == 1
+
+    async def is_heard() -> bool:
+        await writer.touch(("session", "a"))
+        return ("session", "a") in reader.heard
+
+    await eventually(is_heard)
+
+
+async def test_behind_a_pooler_that_swallows_listen_the_ledger_wakes_and_a_trouble_says_why(url: str) -> None:
+    async with running(url) as writer, running(url, look_seconds=SOON, is_deaf=True) as reader:
+        await writer.touch(("session", "a"))
+
+        await soon(lambda: reader.gaps >= 1)
+        await soon(lambda: bool(reader.ear.troubles))
+        assert "database_direct" in reader.ear.troubles[0]
+        assert writer.ear.troubles == []
+
+    assert reader.heard == []
+
+
+async def test_commits_without_events_are_counted_too(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bell_module, "_QUIET_SECONDS", 0.001)
+    async with running(url) as writer, running(url) as reader:
+        place = writer.database.number, 0
+        for _ in range(3):
+            await writer.write()
+
+        await soon(lambda: reader.ear._ledger._heard.get(place) == 3)
+        await writer.touch(("session", "a"))
+        await soon(lambda: reader.heard == [("session", "a")])
+
+    assert reader.gaps == 0
+
+
+async def test_the_last_ring_follows_the_last_commit(url: str) -> None:
+    async with running(url) as reader:
+        async with running(url) as writer:
+            touching = [asyncio.create_task(writer.touch(("session", str(number)))) for number in range(20)]
+            await asyncio.sleep(0)
+        await asyncio.gather(*touching)
+
+        await soon(lambda: len(reader.heard) == 20)
+    assert reader.gaps == 0
+
+
+async def test_processes_are_counted_and_seen(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bell_module, "_BEAT_SECONDS", 0.02)
+    async with running(url, look_seconds=SOON) as first, running(url):
+        await soon(lambda: first.bell.live_processes == 2)
+        async with connected(url) as wire:
+            await wire.execute("UPDATE processes SET seen_at_ms = 1 WHERE number = $1", first.database.number)
+
+            async def is_seen() -> bool:
+                query = "SELECT min(seen_at_ms) > 1 FROM processes WHERE number = $1"
+                seen: bool = await wire.fetchval(query, first.database.number)
+                return seen
+
+            await eventually(is_seen)
+
+
+async def test_a_database_opened_with_wake_ups_has_both(url: str) -> None:
+    carried: Sequence[type[DomainEvent]] = [Touched]
+    heard: list[Key] = []
+    events = Events()
+    events.subscribe(Touched, lambda event: heard.append(event.key), everywhere=True)
+    first, second = PostgresDatabase(url, Events(), {}), PostgresDatabase(url, events, {})
+    async with (
+        opened_with_wake_ups(first, Events(), carried, hears=False) as none,
+        opened_with_wake_ups(second, events, carried) as ear,
+    ):
+        await Process(url, Events(), first, None, None).touch(("session", "a"))  # type: ignore[arg-type]
+        await soon(lambda: heard == [("session", "a")])
+
+        assert none is None
+        assert ear is not None
+        assert ear.troubles == []
+
+
+async def test_calls_that_come_together_are_one_and_none_is_left_out() -> None:
+    calls: list[int] = []
+    spread = AtMostOnce(lambda: calls.append(1), 0.02)
+
+    for _ in range(5):
+        spread.call()
+    assert len(calls) == 1
+
+    await soon(lambda: len(calls) == 2)
+    spread.call()
+    spread.cancel()
+    assert len(calls) == 2

@@ -1,0 +1,208 @@
+"""Every statement is one that PostgreSQL takes too, as it is written or by its override."""
+
+import ast
+import importlib
+import inspect
+import re
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge_server.assembly.postgres_overrides import OF_ROOMS, OVERRIDES
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
+from bridge_server.storage.postgres.rewriting import with_parts
+from bridge_server.storage.postgres.translation import translated
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.statements import STATEMENT, STATEMENTS, modules, parameter_count
+
+_OF_SQLITE_ALONE = {
+    "bridge_server.storage.backup": "VACUUM INTO makes a copy of the file",
+    "bridge_server.storage.batch": "begins and ends the transactions of the file's one writer",
+    "bridge_server.storage.checkpoint": "moves the write-ahead log into the file",
+    "bridge_server.storage.connection": "sets a connection to the file up",
+    "bridge_server.storage.inspection": "examines a file",
+    "bridge_server.storage.migrate": "the schema's version stands in the file's header",
+    "bridge_server.storage.restore": "examines a copy of the file",
+    "bridge_server.storage.size_limit": "reckons with the pages of the file",
+    "bridge_server.storage.sqlite": "asks whether another process has written to the file",
+}
+"""Modules that ask SQLite about its file, and what for."""
+
+_BEGINNING = re.compile(
+    rf"{STATEMENT.pattern}|\s*(?:PRAGMA|VACUUM|ATTACH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|CREATE)\b"
+)
+
+_RESULT_TYPES = {"int4", "int8", "text", "bytea", "bool"}
+_PARAMETER_TYPES = {"int4", "int8", "text", "bytea"}
+
+
+@pytest.fixture
+async def connection(postgres: PostgresServer) -> AsyncIterator[Any]:
+    async with connected(await postgres.database("bridge", migrate_postgres)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "bridge.sqlite3"
+    migrate(file, packaged_migrations())
+    return file
+
+
+async def prepared(connection: Any, sql: str) -> Any:
+    return await connection.prepare(translated(OVERRIDES.get(sql, sql)))
+
+
+@needs_postgres
+async def test_postgres_takes_every_statement(connection: Any) -> None:
+    refused = {}
+    for name, sql in STATEMENTS.items():
+        try:
+            await prepared(connection, sql)
+        except Exception as error:  # whatever is wrong with it
+            refused[name] = str(error)
+
+    assert refused == {}
+    assert len(STATEMENTS) > 250
+
+
+@needs_postgres
+async def test_results_have_the_columns_that_sqlite_gives_and_no_type_of_another_kind(
+    connection: Any, file: Path
+) -> None:
+    different, foreign = {}, {}
+    with closing(sqlite3.connect(file)) as lite:
+        for name, sql in STATEMENTS.items():
+            columns = (await prepared(connection, sql)).get_attributes()
+            lite.execute("BEGIN")
+            cursor = lite.execute(sql, (0,) * parameter_count(sql)) if _is_read(sql) else None
+            lite.execute("ROLLBACK")
+            expected = len(cursor.description) if cursor is not None else _returned(sql)
+            if len(columns) != expected:
+                different[name] = (expected, len(columns))
+            if types := {column.type.name for column in columns} - _RESULT_TYPES:
+                foreign[name] = types
+
+    assert different == {}
+    assert foreign == {}
+
+
+def _is_read(sql: str) -> bool:
+    return sql.lstrip().startswith("SELECT")
+
+
+def _returned(sql: str) -> int:
+    _, _, columns = sql.partition("RETURNING")
+    return len(columns.split(",")) if columns else 0
+
+
+@needs_postgres
+async def test_parameters_are_as_many_as_in_the_rooms_and_texts_bytes_or_whole_numbers(
+    connection: Any,
+) -> None:
+    different, foreign = {}, {}
+    for name, sql in STATEMENTS.items():
+        parameters = (await prepared(connection, sql)).get_parameters()
+        if len(parameters) != parameter_count(sql):
+            different[name] = (parameter_count(sql), len(parameters))
+        if types := {kind.name for kind in parameters} - _PARAMETER_TYPES:
+            foreign[name] = types
+
+    assert different == {}
+    assert foreign == {}
+
+
+@needs_postgres
+async def test_what_a_client_may_choose_is_never_a_short_integer(connection: Any) -> None:
+    """Numbers beyond 2^31 would be refused by the driver where SQLite only finds nothing."""
+    short: dict[str, list[int]] = {}
+    for name, sql in STATEMENTS.items():
+        for number, kind in enumerate((await prepared(connection, sql)).get_parameters(), 1):
+            if kind.name == "int4":
+                short.setdefault(name, []).append(number)
+
+    assert short == _SHORT_NUMBERS
+
+
+# Counts of accounts and of bytes, flags, attempts and days: the server has reckoned or bounded each of them.
+_SHORT_NUMBERS = {
+    "bridge_server.inbox.sql.PAGE": [6, 7],
+    "bridge_server.notify.missed_sql.COUNT": [1],
+    "bridge_server.notify.sql.INSERT_NOTIFICATION": [8, 9, 10],
+    "bridge_server.notify.sql.COUNT_CALL": [1, 2, 3],
+    "bridge_server.notify.sql.COUNT_SENT": [3, 4],
+    "bridge_server.outbox.store._POSTPONE": [1],
+    "bridge_server.outbox.store._BURY": [1],
+    "bridge_server.projects.sql.OVERVIEW": [1, 2],
+    "bridge_server.projects.sql.FIGURES": [1, 2],
+    "bridge_server.projects.subscription_sql.TYPE_SET": [3],
+    "bridge_server.projects.subscription_sql.INSERT_TYPE_SET": [3],
+    "bridge_server.projects.subscription_sql.COUNT_SUBSCRIBERS": [1],
+    "bridge_server.pubsub.irn.sql.INSERT_MESSAGE": [4, 7],
+    "bridge_server.pubsub.sql.INSERT": [4],
+    "bridge_server.wallet.transactions.listing_sql.PAGE": [5],
+    "bridge_server.wallet.transactions.sql.POSTPONE": [1],
+}
+
+
+def test_each_override_belongs_to_one_statement() -> None:
+    assert OVERRIDES.keys() <= set(STATEMENTS.values())
+    assert len(OVERRIDES) == sum(map(len, OF_ROOMS))
+
+
+def test_an_override_differs_from_its_statement() -> None:
+    assert [sql for sql, override in OVERRIDES.items() if sql == override] == []
+
+
+def test_a_part_that_a_statement_does_not_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="has no 'max'"):
+        with_parts("SELECT min(id) FROM calls", {"max": "min"})
+
+
+_OF_ONE_DIALECT = (
+    r"\b(LIKE|GLOB|random\(|changes\(|last_insert_rowid|rowid|OR IGNORE|OR REPLACE|LIMIT -1|IS \?|IS NOT \?)"
+)
+_JSON_OF_SQLITE = r"\b(json_each|json_group_array|json_extract|json_array|json_type|group_concat)\("
+
+
+def test_no_statement_means_something_else_in_postgres() -> None:
+    """PREPARE would take some of these: a json_each of PostgreSQL gives texts in their quotation marks."""
+    spelled = {name: OVERRIDES.get(sql, sql) for name, sql in STATEMENTS.items()}
+
+    assert [name for name, sql in spelled.items() if re.search(_OF_ONE_DIALECT, sql)] == []
+    assert [name for name, sql in spelled.items() if re.search(_JSON_OF_SQLITE, sql)] == []
+
+
+def test_rows_of_an_upsert_are_taken_in_the_order_of_their_keys() -> None:
+    """Two transactions that write several rows each would otherwise wait for each other."""
+    unordered = [
+        name
+        for name, sql in STATEMENTS.items()
+        if "ON CONFLICT" in sql and re.search(r"\bSELECT\b", sql.partition("ON CONFLICT")[0])
+        if not re.search(r"ORDER BY [^()]*ON CONFLICT", OVERRIDES.get(sql, sql))
+    ]
+
+    assert unordered == []
+
+
+def test_statements_are_written_as_constants_of_modules_of_sql() -> None:
+    """A statement within a function would not be prepared here, and its plan would not be looked at."""
+    elsewhere = {name: found for name in modules() if (found := _within_functions(name))}
+
+    assert {name for name in elsewhere if not name.endswith("sql")} == _OF_SQLITE_ALONE.keys()
+
+
+def _within_functions(module: str) -> list[str]:
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    return [
+        node.value
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _BEGINNING.match(node.value)
+    ]

@@ -1,0 +1,127 @@
+"""A proxy before PostgreSQL that ends a connection at a message, or keeps the message for later."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import parse_qs, urlsplit
+
+_CHUNK = 65_536
+
+
+class CuttingProxy:
+    """Passes everything on, until it is ordered to cut."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
+        self._database = parts.path
+        self._order: Callable[[asyncio.StreamWriter, asyncio.StreamWriter, bytes], None] | None = None
+        self._text = b""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+        self._kept: list[tuple[asyncio.StreamWriter, bytes]] = []
+        self.port = 0
+        self.is_refusing = False
+        self.cuts = 0
+
+    @property
+    def url(self) -> str:
+        """The URL of the database behind the proxy."""
+        return f"postgresql://bridge@127.0.0.1:{self.port}{self._database}"
+
+    def cut_before(self, text: bytes) -> None:
+        """End both sides at the next message with this text, which the server never gets."""
+        self._text, self._order = text, _end_both
+
+    def cut_answer(self, text: bytes) -> None:
+        """Pass the next message with this text on, and end the client's side before the answer."""
+        self._text, self._order = text, _end_client
+
+    def keep(self, text: bytes) -> None:
+        """End the client's side at the next message with this text; the server gets it with `release`."""
+        self._text, self._order = text, self._keep
+
+    async def release(self) -> None:
+        """Hand over the kept messages."""
+        kept, self._kept = self._kept, []
+        for server, data in kept:
+            server.write(data)
+            await server.drain()
+
+    def cut_all(self) -> None:
+        """End all connections."""
+        for writer in self._writers:
+            writer.close()
+        self._writers.clear()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client."""
+        if self.is_refusing:
+            writer.close()
+            return
+        from_server, to_server = await asyncio.open_unix_connection(self._socket)
+        self._writers += [writer, to_server]
+        for work in (self._upwards(reader, to_server, writer), _downwards(from_server, writer)):
+            task = asyncio.create_task(work)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _upwards(
+        self, reader: asyncio.StreamReader, server: asyncio.StreamWriter, client: asyncio.StreamWriter
+    ) -> None:
+        try:
+            while data := await reader.read(_CHUNK):
+                if self._order is not None and self._text in data:
+                    order, self._order = self._order, None
+                    self.cuts += 1
+                    order(client, server, data)
+                    return
+                server.write(data)
+            server.close()
+        except OSError:
+            server.close()
+
+    def _keep(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
+        self._kept.append((server, data))
+        client.close()
+
+    async def close(self) -> None:
+        """End everything."""
+        self.cut_all()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _end_both(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
+    server.transport.abort()
+    client.transport.abort()
+
+
+def _end_client(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
+    client.transport.abort()
+    server.write(data)
+
+
+async def _downwards(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(_CHUNK):
+            if not client.is_closing():
+                client.write(data)
+    except OSError:
+        pass
+    client.close()
+
+
+@asynccontextmanager
+async def open_cutting_proxy(url: str) -> AsyncIterator[CuttingProxy]:
+    """A proxy before the database of this URL, until the block is left."""
+    proxy = CuttingProxy(url)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        yield proxy
+    finally:
+        server.close()
+        await proxy.close()
+        await server.wait_closed()

@@ -1,0 +1,195 @@
+"""The databases of the servers that tests start: files, or with `--engine=postgres` databases of PostgreSQL.
+
+A test that looks into the database of a server does it by `database_of`, which both have.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from bridge_server.fixtures.background_loop import BackgroundLoop
+from bridge_server.settings.settings import Settings
+from tests.support.postgres import PostgresServer
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+
+_PATIENCE_SECONDS = 30
+
+
+class DatabaseAccess(Protocol):
+    """A server's database, as another program has it. Statements are those of SQLite."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        """The rows of the statement."""
+        ...
+
+    def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        """How many rows the statement has changed."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
+        """Run the statement with each of these."""
+        ...
+
+    def tables(self) -> list[str]:
+        """The names of all tables that rooms have."""
+        ...
+
+
+class _File:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        return self._connection.execute(sql, parameters).rowcount
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
+        self._connection.executemany(sql, parameters)
+
+    def tables(self) -> list[str]:
+        rows = self.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        )
+        return [name for (name,) in rows]
+
+
+class _Postgres:
+    def __init__(self, connection: Any, loop: BackgroundLoop) -> None:
+        self._connection = connection
+        self._loop = loop
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
+        rows = self._loop.run(self._connection.fetch(_translated(sql), *parameters))
+        return [tuple(row) for row in rows]
+
+    def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        tag: str = self._loop.run(self._connection.execute(_translated(sql), *parameters))
+        return int(tag.rpartition(" ")[2])
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
+        self._loop.run(self._connection.executemany(_translated(sql), list(parameters)))
+
+    def tables(self) -> list[str]:
+        names = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
+        own = {"processes", "roles", "outbox_lanes", "schema_versions"}
+        return [name for (name,) in self.execute(names) if name not in own]
+
+
+def _translated(sql: str) -> str:
+    from bridge_server.storage.postgres.translation import translated  # noqa: PLC0415 - asyncpg may be missing
+
+    return str(translated(sql))
+
+
+class Databases:
+    """PostgreSQL databases of this worker: one for each data directory, emptied for the next test's."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.loop = BackgroundLoop()
+        self._server = server
+        self._of: dict[Path, tuple[str, str]] = {}
+        self._free: list[str] = []
+        self._users: Counter[Path] = Counter()
+        self._made = 0
+
+    def url_of(self, data_dir: Path) -> str:
+        """The database of the data directory: an empty one, when it is asked for first."""
+        if data_dir not in self._of:
+            name = self._free.pop() if self._free else self._next()
+            self._of[data_dir] = (name, self.loop.run(self._server.database(name, make_rooms)))
+        return self._of[data_dir][1]
+
+    @contextmanager
+    def used(self, data_dir: Path) -> Iterator[None]:
+        """Keep the database of the data directory during the block, whichever test ends meanwhile."""
+        self._users[data_dir] += 1
+        try:
+            yield
+        finally:
+            self._users[data_dir] -= 1
+
+    def release(self) -> None:
+        """A test has ended: the databases that no server uses may be another test's."""
+        for data_dir in [each for each in self._of if not self._users[each]]:
+            self._free.append(self._of.pop(data_dir)[0])
+
+    def _next(self) -> str:
+        self._made += 1
+        return f"rooms{self._made}"
+
+
+async def make_rooms(connection: Any) -> None:
+    """The tables of the rooms."""
+    from bridge_server.storage.postgres.migrate import migrate  # noqa: PLC0415 - asyncpg may be missing
+
+    await migrate(connection)
+
+
+class _Engine:
+    """The engine of this run."""
+
+    databases: Databases | None = None
+
+
+def use(databases: Databases | None) -> None:
+    """Give the servers of this run these databases; files if there are none."""
+    _Engine.databases = databases
+
+
+def engine_settings(data_dir: Path) -> dict[str, str]:
+    """The settings that name the database of a server over the data directory, besides `data_dir`."""
+    return {} if _Engine.databases is None else {"database": _Engine.databases.url_of(data_dir)}
+
+
+def settings_over(data_dir: Path) -> Settings:
+    """The settings of a program that uses the database of a server over the data directory."""
+    values: dict[str, Any] = {"data_dir": data_dir, **engine_settings(data_dir)}
+    return Settings(**values)
+
+
+def engine_environment(data_dir: Path) -> dict[str, str]:
+    """Variables of the environment that name it."""
+    return {f"BRIDGE_{name.upper()}": value for name, value in engine_settings(data_dir).items()}
+
+
+@contextmanager
+def database_kept(data_dir: Path) -> Iterator[None]:
+    """Keep the database of a server over the data directory during the block."""
+    if _Engine.databases is None:
+        yield
+        return
+    with _Engine.databases.used(data_dir):
+        yield
+
+
+def release_databases() -> None:
+    """A test has ended."""
+    if _Engine.databases is not None:
+        _Engine.databases.release()
+
+
+@contextmanager
+def database_of(settings: Settings) -> Iterator[DatabaseAccess]:
+    """The database of a server with these settings; what the block has changed is committed at its end."""
+    if settings.database is None:
+        with closing(sqlite3.connect(settings.database_file, timeout=_PATIENCE_SECONDS)) as file, file:
+            yield _File(file)
+        return
+    import asyncpg  # noqa: PLC0415 - it may be missing
+
+    assert _Engine.databases is not None
+    loop = _Engine.databases.loop
+    connection = loop.run(asyncpg.connect(settings.database.get_secret_value(), statement_cache_size=0))
+    transaction = connection.transaction()
+    try:
+        loop.run(transaction.start())
+        yield _Postgres(connection, loop)
+        loop.run(transaction.commit())
+    finally:
+        loop.run(connection.close())

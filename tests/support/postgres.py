@@ -1,0 +1,145 @@
+"""A PostgreSQL server for the tests of one run, and databases on it that tests use one after another.
+
+The server is private and shared by all workers. BRIDGE_TEST_POSTGRES names the URL of another one, whose user
+may create databases.
+"""
+
+import fcntl
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from tests.support.postgres_cluster import PostgresCluster, programs
+
+ANOTHER = os.environ.get("BRIDGE_TEST_POSTGRES")
+HAS_POSTGRES = bool(ANOTHER) or programs() is not None
+
+needs_postgres = pytest.mark.skipif(
+    not HAS_POSTGRES,
+    reason="needs PostgreSQL's server programs: `scripts/system-packages` installs them, "
+    "or BRIDGE_TEST_POSTGRES names a server",
+)
+
+_WORKER = "PYTEST_XDIST_WORKER"
+_TABLES = """
+SELECT quote_ident(schemaname) || '.' || quote_ident(tablename) FROM pg_tables
+WHERE schemaname NOT IN ('pg_catalog', 'information_schema') AND NOT tablename = ANY ($1)
+"""
+_RESTART_SEQUENCES = """
+SELECT setval(quote_ident(schemaname) || '.' || quote_ident(sequencename), 1, false)
+FROM pg_sequences WHERE last_value IS NOT NULL
+"""
+_END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_OTHERS = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+
+MakeSchema = Callable[[Any], Awaitable[object]]
+"""Makes a schema by a connection of asyncpg."""
+
+
+class PostgresServer:
+    """The databases of one worker. Each has a schema, which is made once, and is emptied for each test."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        worker = os.environ.get(_WORKER, "alone")
+        self._prefix = f"bridge_{worker}_{os.getpid()}"
+        self.made: set[str] = set()
+
+    def url_of(self, database: str) -> str:
+        """The URL of a database of this server."""
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
+
+    async def database(
+        self, schema: str, make_schema: MakeSchema, keep: Sequence[str] = ("schema_versions",)
+    ) -> str:
+        """The URL of the worker's database for this schema, its tables empty but for those to `keep`.
+
+        Connections that an earlier test has left are ended.
+        """
+        name = f"{self._prefix}_{schema}"
+        if name not in self.made:
+            await self._create(name)
+            async with connected(self.url_of(name)) as connection:
+                await make_schema(connection)
+        async with connected(self.url_of(name)) as connection:
+            await _empty(connection, keep)
+        return self.url_of(name)
+
+    async def bare_database(self, name: str = "bare") -> str:
+        """The URL of a new database without any table; an earlier one of the name is dropped."""
+        name = f"{self._prefix}_{name}"
+        await self._create(name)
+        return self.url_of(name)
+
+    async def drop_all(self) -> None:
+        """Drop the databases of this worker."""
+        async with connected(self.url) as connection:
+            for name in self.made:
+                await connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        self.made.clear()
+
+    async def _create(self, name: str) -> None:
+        async with connected(self.url) as connection:
+            if name in self.made:
+                await connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+        self.made.add(name)
+
+
+async def _empty(connection: Any, keep: Sequence[str]) -> None:
+    if await connection.fetchval(_OTHERS):
+        await connection.execute(_END_OTHERS)
+    tables = [row[0] for row in await connection.fetch(_TABLES, list(keep))]
+    # Most tests write to few tables, and emptying one that is empty takes as long as any other.
+    filled = [f"SELECT '{table}' WHERE EXISTS (SELECT FROM {table})" for table in tables]
+    written = [row[0] for row in await connection.fetch(" UNION ALL ".join(filled))] if filled else []
+    if written:
+        await connection.execute(f"TRUNCATE {', '.join(written)} CASCADE")
+    await connection.execute(_RESTART_SEQUENCES)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Any]:
+    """A connection of asyncpg for the length of the block."""
+    import asyncpg  # noqa: PLC0415 - the tests run without it where there is no PostgreSQL
+
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def postgres_server(shared_folder: Path) -> Iterator[PostgresServer]:
+    """The server of this run, which the first worker starts. `shared_folder` belongs to all workers."""
+    if ANOTHER:
+        import asyncio  # noqa: PLC0415
+
+        server = PostgresServer(ANOTHER)
+        yield server
+        asyncio.run(server.drop_all())
+        return
+    note = shared_folder / "postgres-url"
+    with (shared_folder / "postgres-lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not note.exists():
+            cluster = PostgresCluster.made(owner=_owner())
+            cluster.start()
+            note.write_text(cluster.url())
+    yield PostgresServer(note.read_text())
+
+
+def _owner() -> int:
+    """The process whose end is the end of the run."""
+    return os.getppid() if _WORKER in os.environ else os.getpid()

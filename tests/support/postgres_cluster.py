@@ -1,0 +1,180 @@
+"""A private PostgreSQL server in a folder of its own, which ends with the tests however these end.
+
+Run as `python -m tests.support.postgres_cluster PID FOLDER` it waits until that process has ended, stops the
+server in the folder and removes the folder.
+"""
+
+import os
+import pwd
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "bridge-postgres-"
+_SECONDS = "60"
+_NAMES = ("postgres", "nobody")
+_POLL_SECONDS = 0.5
+
+# Nothing of this server has to outlive a power cut, and nothing of it is reached from another machine.
+_OPTIONS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "listen_addresses": "",
+    "max_connections": "300",
+    "shared_buffers": "64MB",
+    "max_locks_per_transaction": "128",
+    "timezone": "UTC",
+}
+_DURABLE = {"fsync": "on", "full_page_writes": "on"}
+
+
+def programs() -> Path | None:
+    """The folder of the newest server programs of this machine."""
+    folders = [*Path("/usr/lib/postgresql").glob("*/bin"), *Path("/usr/local/opt").glob("postgresql*/bin")]
+    folders = [folder for folder in folders if (folder / "initdb").exists()]
+    if folders:
+        return max(folders, key=_version)
+    found = shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in folder.parent.name.rpartition("@")[2].split(".") if part.isdigit())
+
+
+class PostgresCluster:
+    """A server that is reached by the Unix socket in its folder, by the user `bridge`, without a password."""
+
+    def __init__(self, folder: Path, bin_folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self._programs = bin_folder
+
+    @classmethod
+    def made(cls, owner: int, *, is_durable: bool = False) -> "PostgresCluster":
+        """A new one, not started yet, that is removed once the process `owner` has ended.
+
+        One that `is_durable` waits for the disk, as servers do that are no test.
+        """
+        bin_folder = programs()
+        assert bin_folder is not None
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        cluster = cls(folder, bin_folder)
+        if (account := _account()) is not None:
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        _watch(owner, folder)
+        cluster.initialize(is_durable=is_durable)
+        return cluster
+
+    def url(self, database: str = "postgres") -> str:
+        """The URL of one of its databases."""
+        return f"postgresql://bridge@/{database}?host={self.folder}"
+
+    def initialize(self, *, is_durable: bool = False) -> None:
+        """Make the files. The default order of texts is a language's, so that what relies on it shows."""
+        arguments = ["--auth=trust", "--username=bridge", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        if "--icu-locale" in self._output("initdb", "--help"):
+            arguments += ["--locale-provider=icu", "--icu-locale=en"]
+        self._output("initdb", f"--pgdata={self.data}", *arguments)
+        options = {
+            **_OPTIONS,
+            **(_DURABLE if is_durable else {}),
+            "unix_socket_directories": str(self.folder),
+        }
+        with (self.data / "postgresql.conf").open("a") as stream:
+            stream.writelines(f"{name} = '{value}'\n" for name, value in options.items())
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        log = self.folder / "log"
+        self._output("pg_ctl", "start", "-w", "-t", _SECONDS, "-D", str(self.data), "-l", str(log))
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it as pg_ctl's mode says: `fast`, or `immediate` for a crash."""
+        self._output("pg_ctl", "stop", "-w", "-t", _SECONDS, "-m", mode, "-D", str(self.data))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its main process has left its process id."""
+        return (self.data / "postmaster.pid").exists()
+
+    def _output(self, program: str, *arguments: str) -> str:
+        account = _account()
+        with tempfile.TemporaryFile() as output:  # a pipe would be held open by the server
+            done = subprocess.run(
+                [self._programs / program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+                user=None if account is None else account.pw_uid,
+                group=None if account is None else account.pw_gid,
+                extra_groups=None if account is None else [],
+                check=False,
+            )
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {text}")
+        return text
+
+
+def _account() -> pwd.struct_passwd | None:
+    """The user whose server it is: PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return None
+    for name in _NAMES:
+        with suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise RuntimeError(f"there is no user {' or '.join(_NAMES)} that PostgreSQL could run as")
+
+
+def _watch(owner: int, folder: Path) -> None:
+    """Have a process of its own clear the folder once `owner` has ended."""
+    root = Path(__file__).parents[2]
+    subprocess.run(
+        [sys.executable, "-m", __spec__.name, str(owner), str(folder)],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=root, check=True,
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Leave a process behind that watches. Nobody waits for it."""
+    owner, folder = int(sys.argv[1]), Path(sys.argv[2])
+    if os.fork() > 0:
+        os._exit(0)
+    os.setsid()
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(descriptor, stream)
+    _wait_for_end(owner)
+    bin_folder = programs()
+    assert bin_folder is not None
+    cluster = PostgresCluster(folder, bin_folder)
+    if cluster.is_running:
+        with suppress(RuntimeError, OSError):
+            cluster.stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_end(pid: int) -> None:
+    if hasattr(os, "pidfd_open"):
+        with suppress(ProcessLookupError):
+            select.select([os.pidfd_open(pid)], [], [])
+        return
+    with suppress(ProcessLookupError):
+        while True:
+            os.kill(pid, 0)
+            time.sleep(_POLL_SECONDS)
+
+
+if __name__ == "__main__":
+    main()
