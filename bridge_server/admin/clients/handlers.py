@@ -29,4 +29,4 @@ class ClientHandlers:
         return fields_answer(wire.arrival_fields(peer, forwarded, addresses.trusts(peer), address, is_exempt))
 
     async def client(self, request: web.Request) -> web.Response:
-        return fields_answer(wire.details_fields(self._views.details(request.match_info["address"])))
+        return fields_answer(wire.details_fields(await self._views.details(request.match_info["address"])))

@@ -1,0 +1,294 @@
+"""Token buckets that several processes spend from, exactly: each charge is decided by the database.
+
+The charges of a moment are one statement, with one row a bucket, in one order in every process. The
+arithmetic is that of `kernel/token_bucket.py`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
+from bridge_server.storage.postgres.connection import KeptConnection
+from bridge_server.storage.postgres.failures import (
+    LostConnectionError,
+    is_stale,
+    lost_or,
+    passing_failure,
+    unavailable,
+)
+
+_MOST_BUCKETS = 500
+_MOST_WAITING = 20_000
+
+# The bucket as a charge finds it: it owes as many tokens as it did before a limit was changed, and never
+# more than all. `excluded` is the charge as it would be with a full bucket.
+_STANDING = """
+least(greatest(CASE
+    WHEN b.full_at_us <= $1 OR b.interval_us IS NULL OR b.interval_us = excluded.interval_us THEN b.full_at_us
+    ELSE $1 + (least(((b.full_at_us - $1) * l.gain + b.interval_us - 1) / b.interval_us, l.burst)
+        * excluded.interval_us + l.gain - 1) / l.gain
+END, $1), $1 + l.window_us) + excluded.full_at_us - $1
+"""
+_OF_LIMIT = "FROM limits AS l WHERE l.limit_name = excluded.limit_name"
+_SPEND = f"""
+WITH mode AS MATERIALIZED (
+    SELECT set_config('synchronous_commit',
+        CASE WHEN $10::boolean THEN current_setting('synchronous_commit') ELSE 'off' END, true)
+), asked AS MATERIALIZED (
+    SELECT * FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY
+        AS a (limit_name, key, price_us, place)
+), limits AS MATERIALIZED (
+    SELECT * FROM unnest($5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+        AS l (limit_name, interval_us, gain, burst, window_us)
+), spent AS (
+    INSERT INTO buckets AS b (limit_name, key, full_at_us, interval_us)
+    SELECT a.limit_name, a.key, $1::bigint + a.price_us, l.interval_us
+    FROM asked AS a JOIN limits AS l USING (limit_name) CROSS JOIN mode
+    WHERE a.price_us <= l.window_us
+    ORDER BY a.limit_name COLLATE "C", a.key COLLATE "C"
+    ON CONFLICT (limit_name, key) DO UPDATE
+    SET full_at_us = (SELECT {_STANDING} {_OF_LIMIT}), interval_us = excluded.interval_us
+    WHERE (SELECT {_STANDING} <= $1 + l.window_us {_OF_LIMIT})
+    RETURNING limit_name, key, full_at_us
+)
+SELECT s.full_at_us, b.full_at_us, b.interval_us
+FROM asked AS a
+LEFT JOIN spent AS s ON s.limit_name = a.limit_name AND s.key = a.key
+LEFT JOIN buckets AS b ON s.key IS NULL AND b.limit_name = a.limit_name AND b.key = a.key
+ORDER BY a.place
+"""  # noqa: S608 - its own parts
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The outcome of a charge, and the tokens that were had beside it."""
+
+    spending: Spending
+    extra: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Ask:
+    tokens: int
+    extra: int
+    is_durable: bool
+    done: asyncio.Future[Spent]
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """The charges of one bucket that wait, and how many of them, in their order, are attempted at once."""
+
+    limit: Limit
+    key: str
+    asks: list[_Ask] = field(default_factory=list)
+    most: int | None = None
+    """The tokens that were left the last time."""
+    has_extra: bool = True
+
+    def attempted(self) -> list[_Ask]:
+        """The charges that fit together; the first, if none does."""
+        left = self.limit.burst if self.most is None else self.most
+        fitting: list[_Ask] = []
+        for ask in self.asks:
+            left -= ask.tokens
+            if left < 0 and fitting:
+                break
+            fitting.append(ask)
+        return fitting
+
+    def extra_of(self, attempted: Sequence[_Ask]) -> int:
+        return max(ask.extra for ask in attempted) if self.has_extra else 0
+
+
+class SharedBuckets:
+    """The buckets in the database, by a connection of their own."""
+
+    def __init__(self, link_of: Callable[[], KeptConnection], clock: Clock) -> None:
+        """`link_of` makes the connection, once the database is open."""
+        self._link_of = link_of
+        self._clock = clock
+        self._link: KeptConnection | None = None
+        self._rows: dict[tuple[str, str], _Row] = {}
+        self._waiting = 0
+        self._serving: asyncio.Task[None] | None = None
+        self._prepared: tuple[Any, Any] = (None, None)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Hold the connection. Raises what asyncpg raises, and OSError."""
+        self._link = self._link_of()
+        async with self._link.held():
+            await self._link.connect()
+            try:
+                yield
+            finally:
+                if self._serving is not None:
+                    await asyncio.wait([self._serving])
+
+    async def spend(
+        self, limit: Limit, key: str, tokens: int, *, extra: int = 0, is_durable: bool = True
+    ) -> Spent:
+        """Try to take the tokens; fewer than 0 are given back.
+
+        `extra` tokens are taken besides, by one of those who ask at this moment, if there are as many. A
+        charge that is not durable may be forgotten when the database server crashes. Raises UnavailableError.
+        """
+        if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
+            raise unavailable("the limits cannot be looked up in the database")
+        ask = _Ask(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
+        row = self._rows.get((limit.name, key))
+        if row is None:
+            row = self._rows[limit.name, key] = _Row(limit, key)
+        row.asks.insert(0 if tokens < 0 else len(row.asks), ask)
+        self._waiting += 1
+        if self._serving is None:
+            self._serving = asyncio.create_task(self._serve())
+        return await ask.done
+
+    async def _serve(self) -> None:
+        """Charge until nothing waits. What comes during a statement waits for the next one."""
+        try:
+            while rows := self._taken():
+                try:
+                    await self._charge(rows)
+                except Exception as error:
+                    self._fail(rows, error)
+        finally:
+            self._serving = None
+
+    def _taken(self) -> list[_Row]:
+        taken = []
+        for bucket in list(self._rows)[:_MOST_BUCKETS]:
+            row = self._rows.pop(bucket)
+            self._waiting -= len(row.asks)
+            row.asks = [ask for ask in row.asks if not ask.done.done()]
+            if row.asks:
+                taken.append(row)
+        return taken
+
+    async def _charge(self, rows: list[_Row]) -> None:
+        """Charge these, and again what fits of those that were refused together."""
+        while rows:
+            now_us = self._clock.now_us()
+            attempts = [row.attempted() for row in rows]
+            extras = [row.extra_of(attempt) for row, attempt in zip(rows, attempts, strict=True)]
+            answers = await self._exchange(now_us, rows, attempts, extras)
+            for row, attempt, extra, answer in zip(rows, attempts, extras, answers, strict=True):
+                after_us, before_us, interval_us = answer
+                if after_us is not None:
+                    _allow(row, attempt, extra, after_us, now_us)
+                else:
+                    _refuse(row, attempt, extra, _present(row.limit, before_us, interval_us, now_us), now_us)
+            rows = [row for row in rows if row.asks]
+
+    async def _exchange(
+        self, now_us: int, rows: Sequence[_Row], attempts: Sequence[Sequence[_Ask]], extras: Sequence[int]
+    ) -> list[Any]:
+        prices = [
+            row.limit.price_us(sum(ask.tokens for ask in attempt) + extra)
+            for row, attempt, extra in zip(rows, attempts, extras, strict=True)
+        ]
+        limits = {row.limit.name: row.limit for row in rows}.values()
+        arguments = (
+            now_us,
+            [row.limit.name for row in rows], [row.key for row in rows], prices,
+            [each.name for each in limits], [each.interval_us for each in limits],
+            [each.gain for each in limits], [each.burst for each in limits],
+            [each.window_us for each in limits],
+            any(ask.is_durable for attempt in attempts for ask in attempt),
+        )  # fmt: skip
+        try:
+            return await self._fetched(arguments)
+        except Exception as error:
+            if not is_stale(error):
+                raise
+            self._prepared = (None, None)
+            return await self._fetched(arguments)
+
+    async def _fetched(self, arguments: Sequence[Any]) -> list[Any]:
+        assert self._link is not None
+        wire = self._link.wire
+        try:
+            if self._prepared[0] is not wire:
+                self._prepared = (wire, await wire.prepare(_SPEND, name="bridge_buckets"))
+            rows: list[Any] = await self._prepared[1].fetch(*arguments)
+        except Exception as error:
+            found = lost_or(error, wire)
+            if isinstance(found, TimeoutError):
+                self._link.drop()
+            raise found from error
+        return rows
+
+    def _fail(self, rows: Sequence[_Row], error: Exception) -> None:
+        """All that waits; without a connection there is no sense in asking for the rest."""
+        reason = passing_failure(error)
+        failure = error if reason is None else unavailable(reason)
+        left = [row for row in rows if row.asks]
+        if isinstance(error, LostConnectionError):
+            left += self._rows.values()
+            self._rows, self._waiting = {}, 0
+        for row in left:
+            for ask in row.asks:
+                if not ask.done.done():
+                    ask.done.set_exception(failure)
+                    ask.done.exception()
+
+
+def _present(limit: Limit, full_at_us: int | None, interval_us: int | None, now_us: int) -> int:
+    """The bucket as it was when a charge was refused."""
+    if full_at_us is None:
+        return 0
+    return reckoned_anew(full_at_us, now_us, interval_us or limit.interval_us, limit.interval_us, limit.gain)
+
+
+def _allow(row: _Row, attempt: Sequence[_Ask], extra: int, after_us: int, now_us: int) -> None:
+    """Each is told how it left the bucket; the last one has the extra tokens."""
+    limit, later = row.limit, sum(ask.tokens for ask in attempt)
+    for ask in attempt:
+        later -= ask.tokens
+        spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
+        _settle(ask, Spent(spending, extra if ask is attempt[-1] else 0))
+    del row.asks[: len(attempt)]
+    row.most, row.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
+
+
+def _refuse(row: _Row, attempt: Sequence[_Ask], extra: int, present_us: int, now_us: int) -> None:
+    """What may fit is tried again: without extra tokens, or fewer at once. A charge that does not fit alone
+    is refused, and so is every one that asked at the same moment for no less.
+    """
+    if extra or len(attempt) > 1:
+        row.has_extra = False
+        left = spend(row.limit, present_us, now_us, cost=0).remaining
+        together = sum(ask.tokens for ask in attempt)
+        row.most = left if extra and together <= left else min(left, together - 1)
+        return
+    least = attempt[0].tokens
+    refused = [ask for ask in row.asks if ask.tokens >= least]
+    row.asks = [ask for ask in row.asks if ask.tokens < least]
+    for ask in refused:
+        _settle(ask, Spent(_refusal(row.limit, present_us, now_us, ask.tokens)))
+
+
+def _refusal(limit: Limit, present_us: int, now_us: int, tokens: int) -> Spending:
+    """The refusal as the bucket shows it; another process may have given tokens back meanwhile."""
+    found = spend(limit, present_us, now_us, tokens)
+    if not found.allowed:
+        return found
+    stands = spend(limit, present_us, now_us, cost=0)
+    return Spending(
+        allowed=False,
+        full_at_us=stands.full_at_us,
+        remaining=stands.remaining,
+        retry_after_us=1,
+        reset_us=stands.reset_us,
+    )
+
+
+def _settle(ask: _Ask, spent: Spent) -> None:
+    if not ask.done.done():
+        ask.done.set_result(spent)
