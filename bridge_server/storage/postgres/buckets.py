@@ -24,15 +24,21 @@ from bridge_server.storage.postgres.failures import (
 _MOST_BUCKETS = 500
 _MOST_WAITING = 20_000
 
-# The bucket as a charge finds it: it owes as many tokens as it did before a limit was changed, and never
-# more than all. `excluded` is the charge as it would be with a full bucket.
-_STANDING = """
-least(greatest(CASE
+CLOCKS_DIFFER_US = 2_000_000
+"""The clocks of two processes may. A bucket that owes no more than so much beyond all of its tokens was
+charged by a clock that is ahead; one that owes more, before a clock was set back."""
+
+# The bucket after a charge: it owed as many tokens as before a limit was changed, and no more than all.
+# `excluded` is the charge as it would be with a full bucket.
+_AFTER = f"""
+(SELECT CASE WHEN owes.until_us > $1 + l.window_us + {CLOCKS_DIFFER_US} THEN $1 + l.window_us
+        ELSE greatest(owes.until_us, $1) END
+FROM (SELECT CASE
     WHEN b.full_at_us <= $1 OR b.interval_us IS NULL OR b.interval_us = excluded.interval_us THEN b.full_at_us
     ELSE $1 + (least(((b.full_at_us - $1) * l.gain + b.interval_us - 1) / b.interval_us, l.burst)
         * excluded.interval_us + l.gain - 1) / l.gain
-END, $1), $1 + l.window_us) + excluded.full_at_us - $1
-"""
+END AS until_us) AS owes) + excluded.full_at_us - $1
+"""  # noqa: S608 - a number
 _OF_LIMIT = "FROM limits AS l WHERE l.limit_name = excluded.limit_name"
 _SPEND = f"""
 WITH mode AS MATERIALIZED (
@@ -51,8 +57,8 @@ WITH mode AS MATERIALIZED (
     WHERE a.price_us <= l.window_us
     ORDER BY a.limit_name COLLATE "C", a.key COLLATE "C"
     ON CONFLICT (limit_name, key) DO UPDATE
-    SET full_at_us = (SELECT {_STANDING} {_OF_LIMIT}), interval_us = excluded.interval_us
-    WHERE (SELECT {_STANDING} <= $1 + l.window_us {_OF_LIMIT})
+    SET full_at_us = (SELECT {_AFTER} {_OF_LIMIT}), interval_us = excluded.interval_us
+    WHERE excluded.full_at_us <= $1 OR (SELECT {_AFTER} <= $1 + l.window_us {_OF_LIMIT})
     RETURNING limit_name, key, full_at_us
 )
 SELECT s.full_at_us, b.full_at_us, b.interval_us
@@ -182,9 +188,17 @@ class SharedBuckets:
                 after_us, before_us, interval_us = answer
                 if after_us is not None:
                     _allow(row, attempt, extra, after_us, now_us)
-                else:
-                    _refuse(row, attempt, extra, _present(row.limit, before_us, interval_us, now_us), now_us)
+                    continue
+                present_us = _present(row.limit, before_us, interval_us, now_us)
+                _refuse(row, attempt, extra, present_us, now_us)
+                owed_us = present_us - now_us - row.limit.window_us
+                if owed_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
+                    self._set_right(row)
             rows = [row for row in rows if row.asks]
+
+    def _set_right(self, row: _Row) -> None:
+        """Write the bucket as it is by the present clock and limit, which a refusal does not."""
+        row.asks.insert(0, _Ask(0, 0, False, asyncio.get_running_loop().create_future()))
 
     async def _exchange(
         self, now_us: int, rows: Sequence[_Row], attempts: Sequence[Sequence[_Ask]], extras: Sequence[int]
