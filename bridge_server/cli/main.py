@@ -21,6 +21,7 @@ _PLACES = {
     "keys": "bridge_server.cli.keys:keys_group",
     "notify": "bridge_server.cli.notify.command:notify_command",
     "outbox": "bridge_server.cli.outbox:outbox_group",
+    "processes": "bridge_server.cli.processes:processes_command",
     "project": "bridge_server.cli.project:project_group",
     "push": "bridge_server.cli.push:push_group",
     "restore": "bridge_server.cli.restore:restore_command",
