@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from itertools import count
 
 import pytest
+from hypothesis import example as example_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from bridge_server.kernel.token_bucket import Limit, spend
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import migrate
-from bridge_server.web import shared_quotas
+from bridge_server.web import leases, shared_quotas
 from bridge_server.web.charges import Charged, Cost, QuotaError
 from bridge_server.web.shared_quotas import SharedQuotas
 from tests.support.clock import ManualClock
@@ -232,20 +233,27 @@ class Example:
 
 @pytest.fixture(scope="module")
 def example(postgres: PostgresServer) -> Iterator[Example]:
-    example = Example(postgres)
-    yield example
-    example.loop.run(example.stack.aclose())
-    example.loop.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "_SHARE", 4)  # so that leases matter
+        example = Example(postgres)
+        yield example
+        example.loop.run(example.stack.aclose())
+        example.loop.stop()
 
 
 STEPS = st.tuples(
     st.integers(0, 2),
-    st.sampled_from([0, 1, 1, 1, 2, 9, 80]),
-    st.sampled_from([0, 0, 1, 400_000, 1_000_000, 7_500_000, 90_000_000]),
+    st.sampled_from([0, 1, 1, 1, 2, 5, 18]),
+    st.sampled_from([0, 0, 0, 0, 400_000, 1_000_000, 5_000_000, 30_000_000]),
 )
 
 
-@given(steps=st.lists(STEPS, max_size=40), burst=st.sampled_from([3, 100, 500]))
+@given(steps=st.lists(STEPS, min_size=5, max_size=40), burst=st.just(20))
+@example_of(burst=20, steps=[(0, 1, 0), (1, 18, 30_000_000), (1, 2, 0), (0, 1, 0)])
+@example_of(
+    burst=20,  # what the first gave back was below what the second holds
+    steps=[(0, 1, 0), (1, 1, 0), (0, 0, 0), (2, 18, 7_000_000), (2, 1, 0), (2, 1, 0), (1, 1, 0), (1, 1, 0)],
+)
 def test_whatever_happens_one_bucket_would_have_let_it_through(
     example: Example, steps: list[tuple[int, int, int]], burst: int
 ) -> None:
