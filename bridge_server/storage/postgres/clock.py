@@ -16,7 +16,7 @@ from bridge_server.storage.database import Database, scalar
 _NOW_US = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 _EXCHANGES = 5
 _COMPARE_SECONDS = 60.0
-_MOST_US_PER_SECOND = 1_000
+_US_PER_MOVED_US = 1_000
 _TOLD_US = 250_000
 _MOST_US = 2_000_000
 
@@ -73,14 +73,10 @@ class CorrectedClock:
         ]
 
     def _follow(self) -> None:
-        elapsed_us = self._clock.elapsed_us()
-        if self._moved_at_us is not None:
-            most_us = (elapsed_us - self._moved_at_us) * _MOST_US_PER_SECOND // 1_000_000
-            if not most_us:
-                return
-            way_us = self.skew_us - self._offset_us
-            self._offset_us += max(-most_us, min(most_us, way_us))
-        self._moved_at_us = elapsed_us
+        assert self._moved_at_us is not None
+        most_us = (self._clock.elapsed_us() - self._moved_at_us) // _US_PER_MOVED_US
+        self._offset_us += max(-most_us, min(most_us, self.skew_us - self._offset_us))
+        self._moved_at_us += most_us * _US_PER_MOVED_US
 
 
 @asynccontextmanager
