@@ -1,4 +1,4 @@
-"""Tokens that processes take from a shared bucket at once: together they let through what one bucket would."""
+"""Tokens that processes take from a shared bucket at once: they let through no more than one bucket would."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -152,7 +152,7 @@ async def test_costs_are_charged_wholly_or_not_at_all(
 
     with pytest.raises(QuotaError) as refused:
         await second.charge_costs([Cost("b", OWN, 600), Cost("all", ALL, 600)])
-    assert [each.spending.remaining for each in refused.value.charges][0] == 1_000
+    assert refused.value.charges[0].spending.remaining == 1_000
     assert refused.value.limit_name == "all-bytes"
     await second.charge_costs([Cost("b", OWN, 500), Cost("all", ALL, 500)])
     await first.charge_costs([Cost("a", OWN, 10), Cost("all", ALL, 10)])

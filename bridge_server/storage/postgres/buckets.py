@@ -7,11 +7,11 @@ arithmetic is that of `kernel/token_bucket.py`.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.storage.postgres.bucket_charges import Ask, BucketCharges, Spent, present_of
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,
@@ -69,48 +69,6 @@ ORDER BY a.place
 """  # noqa: S608 - its own parts
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The outcome of a charge, and the tokens that were had beside it."""
-
-    spending: Spending
-    extra: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Ask:
-    tokens: int
-    extra: int
-    is_durable: bool
-    done: asyncio.Future[Spent]
-
-
-@dataclass(slots=True, eq=False)
-class _Row:
-    """The charges of one bucket that wait, and how many of them, in their order, are attempted at once."""
-
-    limit: Limit
-    key: str
-    asks: list[_Ask] = field(default_factory=list)
-    most: int | None = None
-    """The tokens that were left the last time."""
-    has_extra: bool = True
-
-    def attempted(self) -> list[_Ask]:
-        """The charges that fit together; the first, if none does."""
-        left = self.limit.burst if self.most is None else self.most
-        fitting: list[_Ask] = []
-        for ask in self.asks:
-            left -= ask.tokens
-            if left < 0 and fitting:
-                break
-            fitting.append(ask)
-        return fitting
-
-    def extra_of(self, attempted: Sequence[_Ask]) -> int:
-        return max(ask.extra for ask in attempted) if self.has_extra else 0
-
-
 class SharedBuckets:
     """The buckets in the database, by a connection of their own."""
 
@@ -119,10 +77,11 @@ class SharedBuckets:
         self._link_of = link_of
         self._clock = clock
         self._link: KeptConnection | None = None
-        self._rows: dict[tuple[str, str], _Row] = {}
+        self._rows: dict[tuple[str, str], BucketCharges] = {}
         self._waiting = 0
         self._serving: asyncio.Task[None] | None = None
         self._prepared: tuple[Any, Any] = (None, None)
+        self._names = 0
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -146,10 +105,10 @@ class SharedBuckets:
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
             raise unavailable("the limits cannot be looked up in the database")
-        ask = _Ask(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
+        ask = Ask(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
         row = self._rows.get((limit.name, key))
         if row is None:
-            row = self._rows[limit.name, key] = _Row(limit, key)
+            row = self._rows[limit.name, key] = BucketCharges(limit, key)
         row.asks.insert(0 if tokens < 0 else len(row.asks), ask)
         self._waiting += 1
         if self._serving is None:
@@ -167,7 +126,7 @@ class SharedBuckets:
         finally:
             self._serving = None
 
-    def _taken(self) -> list[_Row]:
+    def _taken(self) -> list[BucketCharges]:
         taken = []
         for bucket in list(self._rows)[:_MOST_BUCKETS]:
             row = self._rows.pop(bucket)
@@ -177,7 +136,7 @@ class SharedBuckets:
                 taken.append(row)
         return taken
 
-    async def _charge(self, rows: list[_Row]) -> None:
+    async def _charge(self, rows: list[BucketCharges]) -> None:
         """Charge these, and again what fits of those that were refused together."""
         while rows:
             now_us = self._clock.now_us()
@@ -187,21 +146,25 @@ class SharedBuckets:
             for row, attempt, extra, answer in zip(rows, attempts, extras, answers, strict=True):
                 after_us, before_us, interval_us = answer
                 if after_us is not None:
-                    _allow(row, attempt, extra, after_us, now_us)
+                    row.allow(attempt, extra, after_us, now_us)
                     continue
-                present_us = _present(row.limit, before_us, interval_us, now_us)
-                _refuse(row, attempt, extra, present_us, now_us)
+                present_us = present_of(row.limit, before_us, interval_us, now_us)
+                row.refuse(attempt, extra, present_us, now_us)
                 owed_us = present_us - now_us - row.limit.window_us
                 if owed_us > CLOCKS_DIFFER_US or interval_us != row.limit.interval_us:
                     self._set_right(row)
             rows = [row for row in rows if row.asks]
 
-    def _set_right(self, row: _Row) -> None:
+    def _set_right(self, row: BucketCharges) -> None:
         """Write the bucket as it is by the present clock and limit, which a refusal does not."""
-        row.asks.insert(0, _Ask(0, 0, False, asyncio.get_running_loop().create_future()))
+        row.asks.insert(0, Ask(0, 0, False, asyncio.get_running_loop().create_future()))
 
     async def _exchange(
-        self, now_us: int, rows: Sequence[_Row], attempts: Sequence[Sequence[_Ask]], extras: Sequence[int]
+        self,
+        now_us: int,
+        rows: Sequence[BucketCharges],
+        attempts: Sequence[Sequence[Ask]],
+        extras: Sequence[int],
     ) -> list[Any]:
         prices = [
             row.limit.price_us(sum(ask.tokens for ask in attempt) + extra)
@@ -229,7 +192,8 @@ class SharedBuckets:
         wire = self._link.wire
         try:
             if self._prepared[0] is not wire:
-                self._prepared = (wire, await wire.prepare(_SPEND, name="bridge_buckets"))
+                self._names += 1
+                self._prepared = (wire, await wire.prepare(_SPEND, name=f"bridge_buckets_{self._names}"))
             rows: list[Any] = await self._prepared[1].fetch(*arguments)
         except Exception as error:
             found = lost_or(error, wire)
@@ -238,7 +202,7 @@ class SharedBuckets:
             raise found from error
         return rows
 
-    def _fail(self, rows: Sequence[_Row], error: Exception) -> None:
+    def _fail(self, rows: Sequence[BucketCharges], error: Exception) -> None:
         """All that waits; without a connection there is no sense in asking for the rest."""
         reason = passing_failure(error)
         failure = error if reason is None else unavailable(reason)
@@ -251,58 +215,3 @@ class SharedBuckets:
                 if not ask.done.done():
                     ask.done.set_exception(failure)
                     ask.done.exception()
-
-
-def _present(limit: Limit, full_at_us: int | None, interval_us: int | None, now_us: int) -> int:
-    """The bucket as it was when a charge was refused."""
-    if full_at_us is None:
-        return 0
-    return reckoned_anew(full_at_us, now_us, interval_us or limit.interval_us, limit.interval_us, limit.gain)
-
-
-def _allow(row: _Row, attempt: Sequence[_Ask], extra: int, after_us: int, now_us: int) -> None:
-    """Each is told how it left the bucket; the last one has the extra tokens."""
-    limit, later = row.limit, sum(ask.tokens for ask in attempt)
-    for ask in attempt:
-        later -= ask.tokens
-        spending = spend(limit, after_us - limit.price_us(later), now_us, cost=0)
-        _settle(ask, Spent(spending, extra if ask is attempt[-1] else 0))
-    del row.asks[: len(attempt)]
-    row.most, row.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
-
-
-def _refuse(row: _Row, attempt: Sequence[_Ask], extra: int, present_us: int, now_us: int) -> None:
-    """What may fit is tried again: without extra tokens, or fewer at once. A charge that does not fit alone
-    is refused, and so is every one that asked at the same moment for no less.
-    """
-    if extra or len(attempt) > 1:
-        row.has_extra = False
-        left = spend(row.limit, present_us, now_us, cost=0).remaining
-        together = sum(ask.tokens for ask in attempt)
-        row.most = left if extra and together <= left else min(left, together - 1)
-        return
-    least = attempt[0].tokens
-    refused = [ask for ask in row.asks if ask.tokens >= least]
-    row.asks = [ask for ask in row.asks if ask.tokens < least]
-    for ask in refused:
-        _settle(ask, Spent(_refusal(row.limit, present_us, now_us, ask.tokens)))
-
-
-def _refusal(limit: Limit, present_us: int, now_us: int, tokens: int) -> Spending:
-    """The refusal as the bucket shows it; another process may have given tokens back meanwhile."""
-    found = spend(limit, present_us, now_us, tokens)
-    if not found.allowed:
-        return found
-    stands = spend(limit, present_us, now_us, cost=0)
-    return Spending(
-        allowed=False,
-        full_at_us=stands.full_at_us,
-        remaining=stands.remaining,
-        retry_after_us=1,
-        reset_us=stands.reset_us,
-    )
-
-
-def _settle(ask: _Ask, spent: Spent) -> None:
-    if not ask.done.done():
-        ask.done.set_result(spent)
