@@ -13,6 +13,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.token_bucket import Limit, Spending, spend
+from bridge_server.storage.postgres.bucket_charges import refusal
 from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.web.charges import BucketId, Charge, Charged, Cost, QuotaError
 from bridge_server.web.leases import Lease, lease_tokens
@@ -179,15 +180,7 @@ class SharedQuotas:
         if here and (limit.name, key) not in self._held:
             self._hold(limit, key)
         lease.full_at_us = spending.full_at_us
-        standing = lease.standing(limit, now_us)
-        found = spend(limit, standing.full_at_us, now_us, tokens)
-        return Spending(
-            allowed=False,
-            full_at_us=standing.full_at_us,
-            remaining=standing.remaining,
-            retry_after_us=max(1, found.retry_after_us),
-            reset_us=standing.reset_us,
-        )
+        return refusal(limit, lease.standing(limit, now_us).full_at_us, now_us, tokens)
 
     async def _charge_rest(self, limit: Limit, key: str, tokens: int) -> None:
         for _ in range(_ATTEMPTS):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, spend
 
@@ -64,8 +64,8 @@ class BucketCharges:
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[Ask], extra: int, present_us: int, now_us: int) -> None:
-        """What may fit is to be tried again: without extra tokens, or fewer at once. A charge that does not fit
-        alone is refused, and so is every one that asked at the same moment for no less.
+        """What may fit is to be tried again: without extra tokens, or fewer at once. A charge that does not
+        fit alone is refused, and so is every one that asked at the same moment for no less.
         """
         if extra or len(attempt) > 1:
             self.has_extra = False
@@ -77,7 +77,7 @@ class BucketCharges:
         refused = [ask for ask in self.asks if ask.tokens >= least]
         self.asks = [ask for ask in self.asks if ask.tokens < least]
         for ask in refused:
-            _settle(ask, Spent(_refusal(self.limit, present_us, now_us, ask.tokens)))
+            _settle(ask, Spent(refusal(self.limit, present_us, now_us, ask.tokens)))
 
 
 def present_of(limit: Limit, full_at_us: int | None, interval_us: int | None, now_us: int) -> int:
@@ -87,19 +87,12 @@ def present_of(limit: Limit, full_at_us: int | None, interval_us: int | None, no
     return reckoned_anew(full_at_us, now_us, interval_us or limit.interval_us, limit.interval_us, limit.gain)
 
 
-def _refusal(limit: Limit, present_us: int, now_us: int, tokens: int) -> Spending:
-    """The refusal as the bucket shows it; another process may have given tokens back meanwhile."""
-    found = spend(limit, present_us, now_us, tokens)
+def refusal(limit: Limit, full_at_us: int, now_us: int, tokens: int) -> Spending:
+    """The refusal by what is known of the bucket, to which another process may have given back meanwhile."""
+    found = spend(limit, full_at_us, now_us, tokens)
     if not found.allowed:
         return found
-    stands = spend(limit, present_us, now_us, cost=0)
-    return Spending(
-        allowed=False,
-        full_at_us=stands.full_at_us,
-        remaining=stands.remaining,
-        retry_after_us=1,
-        reset_us=stands.reset_us,
-    )
+    return replace(spend(limit, full_at_us, now_us, cost=0), allowed=False, retry_after_us=1)
 
 
 def _settle(ask: Ask, spent: Spent) -> None:
