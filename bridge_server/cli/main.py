@@ -20,6 +20,8 @@ _PLACES = {
     "health": "bridge_server.cli.health:health_command",
     "keys": "bridge_server.cli.keys:keys_group",
     "notify": "bridge_server.cli.notify.command:notify_command",
+    "openapi": "bridge_server.cli.openapi:openapi_command",
+    "openrpc": "bridge_server.cli.openrpc:openrpc_command",
     "outbox": "bridge_server.cli.outbox:outbox_group",
     "processes": "bridge_server.cli.processes:processes_command",
     "project": "bridge_server.cli.project:project_group",
