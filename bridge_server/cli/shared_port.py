@@ -29,7 +29,11 @@ def held_port(host: str, port: int) -> Iterator[int]:
             kept.bind(address)
             yield address[1]
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno in errno.errorcode else str(error)
+        reason = (
+            os.strerror(error.errno)
+            if error.errno is not None and error.errno in errno.errorcode
+            else str(error)
+        )
         raise CommandError(
             f"cannot listen on {host} port {port} ({reason}): choose another with --host and --port"
         ) from error
