@@ -9,24 +9,39 @@ from importlib import import_module
 
 import structlog
 
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
+from bridge_server.kernel.sweeper import Hold, always
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.database import Engine
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
+from bridge_server.web.quotas import Quotas
+from bridge_server.web.token_buckets import TokenBuckets
 
 _POSTGRES = "bridge_server.assembly.postgres"
 
 log = structlog.get_logger()
 
 
-def engine_of(settings: Settings, events: Events) -> Engine:
-    """The database that the settings name. Nothing is opened."""
+def clock_of(settings: Settings) -> Clock:
+    """The machine's clock; with PostgreSQL, as the database server's corrects it."""
+    if settings.database is None:
+        return SystemClock()
+    clock: Clock = import_module(_POSTGRES).corrected_clock()
+    return clock
+
+
+def engine_of(settings: Settings, events: Events, clock: Clock) -> Engine:
+    """The database that the settings name; PostgreSQL's corrects the clock, if it is that of `clock_of`.
+
+    Nothing is opened.
+    """
     if settings.database is None:
         return SqliteDatabase(settings.database_file, events, settings.database_limit)
-    engine: Engine = import_module(_POSTGRES).postgres_engine(settings, events)
+    engine: Engine = import_module(_POSTGRES).postgres_engine(settings, events, clock)
     return engine
 
 
@@ -50,6 +65,28 @@ async def opened_for_a_server(settings: Settings, database: Engine, events: Even
         is_file = settings.database is None
         async with database.opened() if is_file else opened_postgres(settings, database, events, hears=True):
             yield
+
+
+def token_buckets_of(database: Engine, clock: Clock) -> TokenBuckets:
+    """The token buckets of callers: in memory beside a file, and else in the database."""
+    if isinstance(database, SqliteDatabase):
+        return Quotas(clock)
+    buckets: TokenBuckets = import_module(_POSTGRES).shared_quotas(database, clock)
+    return buckets
+
+
+def shared_buckets_open(buckets: TokenBuckets) -> AbstractAsyncContextManager[None]:
+    """The token buckets in the database, whose charges can be made inside the context."""
+    opened: AbstractAsyncContextManager[None] = import_module(_POSTGRES).shared_buckets_open(buckets)
+    return opened
+
+
+def sweeper_hold(database: Engine) -> Hold:
+    """What a sweep has to have first: of several processes one sweeps at a time."""
+    if isinstance(database, SqliteDatabase):
+        return always
+    hold: Hold = import_module(_POSTGRES).sweeper_hold(database)
+    return hold
 
 
 def opened_postgres(

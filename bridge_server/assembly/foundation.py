@@ -1,15 +1,14 @@
 """The parts that all rooms share, made from the settings. Nothing is opened here."""
 
-import asyncio
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bridge_server.assembly.demo import DemoProject
-from bridge_server.assembly.engine import engine_of
+from bridge_server.assembly.engine import clock_of, engine_of, token_buckets_of
 from bridge_server.assembly.instruments import break_disk, instruments_for_tests, observed_webhooks
 from bridge_server.assembly.observation import Observation, observation_of
-from bridge_server.kernel.clock import Clock, SystemClock
+from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
 from bridge_server.kernel.own_url import OwnUrl
@@ -29,10 +28,10 @@ from bridge_server.testmode.instruments import Instruments
 from bridge_server.version import USER_AGENT
 from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.connections import ConnectionLimits, Connections
-from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.stored_bytes import StoredBytes, storage_limit
+from bridge_server.web.token_buckets import TokenBuckets
 from bridge_server.web.traffic import TrafficLog
 from bridge_server.web.unread import UnreadLimits
 
@@ -59,9 +58,7 @@ class Foundation:
     database: Engine
     addresses: ClientAddresses
     connections: Connections
-    quotas: Quotas
-    saving_quotas: asyncio.Lock
-    """Held while token buckets are saved in PostgreSQL; a file saves them with every commit."""
+    quotas: TokenBuckets
     every_request: Limit
     """The limit of requests per client address."""
     payload_bytes: StoredBytes
@@ -110,7 +107,7 @@ def lay_foundation(
     `origins` names the source of each setting.
     """
     live, events, signals = LiveSettings(settings, origins), Events(), Signals()
-    clock = machine_clock = clock or SystemClock()
+    clock = machine_clock = clock or clock_of(settings)
     instruments = instruments_for_tests(clock, signals) if settings.test else None
     clock = clock if instruments is None else instruments.clock
     observation = observation_of(settings, clock, signals, instruments)
@@ -118,7 +115,8 @@ def lay_foundation(
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    quotas, database = Quotas(clock), engine_of(settings, events)
+    database = engine_of(settings, events, machine_clock)
+    quotas = token_buckets_of(database, clock)
     if instruments is not None and isinstance(database, SqliteDatabase):
         break_disk(database, instruments)
     return Foundation(
@@ -135,7 +133,6 @@ def lay_foundation(
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),
         quotas=quotas,
-        saving_quotas=asyncio.Lock(),
         every_request=live.held(_every_request),
         payload_bytes=_stored_bytes("payload", settings.call_ttl, live, quotas, addresses),
         subscription_bytes=_stored_bytes("subscription", settings.subscription_ttl, live, quotas, addresses),
@@ -166,7 +163,7 @@ def _every_request(settings: Settings) -> Limit:
 
 
 def _stored_bytes(
-    name: str, lifetime_seconds: int, live: LiveSettings, quotas: Quotas, addresses: ClientAddresses
+    name: str, lifetime_seconds: int, live: LiveSettings, quotas: TokenBuckets, addresses: ClientAddresses
 ) -> StoredBytes:
     def per_address(settings: Settings) -> Limit:
         return storage_limit(name, getattr(settings, f"{name}_bytes_per_address"), lifetime_seconds)

@@ -7,6 +7,7 @@ from functools import partial
 
 import structlog
 
+from bridge_server.assembly.engine import shared_buckets_open
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room, afterwards
 from bridge_server.kernel.background import running
@@ -14,6 +15,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.storage.database import Transaction
 from bridge_server.web.bucket_store import BucketsSaved, BucketStore, save
 from bridge_server.web.families import Family
+from bridge_server.web.quotas import Quotas
 
 _SAVE_SECONDS = 1.0
 
@@ -21,15 +23,10 @@ log = structlog.get_logger()
 
 
 async def save_quotas(foundation: Foundation) -> None:
-    """Commit, which saves the token buckets that have changed."""
-    database, quotas = foundation.database, foundation.quotas
-    if foundation.database_file is not None:
-        if quotas.has_unsaved:
-            await database.transaction(partial(save, []))
-        return
-    async with foundation.saving_quotas:  # requests that wait here find their charges saved
-        if quotas.has_unsaved:
-            await database.transaction(partial(save, quotas.take_unsaved()))
+    """Commit, which saves the token buckets that have changed. Shared buckets are never unsaved."""
+    quotas = foundation.quotas
+    if isinstance(quotas, Quotas) and quotas.has_unsaved:
+        await foundation.database.transaction(partial(save, []))
 
 
 def limits_room(foundation: Foundation) -> Room:
@@ -49,7 +46,7 @@ def limits_room(foundation: Foundation) -> Room:
     return Room(
         name="limits",
         running=(
-            partial(_quota_keeping, foundation, buckets),
+            partial(_buckets_kept, foundation, buckets),
             lambda: running(foundation.refusals.report_forever()),
         ),
         emptied=(partial(afterwards, foundation.quotas.forget_all),),
@@ -61,9 +58,15 @@ def limits_room(foundation: Foundation) -> Room:
 
 
 @asynccontextmanager
-async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
-    """Buckets are saved with every commit to a file, once a second when there is none, and at the end."""
-    quotas = foundation.quotas
+async def _buckets_kept(foundation: Foundation, buckets: BucketStore) -> AsyncIterator[None]:
+    """Buckets are saved with every commit to a file, once a second when there is none, and at the end; or
+    each charge is the database's.
+    """
+    quotas, file = foundation.quotas, foundation.database_file
+    if not isinstance(quotas, Quotas) or file is None:
+        async with shared_buckets_open(quotas):
+            yield
+        return
     quotas.restore(await buckets.load(foundation.clock.now_us()))
 
     def with_next_commit() -> Callable[[], Transaction[None]] | None:
@@ -71,8 +74,7 @@ async def _quota_keeping(foundation: Foundation, buckets: BucketStore) -> AsyncI
         return partial(save, unsaved) if unsaved else None
 
     foundation.events.subscribe(BucketsSaved, lambda _: quotas.saved())
-    if foundation.database_file is not None:
-        foundation.database_file.add_commit_hook(with_next_commit)
+    file.add_commit_hook(with_next_commit)
     async with running(_save_forever(foundation)):
         yield
     quotas.forget_nothing()

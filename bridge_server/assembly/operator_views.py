@@ -143,7 +143,7 @@ def _clients(foundation: Foundation, observation: Observation, rooms: Sequence[R
         foundation.connections,
         foundation.quotas,
         foundation.clock,
-        list(limits.values()),
+        tuple(limits.values()),
         observation.open_sockets,
     )
 

@@ -1,46 +1,84 @@
 """The parts of the server that only PostgreSQL needs."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from bridge_server.assembly.carried_events import CARRIED
 from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import NewerSchemaError
+from bridge_server.storage.postgres.buckets import SharedBuckets
+from bridge_server.storage.postgres.clock import CorrectedClock, kept_right
 from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
 from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
 from bridge_server.storage.postgres.opening import examined, opened
 from bridge_server.storage.postgres.outside import OutsideCommits
+from bridge_server.storage.postgres.sweeping import sweeper_hold
 from bridge_server.storage.refusal import DatabaseRefusedError
+from bridge_server.web.shared_quotas import SharedQuotas
 
-__all__ = ["database_fault", "opened_postgres", "outside_changes", "postgres_engine"]
+__all__ = [
+    "corrected_clock",
+    "database_fault",
+    "opened_postgres",
+    "outside_changes",
+    "postgres_engine",
+    "shared_buckets_open",
+    "shared_quotas",
+    "sweeper_hold",
+]
 
 
-def postgres_engine(settings: Settings, events: Events) -> PostgresDatabase:
-    """The database that the settings name. Nothing is opened."""
+def postgres_engine(settings: Settings, events: Events, clock: Clock) -> PostgresDatabase:
+    """The database that the settings name, which corrects the clock if it can be. Nothing is opened."""
     url = secret_of(settings.database)
     assert url is not None
-    return PostgresDatabase(url, events, OVERRIDES, direct_url=secret_of(settings.database_direct))
+    database = PostgresDatabase(url, events, OVERRIDES, direct_url=secret_of(settings.database_direct))
+    database.clock = clock if isinstance(clock, CorrectedClock) else None
+    return database
 
 
-def opened_postgres(
+@asynccontextmanager
+async def opened_postgres(
     database: PostgresDatabase, events: Events, url: str, *, may_create: bool, hears: bool
-) -> AbstractAsyncContextManager[None]:
-    """The database, brought up to date and open.
+) -> AsyncIterator[None]:
+    """The database, brought up to date and open; its clock is right.
 
     Other processes are told of its commits; it `hears` of theirs if it waits for any. One without any schema
     is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
-    return opened(opened_with_wake_ups(database, events, CARRIED, hears=hears), url, may_create=may_create)
+    crossing = opened_with_wake_ups(database, events, CARRIED, hears=hears)
+    async with opened(crossing, url, may_create=may_create):
+        if database.clock is None:
+            yield
+            return
+        async with kept_right(database.clock, database):
+            yield
 
 
 def outside_changes(database: PostgresDatabase) -> Callable[[], Awaitable[bool]]:
     """A function that tells whether another process has committed something since it was last called."""
     return OutsideCommits(database).have_come
+
+
+def corrected_clock() -> CorrectedClock:
+    """The machine's clock, as the database server's corrects it while the database is open."""
+    return CorrectedClock(SystemClock())
+
+
+def shared_quotas(database: PostgresDatabase, clock: Clock) -> SharedQuotas:
+    """The token buckets in the database."""
+    return SharedQuotas(SharedBuckets(database.link, clock), clock, lambda: database.other_processes)
+
+
+def shared_buckets_open(quotas: SharedQuotas) -> AbstractAsyncContextManager[None]:
+    """What was leased of the buckets and not used is given back at the end."""
+    return quotas.running()
 
 
 def database_fault(settings: Settings) -> str | None:

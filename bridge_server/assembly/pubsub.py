@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Awaitable
 from functools import partial
 
 from aiohttp import web
@@ -66,7 +67,7 @@ def _first(foundation: Foundation, open_from: Counter[str]) -> PubSub:
         live.held(_queue_limits),
         live.held(_socket_limits),
         open_from,
-        charge=lambda address: foundation.quotas.charge(address, (messages,)),
+        charge=lambda address: foundation.quotas.charge(address, (messages,)).later,
     )
 
 
@@ -75,10 +76,11 @@ def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
     live = foundation.live
     messages = live.held(_messages)
 
-    def charge(address: str, count: int) -> None:
+    def charge(address: str, count: int) -> Awaitable[None] | None:
         tokens = min(count, messages.burst)
-        if not foundation.quotas.take((messages.name, address), messages, tokens):
-            foundation.quotas.charge_costs((Cost(address, messages, tokens),))
+        if foundation.quotas.take((messages.name, address), messages, tokens):
+            return None
+        return foundation.quotas.charge_costs((Cost(address, messages, tokens),))
 
     return Irn(
         IrnStore(foundation.database, foundation.payload_bytes, foundation.subscription_bytes),

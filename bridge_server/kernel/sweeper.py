@@ -5,7 +5,8 @@ so that an operator can set it right.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import perf_counter
 from typing import TypeAlias
 
@@ -19,6 +20,9 @@ Sweep: TypeAlias = Callable[[int], Awaitable[int]]
 """Deletes one slice of what has expired at the given time in milliseconds; returns how many rows it deleted
 or looked at, and 0 when that is enough for now."""
 
+Hold: TypeAlias = Callable[[], AbstractAsyncContextManager[bool]]
+"""Gives whether this process may sweep now, and no other does until the context is left."""
+
 # After each slice the sweep pauses for a multiple of the time that the slice took, and at least so long. A
 # sweep that goes on for a minute is behind: its pauses shrink down to a tenth.
 _PAUSE_PER_SECOND = 2.0
@@ -31,19 +35,33 @@ _PAUSE_AFTER_JUMP_US = 3_600_000_000
 log = structlog.get_logger()
 
 
+@asynccontextmanager
+async def always() -> AsyncIterator[bool]:
+    """The hold of a process that has the database alone."""
+    yield True
+
+
 class Sweeper:
     """Runs every sweep each `interval_seconds`, slice after slice until nothing is left.
 
+    Of several processes the one sweeps that has the `hold`; the others leave it at that until the next time.
     Without `minds_jumps` it goes by the clock even after a jump, for a clock that tests move.
     """
 
     def __init__(
-        self, sweeps: Sequence[Sweep], clock: Clock, interval_seconds: float, *, minds_jumps: bool = True
+        self,
+        sweeps: Sequence[Sweep],
+        clock: Clock,
+        interval_seconds: float,
+        *,
+        minds_jumps: bool = True,
+        hold: Hold = always,
     ) -> None:
         self._sweeps = sweeps
         self._clock = clock
         self._interval_seconds = interval_seconds
         self._minds_jumps = minds_jumps
+        self._hold = hold
         self._jumps = ClockJumps(clock)
         self._rests_until_us = 0
 
@@ -54,7 +72,9 @@ class Sweeper:
             if self._minds_jumps and self._rests_after_jump():
                 continue
             try:
-                await self.sweep()
+                async with self._hold() as is_held:
+                    if is_held:
+                        await self.sweep()
             except UnavailableError as error:
                 log.warning("sweep_postponed", reason=error.detail)
             except Exception:  # a failure of one sweep must not end sweeping

@@ -1,7 +1,7 @@
 """All open sockets of generation 1.x, and the topics to which they are subscribed."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import WSCloseCode
@@ -33,7 +33,7 @@ class PubSub:
         queue_limits: QueueLimits,
         socket_limits: SocketLimits,
         open_from: Counter[str],
-        charge: Callable[[str], object],
+        charge: Callable[[str], Awaitable[object] | None],
     ) -> None:
         self._store = store
         self._journal = Journal(store, clock, ids, queue_limits, self._refuse)

@@ -8,7 +8,7 @@ from aiohttp import WSCloseCode
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.journal import Journal
 from bridge_server.pubsub.queues.errors import TooManyTopicsError
-from bridge_server.pubsub.queues.models import Acknowledge, Message, Publish
+from bridge_server.pubsub.queues.models import Acknowledge, Message, Publish, Subscribe
 from bridge_server.pubsub.topics import Topics
 from bridge_server.topics.models import Topic
 from bridge_server.web.socket import Socket
@@ -33,7 +33,7 @@ class Subscriber:
         journal: Journal,
         most_topics: int,
         most_unacknowledged: int,
-        charge: Callable[[str], object],
+        charge: Callable[[str], Awaitable[object] | None],
         forget: Callable[["Subscriber"], object],
     ) -> None:
         self.number = number
@@ -60,23 +60,20 @@ class Subscriber:
     def hear(self, text: bytes) -> Awaitable[None] | None:
         self._is_quiet = False
         if text == self._last_acknowledgement[0]:
-            self._acknowledge(self._last_acknowledgement[1])
-            return None
+            return self._acknowledge(self._last_acknowledgement[1])
         frame = wire.read_frame(text)
         if isinstance(frame, Acknowledge):
             if len(text) <= _USUAL_BYTES:
                 self._last_acknowledgement = (text, frame.topic)
-            self._acknowledge(frame.topic)
-            return None
-        self._charge_address()
-        if isinstance(frame, Publish):
-            self._topics.publish(self.number, self.address, frame)
-            return self._journal.caught_up() if self._journal.is_behind else None
-        return None if frame.topic in self._sent else self._subscribe(frame.topic)
+            return self._acknowledge(frame.topic)
+        late = self._charge_address()
+        return self._do(frame) if late is None else self._do_after(late, frame)
 
     async def settle(self) -> None:
         self._is_quiet = False
-        self._charge_address()
+        late = self._charge_address()
+        if late is not None:
+            await late
         self._topics.keep_all()
         await self._journal.caught_up()
 
@@ -132,6 +129,18 @@ class Subscriber:
         if self._outlet is not None:
             self._outlet.end(code, reason)
 
+    def _do(self, frame: Publish | Subscribe) -> Awaitable[None] | None:
+        if isinstance(frame, Publish):
+            self._topics.publish(self.number, self.address, frame)
+            return self._journal.caught_up() if self._journal.is_behind else None
+        return None if frame.topic in self._sent else self._subscribe(frame.topic)
+
+    async def _do_after(self, late: Awaitable[object], frame: Publish | Subscribe) -> None:
+        await late
+        pending = self._do(frame)
+        if pending is not None:
+            await pending
+
     async def _subscribe(self, topic: Topic) -> None:
         if len(self._sent) >= self._most_topics:
             raise TooManyTopicsError(self._most_topics)
@@ -142,15 +151,21 @@ class Subscriber:
             del self._sent[topic]
             raise
 
-    def _acknowledge(self, topic: Topic) -> None:
+    def _acknowledge(self, topic: Topic) -> Awaitable[None] | None:
         sent = self._sent.get(topic)
         if not sent:
-            self._charge_address()
-            return
+            late = self._charge_address()
+            return None if late is None else _settled(late)
         self._acknowledges = True
         self._topics.settle(topic, sent.popleft())
+        return None
 
-    def _charge_address(self) -> None:
-        """Charge the address for the client's message. Acknowledgements are free."""
-        if self.address is not None:
-            self._charge(self.address)
+    def _charge_address(self) -> Awaitable[object] | None:
+        """Charge the address for the client's message, at once or when what is returned was awaited.
+        Acknowledgements are free.
+        """
+        return None if self.address is None else self._charge(self.address)
+
+
+async def _settled(late: Awaitable[object]) -> None:
+    await late

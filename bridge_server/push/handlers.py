@@ -40,6 +40,8 @@ class PushHandlers:
         client, address = wire.read_client(await json_object(request), self._addresses)
         own_urls = self._own_urls(request)
         with self._subscriptions.bill(request, client.size_bytes) as bill:
+            if bill.late is not None:
+                await bill.late
             await self._service.register(client, address, own_urls, self._push_url(own_urls))
         return bill.declared_on(json_answer(wire.REGISTERED))
 

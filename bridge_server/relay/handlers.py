@@ -63,6 +63,8 @@ class RelayHandlers:
         if rule is not None:
             update = update.with_webhook(lambda webhook: rule(webhook, "#/push/webhook"))
         with self._payloads.bill(request, update.size_bytes) as bill:
+            if bill.late is not None:
+                await bill.late
             expires_at_ms = await self._relay.update_session(session_id, update)
         return bill.declared_on(json_answer(wire.write_expiry(expires_at_ms)))
 
@@ -88,6 +90,8 @@ class RelayHandlers:
         request[DAPP_NAME] = call.dapp_name
         client = self._address_of(request)
         with self._payloads.bill(request, len(call.payload)) as bill:
+            if bill.late is not None:
+                await bill.late
             call_id = await self._relay.request_call(session_id, call, client, bill.afford)
         return bill.declared_on(json_answer(wire.write_call_id(call_id)))
 
@@ -108,6 +112,8 @@ class RelayHandlers:
         call_id = _call_id(request)
         payload = wire.read_status(await self._bodies.json_object(request))
         with self._payloads.bill(request, len(payload)) as bill:
+            if bill.late is not None:
+                await bill.late
             await self._relay.answer_call(call_id, payload)
         return bill.declared_on(json_answer(wire.SUCCESS))
 
@@ -121,6 +127,8 @@ class RelayHandlers:
         if self._webhook_rule is not None:
             webhook = self._webhook_rule(webhook, "#/webhook")
         with self._subscriptions.bill(request, len(topic.encode()) + len(webhook.encode())) as bill:
+            if bill.late is not None:
+                await bill.late
             await self._relay.subscribe(topic, webhook)
         return bill.declared_on(json_answer(wire.SUCCESS))
 

@@ -1,5 +1,6 @@
 """Charges of requests to rate limits, and the header fields that report them."""
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -36,6 +37,8 @@ class Charged:
 
     charges: list[Charge]
     kept_at: int = 0
+    later: Awaitable["Charged"] | None = None
+    """What is to be awaited for the charges, where other processes charge the same buckets."""
 
 
 NOTHING_CHARGED = Charged([])

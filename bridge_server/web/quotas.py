@@ -56,8 +56,8 @@ class Quotas:
         is_worth_saving = any(charge.spending.reset_us > WORTH_SAVING_US for charge in charges)
         return Charged(charges, self._charged if is_worth_saving else 0)
 
-    def charge_costs(self, costs: Sequence[Cost]) -> list[Charge]:
-        """Charge several buckets, and return the charges. Raises QuotaError, and then has charged none.
+    def charge_costs(self, costs: Sequence[Cost]) -> None:
+        """Charge several buckets. Raises QuotaError, and then has charged none.
 
         Such a bucket is saved whenever a hundredth of its tokens was spent since: saving it with every commit
         would be slow.
@@ -78,7 +78,6 @@ class Quotas:
             raise QuotaError(charges)
         if len(self._full_at_us) > self._prune_above:
             self._prune(now_us)
-        return charges
 
     def take(self, bucket: BucketId, limit: Limit, tokens: int) -> bool:
         """Charge one bucket, as `charge_costs` does but quicker. False if it is to be charged by that: then
@@ -123,11 +122,11 @@ class Quotas:
             charge = self._spend(Cost(key, limit, min(tokens, left)), now_us)
             self._keep_roughly((limit.name, key), charge, now_us)
 
-    def standings(self, key: str, limits: tuple[Limit, ...]) -> list[Charge]:
+    def standings(self, key: str, limits: tuple[Limit, ...]) -> Charged:
         """The tokens that the caller has left of each limit; nothing is spent."""
         now_us = self._clock.now_us()
         self._follow(limits, now_us)
-        return [self._unspent(limit, key, now_us) for limit in limits]
+        return Charged([self._unspent(limit, key, now_us) for limit in limits])
 
     @property
     def has_unsaved(self) -> bool:

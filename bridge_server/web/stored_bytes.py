@@ -5,7 +5,7 @@ found valid, with the size of its stored part.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Self, TypeAlias
 
 from aiohttp import web
@@ -13,7 +13,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.web.charges import BucketId, Cost, QuotaError, declare
-from bridge_server.web.quotas import Quotas
+from bridge_server.web.token_buckets import TokenBuckets
 
 _LEAST_INTERVAL_US = 10
 _GAIN_BYTES = 1_024
@@ -42,7 +42,7 @@ class StoredBytes:
 
     def __init__(
         self,
-        quotas: Quotas,
+        quotas: TokenBuckets,
         bucket_key: Callable[[web.Request], str | None],
         per_address: Limit,
         in_all: Limit,
@@ -58,7 +58,7 @@ class StoredBytes:
         return self._per_address
 
     def bill(self, request: web.Request, size_bytes: int) -> "Bill":
-        """Charge the client's bucket and the bucket of all clients.
+        """Charge the client's bucket and the bucket of all clients, at once or when `late` was awaited.
 
         Raises QuotaError, and then charges neither.
         """
@@ -89,21 +89,24 @@ class Bill:
     buckets is the one of all clients.
     """
 
-    __slots__ = ("_buckets", "_loop", "_more_bytes", "_quotas", "_size_bytes")
+    __slots__ = ("_buckets", "_is_charged", "_loop", "_more_bytes", "_quotas", "_size_bytes", "late")
 
-    def __init__(self, quotas: Quotas, buckets: tuple[_Bucket, ...], size_bytes: int) -> None:
+    def __init__(self, quotas: TokenBuckets, buckets: tuple[_Bucket, ...], size_bytes: int) -> None:
         self._quotas = quotas
         self._buckets = buckets
         self._size_bytes = size_bytes
         self._more_bytes = 0
         self._loop = asyncio.get_running_loop()
+        self._is_charged = True
+        self.late: Awaitable[None] | None = None
+        """What is to be awaited inside the `with` block, before anything is stored."""
         self._charge()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None and issubclass(kind, BridgeError):
+        if kind is not None and self._is_charged and issubclass(kind, BridgeError):
             for size_bytes in (self._size_bytes, self._more_bytes):
                 self._quotas.give_back(self._costs(size_bytes))
 
@@ -126,8 +129,14 @@ class Bill:
             if not take(bucket, limit, min(size_bytes, limit.burst)):
                 costs = self._costs(size_bytes)
                 self._quotas.give_back(costs[:position])
-                self._quotas.charge_costs(costs)
+                late = self._quotas.charge_costs(costs)
+                if late is not None:
+                    self._is_charged, self.late = False, self._charge_late(late)
                 return
+
+    async def _charge_late(self, late: Awaitable[None]) -> None:
+        await late
+        self._is_charged = True
 
     def _pay(self, size_bytes: int) -> None:
         if not self._more_bytes:

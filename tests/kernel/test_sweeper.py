@@ -1,7 +1,8 @@
 """The sweeper: slice after slice until nothing is left, and again later whatever happened."""
 
 import asyncio
-from collections.abc import MutableMapping, Sequence
+from collections.abc import AsyncIterator, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -158,3 +159,39 @@ async def test_a_machine_that_slept_has_no_jump(asleep: int) -> None:
 
     async with running(sweeping.run_forever()):
         await eventually(rubbish.is_gone)
+
+
+async def test_only_the_process_that_has_the_hold_sweeps() -> None:
+    holds, rubbish = [False, False, True], Rubbish(3)
+    left: list[bool] = []
+
+    @asynccontextmanager
+    async def hold() -> AsyncIterator[bool]:
+        is_held = holds.pop(0) if holds else False
+        yield is_held
+        left.append(is_held)
+
+    async def has_swept() -> bool:
+        return True in left
+
+    async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+        await eventually(has_swept)
+
+    assert left[:3] == [False, False, True]
+    assert len(rubbish.slices) == 2
+
+
+async def test_a_hold_that_the_database_refuses_postpones_the_sweep() -> None:
+    rubbish, refusals = Rubbish(3), [UnavailableError("The database is away.", 1)]
+
+    @asynccontextmanager
+    async def hold() -> AsyncIterator[bool]:
+        if refusals:
+            raise refusals.pop()
+        yield True
+
+    with capture_logs() as logs:
+        async with running(Sweeper([rubbish.sweep], ManualClock(5), 0.001, hold=hold).run_forever()):
+            await eventually(rubbish.is_gone)
+
+    assert [line["event"] for line in logs] == ["sweep_postponed"]

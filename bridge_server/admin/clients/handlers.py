@@ -44,6 +44,6 @@ class ClientHandlers:
 
     async def client(self, request: web.Request) -> web.Response:
         async def own() -> Fields:
-            return wire.details_fields(self._views.details(request.match_info["address"]))
+            return wire.details_fields(await self._views.details(request.match_info["address"]))
 
         return fields_answer(await of_all(self._neighbours, request, own, wire.merged_details))

@@ -8,10 +8,11 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.ip_addresses import parse_ip_address
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.charges import Charge
 from bridge_server.web.client_address import UNKNOWN, ClientAddresses
 from bridge_server.web.clients import By, Client, ClientFigures, Clients
 from bridge_server.web.connections import Connections
-from bridge_server.web.quotas import Quotas
+from bridge_server.web.token_buckets import TokenBuckets
 
 _HOUR_SECONDS = 3600
 
@@ -48,9 +49,9 @@ class ClientViews:
         clients: Clients,
         addresses: ClientAddresses,
         connections: Connections,
-        quotas: Quotas,
+        quotas: TokenBuckets,
         clock: Clock,
-        limits: Sequence[Limit],
+        limits: tuple[Limit, ...],
         open_sockets: Counter[str],
     ) -> None:
         self._clients = clients
@@ -65,7 +66,7 @@ class ClientViews:
         """The clients with the most, the heaviest first."""
         return self._clients.heaviest(by, limit, last_seconds=last_seconds)
 
-    def details(self, text: str) -> ClientDetails:
+    async def details(self, text: str) -> ClientDetails:
         """A client by its address or, for IPv6, by any address of its /64. Raises InvalidInputError."""
         address, is_exempt = self._counted_under(text)
         lately = self._clients.find(address, last_seconds=_HOUR_SECONDS)
@@ -78,7 +79,7 @@ class ClientViews:
             self._clients.waiting.get(address, 0),
             self._connections.open_from(address),
             self._open_sockets.get(address, 0),
-            () if is_exempt else [self._bucket(limit, address) for limit in self._limits],
+            () if is_exempt else [self._bucket(charge) for charge in await self._standings(address)],
         )
 
     def _counted_under(self, text: str) -> tuple[str, bool]:
@@ -92,7 +93,11 @@ class ClientViews:
         key = self._addresses.key_of(plain)
         return (plain, True) if key is None else (key, False)
 
-    def _bucket(self, limit: Limit, address: str) -> Bucket:
-        spending = self._quotas.standing((limit.name, address), limit).spending
+    async def _standings(self, address: str) -> Sequence[Charge]:
+        found = self._quotas.standings(address, self._limits)
+        return found.charges if found.later is None else (await found.later).charges
+
+    def _bucket(self, charge: Charge) -> Bucket:
+        limit, spending = charge.limit, charge.spending
         full_at_ms = self._clock.now_ms() + -(-spending.reset_us // 1_000) if spending.reset_us else None
         return Bucket(limit.name, limit.burst, spending.remaining, full_at_ms)

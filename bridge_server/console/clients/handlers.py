@@ -37,7 +37,7 @@ class ClientsPage:
 
     async def show(self, asked: Asked) -> View:
         """One address: what it asks for, and what is left to it."""
-        details = self._views.details(asked.names["address"])
+        details = await self._views.details(asked.names["address"])
         return self._view(asked, {"client": wire.details_fields(details)})
 
     def _view(self, asked: Asked, more: dict[str, Any]) -> View:

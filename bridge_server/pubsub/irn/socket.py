@@ -15,8 +15,8 @@ from bridge_server.web.socket import Socket
 
 Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
 """Does what a client asks for; given its socket, the JSON of the request's id, and the call."""
-ChargeMessages: TypeAlias = Callable[[str, int], object]
-"""Spends messages of an address. Raises QuotaError."""
+ChargeMessages: TypeAlias = Callable[[str, int], Awaitable[None] | None]
+"""Spends messages of an address, at once or when what it returns was awaited. Raises QuotaError."""
 
 _LONGEST_PAUSE_SECONDS = 1.0
 
@@ -159,10 +159,16 @@ class IrnSocket:
         if self.address is None:
             return None
         try:
-            self._charge(self.address, messages)
+            late = self._charge(self.address, messages)
         except QuotaError as error:
             return self._pay_later(messages, error)
-        return None
+        return None if late is None else self._pay_late(messages, late)
+
+    async def _pay_late(self, messages: int, late: Awaitable[None]) -> None:
+        try:
+            await late
+        except QuotaError as error:
+            await self._pay_later(messages, error)
 
     async def _pay_later(self, messages: int, refusal: QuotaError) -> None:
         assert self.address is not None
@@ -170,7 +176,9 @@ class IrnSocket:
             await asyncio.sleep(_pause_seconds(refusal))
             self._is_quiet = False  # its pongs wait behind what it has said
             try:
-                self._charge(self.address, messages)
+                late = self._charge(self.address, messages)
+                if late is not None:
+                    await late
             except QuotaError as error:
                 refusal = error
             else:

@@ -10,6 +10,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.database import NO_TURNS, Result, Row, Transaction, Turns, Value
+from bridge_server.storage.postgres.clock import CorrectedClock
 from bridge_server.storage.postgres.commits import register, unregister
 from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection, connect, kept
 from bridge_server.storage.postgres.ear import Ear
@@ -53,6 +54,8 @@ class PostgresDatabase:
         self.number = 0
         self.ear: Ear | None = None
         """Hears of the commits of other processes, if this one waits for any."""
+        self.clock: CorrectedClock | None = None
+        """Corrected to the database server's, unless a test has its own."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -71,6 +74,16 @@ class PostgresDatabase:
             finally:
                 await asyncio.gather(*(lane.finish() for lane in self._lanes))
                 await self._readers.finish()
+
+    @property
+    def other_processes(self) -> int:
+        """How many others use the database, as last looked."""
+        return 0 if self.ear is None else self.ear.other_processes
+
+    def link(self, **settings: str) -> KeptConnection:
+        """One more connection of this process, not opened yet."""
+        name = f"bridge-server/{self.number}"
+        return kept(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
 
     def add_commit_listener(self, listener: CommitListener) -> None:
         """Call this with each commit, once its events are published here."""
@@ -116,13 +129,16 @@ class PostgresDatabase:
             missing.append("no connection to the database for writing")
         if self.ear is not None and not self.ear.is_deaf:
             missing.extend(self.ear.troubles)
+        if self.clock is not None:
+            missing.extend(self.clock.missing)
         return missing
 
     @property
     def troubles(self) -> Sequence[str]:
         """What is missing, and what an operator has to mend although the service goes on."""
         deafness = self.ear.troubles if self.ear is not None and self.ear.is_deaf else ()
-        return [*self.missing, *deafness]
+        skew = self.clock.troubles if self.clock is not None and not self.clock.missing else ()
+        return [*self.missing, *deafness, *skew]
 
     def figures(self) -> dict[str, int]:
         """Gauges for the operator: bytes of the database, commits, transactions in them, repeated runs."""
@@ -141,8 +157,8 @@ class PostgresDatabase:
             await wire.close()
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        self._lane_links = [self._link() for _ in (QUICK, BULK)]
-        readers = [self._link(**READS_ONLY) for _ in range(_READER_COUNT)]
+        self._lane_links = [self.link() for _ in (QUICK, BULK)]
+        readers = [self.link(**READS_ONLY) for _ in range(_READER_COUNT)]
         links = (*self._lane_links, *readers)
         for each in links:
             await stack.enter_async_context(each.held())
@@ -157,10 +173,6 @@ class PostgresDatabase:
         for lane in self._lanes:
             lane.use(self.number)
         self._readers = CoalescedReads(readers, self._heavy)
-
-    def _link(self, **settings: str) -> KeptConnection:
-        name = f"bridge-server/{self.number}"
-        return kept(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
 
     async def _unregister(self) -> None:
         with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):

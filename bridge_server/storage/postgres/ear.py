@@ -12,6 +12,7 @@ from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.at_most_once import AtMostOnce
 from bridge_server.storage.postgres.bell import CHANNEL, WIRE_FAILURES, Bell, Open
+from bridge_server.storage.postgres.failures import passing_failure, unavailable
 from bridge_server.storage.postgres.ledger import Ledger, WritingLane
 from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
 
@@ -53,6 +54,8 @@ class Ear:
         self._look_seconds = look_seconds
         self._ledger = Ledger()
         self._ended = asyncio.Event()
+        self._wire: Any = None
+        self._exchanging = asyncio.Lock()
         self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
         self._listens_since: float | None = None
         self._silent_since: float | None = None
@@ -68,6 +71,27 @@ class Ear:
                 yield
         finally:
             self._everything.cancel()
+
+    @property
+    def wire(self) -> Any:
+        """The connection that listens, whose session has locks; None without one."""
+        return self._wire
+
+    async def ask(self, statement: str, *arguments: object) -> Any:
+        """The one value of a statement on the connection that listens. Raises UnavailableError."""
+        wire = self._wire
+        if wire is None or wire.is_closed():
+            raise unavailable("there is no connection to the database that hears other processes")
+        try:
+            async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
+                return await wire.fetchval(statement, *arguments)
+        except WIRE_FAILURES as error:
+            raise unavailable(passing_failure(error) or str(error)) from error
+
+    @property
+    def other_processes(self) -> int:
+        """How many others there are, as last looked."""
+        return max(0, self._bell.live_processes - 1)
 
     @property
     def is_deaf(self) -> bool:
@@ -89,11 +113,13 @@ class Ear:
 
     async def _listen_forever(self, wire: Any) -> None:
         while True:
+            self._wire = wire
             try:
                 await self._look_until_it_ends(wire)
             except WIRE_FAILURES as error:
                 log.warning("ear_lost", reason=str(error) or type(error).__name__)
             finally:
+                self._wire = None
                 wire.terminate()
             self._silent_since = asyncio.get_running_loop().time()
             wire = await self._began_again()
@@ -128,7 +154,7 @@ class Ear:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
                     await self._ended.wait()
-            async with asyncio.timeout(_EXCHANGE_SECONDS):
+            async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
                 written = await self._written(wire)
             if not self._ledger.look(written):
                 log.info("rings_missed")

@@ -13,13 +13,13 @@ from bridge_server.web.dry_run import asks_for_dry_run
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.middleware.bearer import CALLER_KEY
 from bridge_server.web.middleware.errors import answer_to
-from bridge_server.web.quotas import Quotas
 from bridge_server.web.routes import Route
 from bridge_server.web.socket import Socket
+from bridge_server.web.token_buckets import TokenBuckets
 
 
 def rate_limits(
-    row: Route, addresses: ClientAddresses, quotas: Quotas, save: Callable[[], Awaitable[None]]
+    row: Route, addresses: ClientAddresses, quotas: TokenBuckets, save: Callable[[], Awaitable[None]]
 ) -> Middleware | None:
     """Charge each request, and declare the remaining tokens on its answer; None for a route without limits.
 
@@ -32,6 +32,8 @@ def rate_limits(
     @web.middleware
     async def rate_limits(request: web.Request, handler: Handler) -> web.StreamResponse:
         charged = charge(request)
+        if charged.later is not None:
+            charged = await charged.later
         try:
             response = await handler(request)
         except Exception as error:
@@ -44,19 +46,24 @@ def rate_limits(
     return rate_limits
 
 
-def _charging(row: Route, addresses: ClientAddresses, quotas: Quotas) -> Callable[[web.Request], Charged]:
+def _charging(
+    row: Route, addresses: ClientAddresses, quotas: TokenBuckets
+) -> Callable[[web.Request], Charged]:
     """Charges a request to its address's buckets or to its caller's, whichever the row limits."""
     limits, caller_limits, dry_run_limits = row.limits, row.caller_limits, row.dry_run_limits
     charge, standing, bucket_key = quotas.charge, quotas.standings, addresses.bucket_key
 
     def charge_address(request: web.Request) -> Charged:
         address = bucket_key(request)
-        return NOTHING_CHARGED if address is None else Charged(charge(address, limits).charges)
+        if address is None:
+            return NOTHING_CHARGED
+        charged = charge(address, limits)
+        return Charged(charged.charges, later=charged.later)
 
     def charge_caller(request: web.Request) -> Charged:
         caller = request[CALLER_KEY]
         if request.method == hdrs.METH_HEAD:  # nothing is looked up, and nothing charged
-            return Charged(standing(caller, caller_limits))
+            return standing(caller, caller_limits)
         if dry_run_limits and asks_for_dry_run(request):
             return charge(caller, dry_run_limits)
         return charge(caller, caller_limits)

@@ -21,12 +21,12 @@ from bridge_server.web.middleware.request_log import request_log
 from bridge_server.web.middleware.traffic import traffic
 from bridge_server.web.observing import Observer
 from bridge_server.web.problems import code_of_refusal, problem_of_refusal
-from bridge_server.web.quotas import Quotas
 from bridge_server.web.refusal_report import Refusals
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, RequestIds
 from bridge_server.web.request_lines import Reporting, RequestLines, note_refusal
 from bridge_server.web.routes import Handler, Route
+from bridge_server.web.token_buckets import TokenBuckets
 from bridge_server.web.traffic import TrafficLog
 
 _REFUSED = "refused"
@@ -39,7 +39,7 @@ class Gateway:
         self,
         request_ids: RequestIds,
         connections: Connections,
-        quotas: Quotas,
+        quotas: TokenBuckets,
         save_quotas: Callable[[], Awaitable[None]],
         figures: RequestFigures,
         refusals: Refusals,

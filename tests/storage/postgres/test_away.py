@@ -87,6 +87,31 @@ async def test_a_database_that_crashes_under_load_and_returns_loses_nothing(
         assert await Inspection(client, server.url, ledger).find_losses() == []
 
 
+async def test_requests_that_a_limit_cannot_be_asked_about_are_503(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    async with running_server(
+        tmp_path / "data", database=cluster.url(), quota_exempt=(), requests_burst=100
+    ) as server:
+        assert await status_of(server, "/hello") == 200
+        await asyncio.to_thread(cluster.stop, "immediate")
+
+        async def is_unavailable() -> bool:
+            return await status_of(server, "/hello") == 503
+
+        await eventually(is_unavailable)
+        async with server.client.post(f"{server.url}/session/new") as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "2")
+        assert await status_of(server, "/livez") == 200
+
+        await asyncio.to_thread(cluster.start)
+
+        async def is_back() -> bool:
+            return await status_of(server, "/hello") == 200
+
+        await eventually(is_back, _RETURN_SECONDS)
+
+
 async def test_a_server_whose_database_is_away_stops_in_time(
     cluster: PostgresCluster, tmp_path: Path
 ) -> None:

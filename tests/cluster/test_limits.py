@@ -1,0 +1,104 @@
+"""Two processes share every limit: what one has let through counts at the other."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import ClusterProcess
+from tests.support.asking import ask
+from tests.support.eventually import eventually
+from tests.support.postgres import needs_postgres
+
+pytestmark = needs_postgres
+
+REQUESTS, SESSIONS, BYTES = 300, 25, 50_000
+LEASE = REQUESTS // 50
+SELDOM = 0.001
+
+Pair = tuple[ClusterProcess, ClusterProcess]
+
+
+@pytest.fixture(scope="module")
+def cluster_settings() -> dict[str, Any]:
+    return {
+        "trusted_proxies": "127.0.0.0/8",
+        "quota_exempt": "192.0.2.255/32",
+        "requests_burst": REQUESTS,
+        "requests_per_second": SELDOM,
+        "sessions_burst": SESSIONS,
+        "sessions_per_minute": SELDOM,
+        "payload_bytes_per_address": BYTES,
+    }
+
+
+async def statuses(
+    pair: Iterable[ClusterProcess],
+    method: str,
+    path: str,
+    addresses: Iterable[str],
+    body: bytes | None = None,
+) -> Counter[int]:
+    """How each process answers one request of each of these addresses, all at once."""
+    answers = await asyncio.gather(
+        *(
+            ask(process.server, method, path, body, {"X-Forwarded-For": address})
+            for address in addresses
+            for process in pair
+        )
+    )
+    return Counter(answer.status for answer in answers)
+
+
+async def test_new_sessions_of_many_addresses_are_exactly_as_many_as_allowed(pair: Pair) -> None:
+    addresses = [f"198.51.100.{number}" for number in range(40)]
+
+    found: Counter[int] = Counter()
+    for _ in range(5):
+        found += await statuses(pair, "POST", "/session/new", addresses * 4)
+
+    assert found == {200: SESSIONS * 40, 429: 40 * 40 - SESSIONS * 40}
+
+
+async def test_requests_of_one_address_are_never_more_and_at_last_as_many_as_allowed(pair: Pair) -> None:
+    at_once = Counter[int]()
+    for _ in range(4):
+        at_once += await statuses(pair, "GET", "/hello", ["192.0.2.1"] * 50)
+    assert REQUESTS - LEASE <= at_once[200] <= REQUESTS
+    assert at_once[200] + at_once[429] == 400
+
+    async def is_used_up() -> bool:
+        at_once.update(await statuses(pair, "GET", "/hello", ["192.0.2.1"]))
+        return at_once[200] >= REQUESTS
+
+    await eventually(is_used_up)
+    at_once.update(await statuses(pair, "GET", "/hello", ["192.0.2.1"] * 20))
+    assert at_once[200] == REQUESTS
+
+
+async def test_bytes_of_one_address_are_never_more_than_allowed(pair: Pair) -> None:
+    address = "192.0.2.2"
+    sessions = [await process.server.open_session() for process in pair]
+    body = b'{"encryptionPayload": "%s", "dappName": "Dapp"}' % (b"x" * 1_500)
+
+    found = Counter[int]()
+    for session in sessions:
+        found += await statuses(pair, "POST", f"/session/{session}/call/new", [address] * 30, body)
+
+    assert found[200] + found[429] == 120
+    assert BYTES - BYTES // 50 - 1_600 <= found[200] * 1_500 <= BYTES
+
+
+async def test_a_process_that_is_killed_gives_nothing_back(pair: Pair) -> None:
+    first, second = pair
+    address = ["192.0.2.3"]
+    assert (await statuses(pair, "POST", "/session/new", address * 10))[200] == 20
+
+    second.process.kill()
+    await asyncio.to_thread(second.process.start)
+
+    found = await statuses([second], "POST", "/session/new", address * 10)
+    assert found == {200: SESSIONS - 20, 429: 10 - (SESSIONS - 20)}
+    assert (await statuses([first], "POST", "/session/new", address))[429] == 1

@@ -1,0 +1,267 @@
+"""Tokens that processes take from a shared bucket at once: they let through no more than one bucket would."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack
+from itertools import count
+
+import pytest
+from hypothesis import example as example_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge_server.fixtures.background_loop import BackgroundLoop
+from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
+from bridge_server.kernel.token_bucket import Limit, spend
+from bridge_server.storage.postgres.buckets import SharedBuckets
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.migrate import migrate
+from bridge_server.web import leases, shared_quotas
+from bridge_server.web.charges import Charged, Cost, QuotaError
+from bridge_server.web.shared_quotas import SharedQuotas
+from tests.support.clock import ManualClock
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+
+pytestmark = needs_postgres
+
+HOUR_US = 3_600_000_000
+REQUESTS = Limit("requests", burst=100, interval_us=HOUR_US)
+CALLS = Limit("calls", burst=3, interval_us=HOUR_US)
+OWN = Limit("own-bytes", burst=1_000, interval_us=HOUR_US)
+ALL = Limit("all-bytes", burst=1_500, interval_us=HOUR_US)
+
+Processes = Sequence[SharedQuotas]
+
+
+async def opened(url: str, clock: ManualClock, stack: AsyncExitStack, others: int = 1) -> SharedQuotas:
+    database = PostgresDatabase(url, Events(), {})
+    await stack.enter_async_context(database.opened())
+    quotas = SharedQuotas(SharedBuckets(database.link, clock), clock, lambda: others)
+    await stack.enter_async_context(quotas.running())
+    return quotas
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    return await postgres.database("bridge", migrate)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def processes(url: str, clock: ManualClock) -> AsyncIterator[Processes]:
+    async with AsyncExitStack() as stack:
+        yield [await opened(url, clock, stack) for _ in range(2)]
+
+
+async def charged(quotas: SharedQuotas, *limits: Limit, key: str = "a") -> Charged:
+    found = quotas.charge(key, limits)
+    return found if found.later is None else await found.later
+
+
+async def is_let_through(quotas: SharedQuotas, *limits: Limit) -> bool:
+    try:
+        await charged(quotas, *limits)
+    except QuotaError:
+        return False
+    return True
+
+
+async def left(url: str, name: str, limit: Limit, clock: ManualClock) -> int:
+    async with connected(url) as wire:
+        full_at_us = await wire.fetchval("SELECT full_at_us FROM buckets WHERE limit_name = $1", name)
+    return spend(limit, full_at_us, clock.now_us(), cost=0).remaining
+
+
+async def test_a_process_asks_once_for_many_requests(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first = await charged(processes[0], REQUESTS)
+    second = processes[0].charge("a", (REQUESTS,))
+
+    assert await left(url, "requests", REQUESTS, clock) == 98
+    assert second.later is None
+    assert [each.charges[0].spending.remaining for each in (first, second)] == [99, 98]
+
+
+async def test_processes_together_let_through_no_more_than_one_bucket_and_at_last_as_much(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes = [await is_let_through(process, REQUESTS) for _ in range(70) for process in processes]
+    at_once = sum(outcomes)
+    for process in processes:
+        process._return_those_before(float("inf"))
+        await asyncio.gather(*process._work)
+    afterwards = [await is_let_through(process, REQUESTS) for _ in range(5) for process in processes]
+
+    assert 98 <= at_once <= 100
+    assert at_once + sum(afterwards) == 100
+
+
+async def test_what_is_not_used_within_a_second_is_given_back(
+    url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_quotas, "_LEASE_SECONDS", 0.01)
+    async with AsyncExitStack() as stack:
+        await charged(await opened(url, clock, stack), Limit("requests", 1_000, HOUR_US))
+
+        async def is_back() -> bool:
+            return await left(url, "requests", Limit("requests", 1_000, HOUR_US), clock) == 999
+
+        await eventually(is_back)
+
+
+async def test_what_is_not_used_at_the_end_is_given_back(url: str, clock: ManualClock) -> None:
+    async with AsyncExitStack() as stack:
+        await charged(await opened(url, clock, stack), REQUESTS)
+
+    assert await left(url, "requests", REQUESTS, clock) == 99
+
+
+async def test_limits_of_callers_are_spent_one_by_one(processes: Processes) -> None:
+    outcomes = [await is_let_through(process, CALLS) for _ in range(3) for process in processes]
+
+    assert outcomes == [True] * 3 + [False] * 3
+
+
+async def test_a_request_that_one_limit_refuses_spends_none_of_the_other(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    few = Limit("requests", 10, HOUR_US)
+    outcomes = [await is_let_through(process, few, CALLS) for _ in range(4) for process in processes]
+
+    with pytest.raises(QuotaError) as refused:
+        await charged(processes[0], few, CALLS)
+    standing = [(each.limit.name, each.spending.remaining) for each in refused.value.charges]
+
+    assert sum(outcomes) == 3
+    assert standing == [("requests", 7), ("calls", 0)]
+    assert await left(url, "requests", few, clock) == 7
+
+
+async def test_costs_are_charged_wholly_or_not_at_all(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first, second = processes
+    await first.charge_costs([Cost("a", OWN, 990), Cost("all", ALL, 990)])
+
+    with pytest.raises(QuotaError) as refused:
+        await second.charge_costs([Cost("b", OWN, 600), Cost("all", ALL, 600)])
+    assert refused.value.charges[0].spending.remaining == 1_000
+    assert refused.value.limit_name == "all-bytes"
+    await second.charge_costs([Cost("b", OWN, 500), Cost("all", ALL, 500)])
+    await first.charge_costs([Cost("a", OWN, 10), Cost("all", ALL, 10)])
+
+    assert await left(url, "all-bytes", ALL, clock) == 0
+
+
+async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first, second = processes
+    await first.charge_costs([Cost("a", OWN, 700)])
+    await second.charge_costs([Cost("a", OWN, 100)])
+
+    second.require_costs([Cost("a", OWN, 200)])
+    with pytest.raises(QuotaError):
+        second.require_costs([Cost("a", OWN, 201)])
+    second.charge_what_is_left([Cost("a", OWN, 500)])
+    await asyncio.gather(*second._work)
+
+    assert await left(url, "own-bytes", OWN, clock) == 0
+
+
+async def test_nothing_is_let_through_without_the_database(processes: Processes) -> None:
+    first = processes[0]
+    await charged(first, REQUESTS)
+    link = first._buckets._link
+    assert link is not None
+    link.drop()
+
+    assert first.charge("a", (REQUESTS,)).later is None, "it has a token that it had taken"
+    for limit in (REQUESTS, CALLS):
+        with pytest.raises(UnavailableError):
+            await charged(first, limit)
+
+
+async def test_buckets_that_are_full_again_take_no_memory(
+    processes: Processes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, limit = processes[0], Limit("requests", 3, 1_000_000)
+    first._prune_above = 10
+    for number in range(10):
+        await charged(first, limit, key=str(number))
+    clock.advance(3)
+
+    await charged(first, limit, key="another")
+
+    assert list(first._leases) == [("requests", "another")]
+
+
+class Example:
+    """Processes for many examples, with a clock of their own."""
+
+    def __init__(self, postgres: PostgresServer) -> None:
+        self.loop = BackgroundLoop()
+        self.clock = ManualClock()
+        self.stack = AsyncExitStack()
+        self.processes = self.loop.run(self._opened(postgres))
+        self.keys = count()
+
+    async def _opened(self, postgres: PostgresServer) -> Processes:
+        url = await postgres.database("bridge", migrate)
+        return [await opened(url, self.clock, self.stack, others=2) for _ in range(3)]
+
+    async def step(self, limit: Limit, key: str, process: int, tokens: int) -> bool:
+        """Whether the charge was let through. Without tokens, the process gives its own back."""
+        quotas = self.processes[process]
+        if not tokens:
+            quotas._return_those_before(float("inf"))
+            await asyncio.gather(*quotas._work)
+            return False
+        try:
+            await quotas.charge_costs([Cost(key, limit, tokens)])
+        except QuotaError:
+            return False
+        return True
+
+
+@pytest.fixture(scope="module")
+def example(postgres: PostgresServer) -> Iterator[Example]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leases, "_SHARE", 4)  # so that leases matter
+        example = Example(postgres)
+        yield example
+        example.loop.run(example.stack.aclose())
+        example.loop.stop()
+
+
+STEPS = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from([0, 1, 1, 1, 2, 5, 18]),
+    st.sampled_from([0, 0, 0, 0, 400_000, 1_000_000, 5_000_000, 30_000_000]),
+)
+
+
+@given(steps=st.lists(STEPS, min_size=5, max_size=40), burst=st.just(20))
+@example_of(burst=20, steps=[(0, 1, 0), (1, 18, 30_000_000), (1, 2, 0), (0, 1, 0)])
+@example_of(
+    burst=20,  # what the first gave back was below what the second holds
+    steps=[(0, 1, 0), (1, 1, 0), (0, 0, 0), (2, 18, 7_000_000), (2, 1, 0), (2, 1, 0), (1, 1, 0), (1, 1, 0)],
+)
+def test_whatever_happens_one_bucket_would_have_let_it_through(
+    example: Example, steps: list[tuple[int, int, int]], burst: int
+) -> None:
+    limit, key = Limit("some-bytes", burst, 1_000_000), str(next(example.keys))
+    full_at_us = 0
+    for process, tokens, later_us in steps:
+        example.clock.advance(later_us / 1_000_000)
+        if example.loop.run(example.step(limit, key, process, tokens)):
+            one = spend(limit, full_at_us, example.clock.now_us(), tokens)
+            assert one.allowed
+            full_at_us = one.full_at_us
