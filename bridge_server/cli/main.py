@@ -19,6 +19,7 @@ _PLACES = {
     "doctor": "bridge_server.cli.doctor.command:doctor_command",
     "health": "bridge_server.cli.health:health_command",
     "keys": "bridge_server.cli.keys:keys_group",
+    "notify": "bridge_server.cli.notify.command:notify_command",
     "outbox": "bridge_server.cli.outbox:outbox_group",
     "project": "bridge_server.cli.project:project_group",
     "push": "bridge_server.cli.push:push_group",
