@@ -5,6 +5,8 @@ is not settled soon: most are, and never touch the disk.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.turns import KeyedLock
@@ -38,9 +40,14 @@ class Topics:
     def __len__(self) -> int:
         return len(self._live)
 
-    async def open(self) -> None:
-        """Continue the message numbers of the previous process."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Continue the message numbers of the previous process; on leaving, store what is not settled."""
         self._last_number = self._number_at_tick = await self._store.newest()
+        try:
+            yield
+        finally:
+            self.keep_all()
 
     def publish(self, sender: int, address: str | None, published: Publish) -> None:
         """Send the message to all other receivers, and keep it until it is settled.

@@ -102,7 +102,7 @@ class Sending:
         """Send what waits on the topic, and then whatever comes."""
         if self._outlet is None or topic in self._mine:
             return
-        attachment = Attachment(self._offer, self._client, topic)
+        attachment = Attachment(self._offer, self._fall_behind, self._client, topic)
         self._mine[topic] = attachment
         self._attachments.add(attachment)
         self._fall_behind(attachment)
@@ -169,13 +169,15 @@ class Sending:
                 for attachment in behind.values():
                     attachment.has_missed = False
                 try:
-                    await self._journal.caught_up()
+                    if not self._store.is_shared or any(each.is_new for each in behind.values()):
+                        await self._journal.caught_up()
                     await self._send_stored(behind)
                 except UnavailableError:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
                 for attachment in behind.values():
                     attachment.is_live = not attachment.has_missed
+                    attachment.is_new = False
         except ConnectionError:
             pass  # the client has left while it was written to
         finally:

@@ -18,6 +18,12 @@ DELETE FROM irn_calls WHERE (expires_at_ms, call) IN
     (SELECT expires_at_ms, call FROM irn_calls WHERE expires_at_ms > 0 ORDER BY expires_at_ms, call LIMIT ?)
 """
 
+# Of several processes on one database: calls that another one has answered, and the numbers of messages.
+REPEATED = """
+SELECT call FROM irn_calls WHERE call IN (SELECT value FROM json_each(?)) AND expires_at_ms > ?
+"""
+NUMBERS = "SELECT value FROM json_each(?)"
+
 SUBSCRIBERS = "SELECT client, expires_at_ms FROM irn_subscriptions WHERE topic = ? AND expires_at_ms > ?"
 SUBSCRIPTIONS = "SELECT topic, expires_at_ms FROM irn_subscriptions WHERE client = ? AND expires_at_ms > ?"
 SUBSCRIBED = """

@@ -32,7 +32,10 @@ class IrnStore:
         self.database = database
         self._notice_bytes = notice_bytes
         self._subscription_bytes = subscription_bytes
+        self.is_shared = database.takes_turns
+        """Whether other processes use the same database."""
         self.subscribers = KnownSubscribers()
+        """None where other processes change them."""
 
     async def newest(self) -> int:
         """The greatest number of a message there is, or 0."""
@@ -78,7 +81,8 @@ class IrnStore:
         A change that is refused changes nothing, and is no reason to refuse the others.
         """
         applied = await self._apply(changes, forgotten, received, rules)
-        self.subscribers.learn(applied.changed_topics, applied.subscribers)
+        if not self.is_shared:
+            self.subscribers.learn(applied.changed_topics, applied.subscribers)
         pay_for(applied.notice_bytes, self._notice_bytes)
         pay_for(applied.subscription_bytes, self._subscription_bytes)
         return applied
