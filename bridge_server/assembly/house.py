@@ -5,6 +5,7 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
+from bridge_server.assembly.description import description_rooms
 from bridge_server.assembly.engine import outside_changes
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
@@ -15,6 +16,7 @@ from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.operator_desks import operator_desks
 from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
+from bridge_server.assembly.processes import processes_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
 from bridge_server.assembly.push import push_room, push_services
@@ -50,7 +52,14 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     dispatcher = outbox_dispatcher(foundation, serving)
     outbox = outbox_room(foundation, serving, dispatcher)
     demo = demo_room(projects.projects, foundation.demo)
-    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
+    rooms = (
+        storage_room(foundation),
+        processes_room(foundation),
+        limits_room(foundation),
+        outbox,
+        *serving,
+        demo,
+    )
     readiness = readiness_of(foundation, rooms)
     desks = operator_desks(
         foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness
@@ -63,7 +72,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         operator_room(foundation, views),
     )
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
-    return (
+    house = (
         *rooms,
         admin_room(foundation, desks),
         commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
@@ -74,3 +83,4 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
             foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
         ),
     )
+    return (*house, *description_rooms(foundation, house))

@@ -23,11 +23,12 @@ from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.access import Access
+from bridge_server.wallet.rpc.discovery import DISCOVERY
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.wallet.rpc.method_table import MethodTable
 from bridge_server.wallet.rpc.methods import WalletMethods
 from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
-from bridge_server.wallet.rpc.routes import wallet_routes
+from bridge_server.wallet.rpc.routes import description_routes, wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
 from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
 from bridge_server.wallet.signing import Signing, TypedDataScheme
@@ -79,7 +80,7 @@ def assembled_wallet(foundation: Foundation) -> AssembledWallet:
         transactions.worker,
         transaction_methods,
         queued,
-        (*methods.tables, transaction_methods.table, queued.table),
+        (*methods.tables, transaction_methods.table, queued.table, DISCOVERY),
         (accounts.sweep, approvals.sweep, transactions.service.sweep),
     )
 
@@ -106,7 +107,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     return Room(
         name="wallet",
-        routes=_routes(foundation, wallet),
+        routes=(*_routes(foundation, wallet), *description_routes(foundation.every_request)),
         running=(signing,),
         emptied=(emptied,),
         catch_up=wallet.worker.catch_up,

@@ -20,9 +20,9 @@ from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
-from bridge_server.cli.listening import console_listening, listening, metrics_listening
+from bridge_server.cli.listening import console_listening, listen_beside, listening, metrics_listening
 from bridge_server.cli.logs import set_log_level
-from bridge_server.cli.options import CommandError
+from bridge_server.cli.options import CommandError, EndedItselfError
 from bridge_server.cli.parent import Parent, stop_with
 from bridge_server.cli.process import notify_systemd, notify_watchdog, ready_file_at, server_file_at
 from bridge_server.cli.reachable_url import url_for_others
@@ -51,6 +51,8 @@ class Started:
     built: BuiltApp
     settings: Settings
     url: str
+    internal_url: str
+    """The URL at which other processes reach it."""
     facts: Mapping[str, Any]
 
 
@@ -75,6 +77,8 @@ class ServerRun:
     logs_start: bool = True
     address_options: str = "--host and --port"
     """The options that change where it listens, as a message names them."""
+    internal_address: tuple[str, int] | None = None
+    """Where it listens for other processes, if it shares its port with them."""
     abandon: Callable[[], None] | None = None
     """Called before the process exits without coming back to the command: removes what must not stay. With
     it, a second Ctrl-C ends the process at once.
@@ -85,7 +89,7 @@ def run_server(run: ServerRun) -> None:
     """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            _event_loop_runner()(_serve(run, start_deadline))
+            reason = _event_loop_runner()(_serve(run, start_deadline))
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -94,6 +98,8 @@ def run_server(run: ServerRun) -> None:
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         raise CommandError(f"{where}{error.strerror or error}") from error
+    if reason is not None:
+        raise EndedItselfError(reason)
 
 
 def _collect_less_often() -> None:
@@ -102,10 +108,10 @@ def _collect_less_often() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+def _event_loop_runner() -> Callable[[Coroutine[Any, Any, str | None]], str | None]:
     """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
     if find_spec("uvloop") is not None:
-        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+        run: Callable[[Coroutine[Any, Any, str | None]], str | None] = import_module("uvloop").run
         return run
     return asyncio.run
 
@@ -130,7 +136,8 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
         timer.cancel()
 
 
-async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
+async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> str | None:
+    """Serve until the stop; returns why the server has ended itself, if it has."""
     settings, stop, stop_now = run.settings, asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
     built = build_app(settings, demo=run.demo, origins=run.origins)
@@ -138,18 +145,34 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    runner, shares_port = runner_of(built.application), run.internal_address is not None
     with _start_and_stop_logged(is_on=run.logs_start) as started:
         async with (
             running(reloader.run_forever()),
             running(stop_with(run.parent, stop)),
+            running(_stop_when_wanted(built, stop)),
             running(notify_watchdog()),
-            listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
+            listening(
+                runner, settings.host, settings.port, run.address_options, shares_port=shares_port
+            ) as url,
             metrics_listening(built.metrics, settings),
-            console_listening(built.console, settings, url) as console_url,
+            console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
         ):
+            internal = run.internal_address
+            internal_url = url if internal is None else await listen_beside(runner, *internal)
+            built.announce_url(internal_url)
             facts = _facts(url, console_url, settings)
-            await _serve_until(stop, stop_now, run, Started(built, settings, url, facts), started)
+            await _serve_until(
+                stop, stop_now, run, Started(built, settings, url, internal_url, facts), started
+            )
     start_deadline()
+    return built.stopping.reason
+
+
+async def _stop_when_wanted(built: BuiltApp, stop: asyncio.Event) -> None:
+    await built.stopping.wanted()
+    log.error("server_ends_itself", reason=built.stopping.reason)
+    stop.set()
 
 
 async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:

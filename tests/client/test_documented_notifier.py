@@ -25,7 +25,7 @@ _SECONDS = 60
 @pytest.fixture
 async def app(server: RunningServer) -> AsyncIterator[App]:
     """The project of the page."""
-    async with operator_beside(server.settings.database_file, server.clock) as operator:
+    async with operator_beside(server.settings, server.clock) as operator:
         app = await create_app(server, operator, "Example App", "example-app")
         await operator.projects.add_type("example-app", "Price alerts", "price-alert")
         await subscribe(operator, "example-app", [_ACCOUNT])

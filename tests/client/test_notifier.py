@@ -124,7 +124,7 @@ async def test_no_subscribers_is_an_empty_list(notifier: Notifier) -> None:
 @pytest.mark.own_server
 async def test_large_listing_comes_in_pieces(app: App, notifier: Notifier) -> None:
     await app.subscribe(account(10_001))
-    subscribe_crowd(app.server.settings.database_file, 10_000)
+    subscribe_crowd(app.server.settings, 10_000)
 
     listed = [each async for each in notifier.subscribers()]
 

@@ -288,7 +288,7 @@ async def test_a_killed_program_is_taken_up_again_by_its_id(app: App, notifier: 
 async def test_a_killed_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     database = Settings(data_dir=tmp_path / "data").database_file
     with server_process(tmp_path / "data") as process:
-        async with operator_beside(database, SystemClock()) as operator:
+        async with operator_beside(Settings(data_dir=database.parent), SystemClock()) as operator:
             project, secret = await operator.projects.create("App", "app")
             await operator.projects.add_type("app", "News", NEWS)
             await subscribe(operator, "app", accounts(3_000))

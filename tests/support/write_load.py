@@ -95,3 +95,17 @@ class WriteLoad:
             assert response.status == 200, await response.text()
             answer: dict[str, str] = await response.json()
             return answer
+
+
+class PatientLoad(WriteLoad):
+    """Clients that ask again when they are told to come back, until their server is gone."""
+
+    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
+        while True:
+            async with self._client.request(method, f"{self._url}{path}", json=body) as response:
+                if response.status == 200:
+                    answer: dict[str, str] = await response.json()
+                    return answer
+                assert response.status == 503, await response.text()
+                assert int(response.headers["Retry-After"]) >= 1
+            await asyncio.sleep(0.02)

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.postgres import needs_postgres
 from tests.support.postgres_cluster import PostgresCluster, programs
 from tests.support.server import RunningServer, running_server
-from tests.support.write_load import Ledger, WriteLoad
+from tests.support.write_load import Ledger, PatientLoad, WriteLoad
 from tests.test_crash import Inspection
 
 pytestmark = [
@@ -24,20 +24,6 @@ pytestmark = [
 
 _CLIENTS = 8
 _RETURN_SECONDS = 30
-
-
-class PatientLoad(WriteLoad):
-    """Clients that ask again when they are told to come back."""
-
-    async def _send(self, method: str, path: str, body: object = None) -> dict[str, str]:
-        while True:
-            async with self._client.request(method, f"{self._url}{path}", json=body) as response:
-                if response.status == 200:
-                    answer: dict[str, str] = await response.json()
-                    return answer
-                assert response.status == 503, await response.text()
-                assert int(response.headers["Retry-After"]) >= 1
-            await asyncio.sleep(0.02)
 
 
 @pytest.fixture

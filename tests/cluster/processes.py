@@ -1,0 +1,87 @@
+"""Two `serve` processes on one PostgreSQL database, each with a data directory of its own.
+
+`processes_over` starts them; the fixture `pair` keeps two for a module. Each is a `RunningServer` for
+the clients of `tests/support`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bridge_server.kernel.clock import SystemClock
+from bridge_server.settings.settings import Settings
+from bridge_server.testing.server_process import ServerProcess
+from tests.support.clock import ManualClock
+from tests.support.engines import make_rooms
+from tests.support.postgres import PostgresServer
+from tests.support.server import ForkedServerProcess, RunningServer
+
+UNBOUNDED: dict[str, Any] = {
+    "requests_burst": 1_000_000,
+    "requests_per_second": 1_000_000,
+    "sessions_burst": 1_000_000,
+}
+"""Settings of servers that a load test may ask for as much as it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProcess:
+    """One `serve` process, and a client of it."""
+
+    process: ServerProcess
+    server: RunningServer
+
+    @property
+    def url(self) -> str:
+        """Where it answers: the same after a restart."""
+        return self.server.url
+
+    @property
+    def pid(self) -> int:
+        """The process id of its last start."""
+        return self.process.process.pid
+
+
+async def cluster_url(postgres: PostgresServer, name: str = "cluster") -> str:
+    """The URL of the worker's database for processes, empty."""
+    return await postgres.database(name, make_rooms)
+
+
+@asynccontextmanager
+async def processes_over(
+    url: str,
+    folder: Path,
+    count: int = 2,
+    *,
+    own: Sequence[Mapping[str, Any]] = (),
+    **settings: Any,
+) -> AsyncIterator[list[ClusterProcess]]:
+    """So many processes on the database of the URL; `own` has settings by name for each, in order.
+
+    They start one after the other and are killed at the end, if they run.
+    """
+    async with AsyncExitStack() as clients:
+        with ExitStack() as stack:
+            made = []
+            for number in range(count):
+                chosen = {"database": url, **settings, **(own[number] if number < len(own) else {})}
+                data_dir = folder / f"process-{number + 1}"
+                process = ForkedServerProcess(data_dir, environment=_environment(chosen))
+                stack.callback(process.close)
+                await asyncio.to_thread(process.start)
+                client = await clients.enter_async_context(
+                    aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+                )
+                settings_of = Settings(**{**chosen, "data_dir": data_dir})
+                clock = ManualClock(SystemClock().now_ms())
+                made.append(ClusterProcess(process, RunningServer(process.url, settings_of, clock, client)))
+            yield made
+
+
+def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {f"BRIDGE_{name.upper()}": str(value) for name, value in settings.items()}

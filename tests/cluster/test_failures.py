@@ -1,0 +1,193 @@
+"""Processes are killed or frozen, rings are lost, connections end: nothing that was answered is lost."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.support.asking import ask
+from tests.support.bridge_client import BridgeClient
+from tests.support.cutting_proxy import open_cutting_proxy
+from tests.support.eventually import eventually
+from tests.support.figures import METRICS_TOKEN, until_waiting
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres_cluster import PostgresCluster, programs
+from tests.support.write_load import Ledger, PatientLoad
+from tests.test_crash import Inspection
+
+pytestmark = needs_postgres
+
+SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
+WAIT = {"Prefer": "wait=20"}
+CLIENTS = 8
+WAITERS = 200
+END_EARS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%FROM processes%' AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    """Of an empty database."""
+    return await cluster_url(postgres, "failures")
+
+
+@asynccontextmanager
+async def loaded(process: ClusterProcess, ledger: Ledger, seed: int = 1) -> AsyncIterator[None]:
+    """Clients write at the process until the end of the block, or until it is gone."""
+    load = PatientLoad(process.server.client, process.url, ledger, Random(seed))
+    writing = asyncio.create_task(load.run(CLIENTS))
+    try:
+        yield
+        if writing.done():
+            await writing
+    finally:
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+
+async def losses_at(process: ClusterProcess, ledger: Ledger) -> list[str]:
+    return await Inspection(process.server.client, process.url, ledger).find_losses()
+
+
+async def status_of(process: ClusterProcess, path: str) -> int:
+    return (await ask(process.server, "GET", path)).status
+
+
+@asynccontextmanager
+async def waiters_at(process: ClusterProcess) -> AsyncIterator[list[str]]:
+    """Sessions for whose payload a client waits each; by the end of the block all must have it."""
+    bridge = BridgeClient(process.server)
+    sessions = [await bridge.open_session() for _ in range(WAITERS)]
+    polls = [asyncio.create_task(bridge.get(f"/session/{each}", WAIT)) for each in sessions]
+    await until_waiting(process.server, WAITERS)
+    yield sessions
+    answers = await asyncio.gather(*polls)
+    assert [each.json["encryptionPayload"] for each in answers] == sessions
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+async def test_what_a_killed_process_had_answered_is_at_the_other_which_goes_on(
+    url: str, tmp_path: Path, victim: int
+) -> None:
+    ledgers = Ledger(), Ledger()
+    async with processes_over(url, tmp_path, **SETTINGS) as pair:
+        killed, other = pair[victim], pair[1 - victim]
+        async with loaded(killed, ledgers[0]), loaded(other, ledgers[1], seed=2):
+            await ledgers[0].reaches(300)
+            killed.process.kill()
+            await ledgers[1].reaches(ledgers[1].answers + 300)
+
+        assert [await losses_at(other, each) for each in ledgers] == [[], []]
+        killed.process.start()
+        assert [await losses_at(killed, each) for each in ledgers] == [[], []]
+
+
+async def test_who_waits_is_woken_by_what_a_process_wrote_right_before_it_was_killed(
+    url: str, tmp_path: Path
+) -> None:
+    async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
+        wallet = BridgeClient(second.server)
+        async with waiters_at(first) as sessions:
+            answers = await asyncio.gather(*(wallet.update(each, each) for each in sessions))
+            second.process.kill()
+            assert {answer.status for answer in answers} == {200}
+
+
+async def test_a_frozen_process_holds_nobody_up_for_long_and_goes_on_when_it_thaws(
+    url: str, tmp_path: Path
+) -> None:
+    ledgers = Ledger(), Ledger()
+    async with processes_over(url, tmp_path, **SETTINGS) as (frozen, other):
+        async with loaded(frozen, ledgers[0]), loaded(other, ledgers[1], seed=2):
+            await ledgers[0].reaches(200)
+            os.kill(frozen.pid, signal.SIGSTOP)
+            try:
+                await ledgers[1].reaches(ledgers[1].answers + 1_000)
+            finally:
+                os.kill(frozen.pid, signal.SIGCONT)
+            await ledgers[0].reaches(ledgers[0].answers + 200)
+
+        for process in (frozen, other):
+            assert [await losses_at(process, each) for each in ledgers] == [[], []]
+
+
+async def test_a_process_that_cannot_ring_has_its_commits_found_by_the_others(
+    url: str, tmp_path: Path
+) -> None:
+    async with open_cutting_proxy(url) as proxy:
+        own = [{}, {"database_direct": proxy.url}]
+        async with processes_over(url, tmp_path, own=own, **SETTINGS) as (first, second):
+            wallet = BridgeClient(second.server)
+            async with waiters_at(first) as sessions:
+                proxy.is_refusing = True
+                proxy.cut_all()
+                await asyncio.gather(*(wallet.update(each, each) for each in sessions))
+
+            proxy.is_refusing = False
+
+            async def is_ready() -> bool:
+                return await status_of(second, "/readyz") == 200
+
+            await eventually(is_ready)
+            async with waiters_at(second) as sessions:
+                dapp = BridgeClient(first.server)
+                await asyncio.gather(*(dapp.update(each, each) for each in sessions))
+
+
+async def test_who_waits_is_woken_when_the_connections_that_listen_are_cut(url: str, tmp_path: Path) -> None:
+    async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
+        wallet = BridgeClient(second.server)
+        async with waiters_at(first) as sessions, connected(url) as connection:
+            halves = sessions[: WAITERS // 2], sessions[WAITERS // 2 :]
+            await asyncio.gather(*(wallet.update(each, each) for each in halves[0]))
+            assert await connection.fetchval(END_EARS) >= 2
+            await asyncio.gather(*(wallet.update(each, each) for each in halves[1]))
+
+
+@pytest.fixture
+def cluster() -> Iterator[PostgresCluster]:
+    """A server of PostgreSQL for a test that stops it."""
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's server programs, to stop a server")
+    cluster = PostgresCluster.made(owner=os.getpid())
+    cluster.start()
+    yield cluster
+    if cluster.is_running:
+        cluster.stop("immediate")
+
+
+async def test_a_database_that_crashes_and_returns_has_what_both_processes_answered(
+    cluster: PostgresCluster, tmp_path: Path
+) -> None:
+    ledgers = Ledger(), Ledger()
+    async with processes_over(cluster.url(), tmp_path, **SETTINGS) as pair:
+
+        async def are(status: int) -> bool:
+            return [await status_of(each, "/readyz") for each in pair] == [status, status]
+
+        async with loaded(pair[0], ledgers[0]), loaded(pair[1], ledgers[1], seed=2):
+            for mode in ("immediate", "fast"):
+                for ledger in ledgers:
+                    await ledger.reaches(ledger.answers + 100)
+                await asyncio.to_thread(cluster.stop, mode)
+                await eventually(lambda: are(503), 30)
+                await asyncio.to_thread(cluster.start)
+                await eventually(lambda: are(200), 30)
+            for ledger in ledgers:
+                await ledger.reaches(ledger.answers + 100)
+
+        for process in pair:
+            assert [await losses_at(process, each) for each in ledgers] == [[], []]
+        async with waiters_at(pair[0]) as sessions:
+            wallet = BridgeClient(pair[1].server)
+            await asyncio.gather(*(wallet.update(each, each) for each in sessions))
