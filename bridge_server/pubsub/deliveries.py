@@ -45,6 +45,6 @@ class Deliveries(Protocol):
         """Forget a message that the journal refused."""
         ...
 
-    def keep_all(self) -> None:
-        """Store all messages that are not settled."""
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk, and sent to receivers. Raises UnavailableError."""
         ...

@@ -16,6 +16,7 @@ import structlog
 
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
+from bridge_server.kernel.errors import BridgeError, UnavailableError
 from bridge_server.kernel.events import Events
 from bridge_server.pubsub import wire
 from bridge_server.pubsub.events import MessagesStored
@@ -29,6 +30,7 @@ from bridge_server.web.frames import text_frame
 _PAGE = 100
 _TOPICS_AT_ONCE = 64
 _RETRY_SECONDS = 0.25
+_PATIENCE_SECONDS = 5.0
 _FIRST_PROVISIONAL = -(2**62)
 """Until the store gives a message its number it has a negative one, which no stored message has."""
 
@@ -79,6 +81,8 @@ class SharedTopics:
         self._last_number = _FIRST_PROVISIONAL
         self._touched: dict[Topic, None] = {}
         self._something_came = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._is_reading = False
         events.subscribe(MessagesStored, self._on_stored, everywhere=True)
         events.on_gap(self._look_everywhere)
 
@@ -135,8 +139,22 @@ class SharedTopics:
     def refuse(self, message: Message) -> None:
         """Nobody was sent a message that the journal refused."""
 
-    def keep_all(self) -> None:
-        """Every message is stored as soon as it is published."""
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk, and sent to the receivers in this process.
+
+        Raises UnavailableError.
+        """
+        await self._journal.caught_up()
+        if not (self._touched or self._is_reading):
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        self._something_came.set()
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await done
+        except TimeoutError as error:
+            raise UnavailableError("Messages cannot be read. Try again shortly.") from error
 
     async def _replay(self, topic: Topic, live: SharedTopic, receiver: Receiver) -> int:
         """Send what waits, until there is nothing more and nothing came meanwhile; returns up to where."""
@@ -163,17 +181,28 @@ class SharedTopics:
     async def _deliver_forever(self) -> None:
         while True:
             await self._something_came.wait()
-            touched = list(self._touched)[:_TOPICS_AT_ONCE]
-            for topic in touched:
-                del self._touched[topic]
-            if not self._touched:
-                self._something_came.clear()
+            self._something_came.clear()
+            touched, self._touched = list(self._touched), {}
+            waiting, self._waiting = self._waiting, []
+            self._is_reading = True
             try:
-                await asyncio.gather(*map(self._deliver, touched))
-            except Exception:  # no error may make a receiver miss a message
-                log.warning("messages_delayed", exc_info=True)
+                await self._deliver_all(touched)
+            except Exception as error:  # no error may make a receiver miss a message
+                log.warning(
+                    "messages_delayed", reason=str(error), exc_info=not isinstance(error, BridgeError)
+                )
                 self._touch(touched)
+                self._waiting[:0] = waiting
                 await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                for done in waiting:
+                    if not done.done():
+                        done.set_result(None)
+            self._is_reading = False
+
+    async def _deliver_all(self, topics: Sequence[Topic]) -> None:
+        for first in range(0, len(topics), _TOPICS_AT_ONCE):
+            await asyncio.gather(*map(self._deliver, topics[first : first + _TOPICS_AT_ONCE]))
 
     async def _deliver(self, topic: Topic) -> None:
         """Send a page of what the receivers have not been sent."""

@@ -77,8 +77,7 @@ class Subscriber:
     async def settle(self) -> None:
         self._is_quiet = False
         self._charge_address()
-        self._topics.keep_all()
-        await self._journal.caught_up()
+        await self._topics.caught_up()
 
     def recognise(self, pong: bytes) -> None:
         self._is_quiet = False

@@ -47,7 +47,7 @@ class Topics:
         try:
             yield
         finally:
-            self.keep_all()
+            self._keep_all()
 
     def publish(self, sender: int, address: str | None, published: Publish) -> None:
         """Send the message to all other receivers, and keep it until it is settled.
@@ -108,11 +108,15 @@ class Topics:
         if live is not None:
             live.remove(message.number)
 
-    def keep_all(self) -> None:
-        """Store all messages that are not settled."""
+    def _keep_all(self) -> None:
         for live in self._unkept:
             self._keep(live, self._last_number)
         self._unkept.clear()
+
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk. Raises UnavailableError."""
+        self._keep_all()
+        await self._journal.caught_up()
 
     def _send(self, live: LiveTopic, message: Message) -> None:
         frame, sender, is_sent = text_frame(message.text), message.sender, False

@@ -20,7 +20,12 @@ _OF_SEVERAL_PROCESSES = {"outbox_lanes", "processes", "roles", "schema_versions"
 # An index entry has at most 2,704 bytes in PostgreSQL: addresses and choices of types can be longer.
 _KEYS_OF_SQLITE = {("devices", ("account", "channel", "address"))}
 _INDEXES_OF_SQLITE = {("type_sets", ("project", "types"))}
-_INDEXES_OF_POSTGRES = {("type_sets", ("project", "")), ("devices", ("account", "channel"))}
+_INDEXES_OF_POSTGRES = {
+    ("type_sets", ("project", "")),
+    ("devices", ("account", "channel")),
+    # A process asks whether another one has answered a call.
+    ("irn_calls", ("call",)),
+}
 
 _TYPES = {"INTEGER": {"bigint", "integer"}, "TEXT": {"text"}, "BLOB": {"bytea"}}
 

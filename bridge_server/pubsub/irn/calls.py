@@ -32,7 +32,7 @@ from bridge_server.topics.models import Topic
 
 _TRUE = b"true"
 _FIRST_PROVISIONAL = -(2**62)
-"""A shared database gives messages their numbers; until then they have negative ones, as none that is stored."""
+"""A shared database numbers messages; until then they have negative numbers, as no stored one has."""
 
 
 class IrnCalls:

@@ -95,11 +95,11 @@ class IrnStore:
         received: Mapping[ClientKey, Sequence[int]],
         rules: Rules,
     ) -> Transaction[Applied]:
+        if forgotten:
+            yield Statement(sql.FORGET_CALLS, (forgotten,))
         applied = yield from apply_changes(
             changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
         )
-        if forgotten:
-            yield Statement(sql.FORGET_CALLS, (forgotten,))
         yield from _delete_received(received)
         return applied
 
