@@ -61,7 +61,7 @@ async function newWallet (relayUrl, answer = echo) {
 
 /** A wallet of walletkit that answers requests likewise. */
 async function newWalletKit (relayUrl, answer = echo) {
-  const { metadata, ...rest } = options(relayUrl, 'kit')
+  const { metadata, ...rest } = options(walletsServer(relayUrl), 'kit')
   const kit = await WalletKit.init({ core: new Core(rest), metadata })
   kit.on('session_request', ({ id, topic, params }) => {
     kit.respondSessionRequest({ topic, response: { id, jsonrpc: '2.0', ...answer(params.request) } })
