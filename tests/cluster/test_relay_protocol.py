@@ -105,7 +105,9 @@ async def test_what_waits_is_fetched_at_another_process(pair: Pair, join: Join, 
     for number in range(3):
         await dapp.publish(topic, str(number))
 
-    fetched = await (await join(two, identity)).fetch(topic)
+    moved = await join(two, identity)
+    fetched = await moved.fetch(topic)
+    await moved.settled()
 
     assert [each["message"] for each in fetched["messages"]] == ["0", "1", "2"]
     assert await (await join(one, identity)).fetch(topic) == {"messages": [], "hasMore": False}

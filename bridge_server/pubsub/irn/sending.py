@@ -186,18 +186,24 @@ class Sending:
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
         """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
         position = min(each.position for each in behind.values())
-        while page := await self._page(list(self._mine), position):
+        topics = list(behind if self._store.is_shared else self._mine)
+        while page := await self._page(topics, position):
             await self._wait_for_pong()
             for message in page:
                 await self._wait_for_room()
                 attachment = self._mine.get(message.topic)
-                if attachment is not None and message.number > attachment.position:
-                    self._send(attachment, message)
-                    await self._drain()
+                if attachment is None or message.number <= attachment.position:
+                    continue
+                if message.is_received and attachment.is_new:
+                    attachment.position = message.number
+                    continue
+                self._send(attachment, message)
+                await self._drain()
             position = page[-1].number
 
     async def _page(self, topics: Sequence[Topic], position: int) -> Sequence[WaitingMessage]:
-        return await self._store.waiting(self._client, topics, position, self._clock.now_ms(), _PAGE)
+        read = self._store.waiting_anywhere if self._store.is_shared else self._store.waiting
+        return await read(self._client, topics, position, self._clock.now_ms(), _PAGE)
 
     def _has_new_answer(self) -> bool:
         """Whether an answer was written just now, and the client may not have read it yet."""

@@ -96,6 +96,21 @@ DELETE FROM irn_messages WHERE number IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM irn_deliveries WHERE irn_deliveries.number = irn_messages.number)
 """
 
+# Of several processes on one database: what a client has acknowledged stays for a while, for its sockets at
+# other processes. SQLite, where it is deleted, has no column `is_received`.
+WAITING_ANYWHERE = """
+SELECT irn_messages.number, topic, data, 0 FROM irn_deliveries
+JOIN irn_messages ON irn_messages.number = irn_deliveries.number
+WHERE client = ? AND irn_deliveries.number > ? AND topic IN (SELECT value FROM json_each(?))
+    AND (expires_at_ms > ? OR expires_at_ms < 0)
+ORDER BY irn_deliveries.number LIMIT ?
+"""
+SETTLE_DELIVERED = """
+UPDATE irn_messages SET expires_at_ms = ?
+WHERE number IN (SELECT value FROM json_each(?)) AND expires_at_ms > 0
+    AND NOT EXISTS (SELECT 1 FROM irn_deliveries WHERE irn_deliveries.number = irn_messages.number)
+"""
+
 SWEEP_MESSAGES = """
 DELETE FROM irn_messages WHERE number IN
     (SELECT number FROM irn_messages WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)

@@ -58,6 +58,13 @@ class IrnStore:
         parameters = (client, after, json_array(topics), now_ms, limit)
         return [_message(row) for row in await self.database.read(sql.WAITING, parameters)]
 
+    async def waiting_anywhere(
+        self, client: ClientKey, topics: Sequence[Topic], after: int, now_ms: int, limit: int
+    ) -> Sequence[WaitingMessage]:
+        """Likewise, and what another socket of the client, at any process, has acknowledged lately."""
+        parameters = (client, after, json_array(topics), now_ms, limit)
+        return [_message(row) for row in await self.database.read(sql.WAITING_ANYWHERE, parameters)]
+
     async def fetchable(
         self, client: ClientKey, topics: Sequence[Topic], now_ms: int, limit: int
     ) -> Sequence[tuple[int, int]]:
@@ -100,8 +107,19 @@ class IrnStore:
         applied = yield from apply_changes(
             changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
         )
-        yield from _delete_received(received)
+        yield from self._delete_received(received, rules.now_ms)
         return applied
+
+    def _delete_received(self, received: Mapping[ClientKey, Sequence[int]], now_ms: int) -> Transaction[None]:
+        if not received:
+            return
+        for client, numbers in received.items():
+            yield Statement(sql.ACKNOWLEDGE, (client, json_array(numbers)))
+        every = json_array({number for numbers in received.values() for number in numbers})
+        if self.is_shared:
+            yield Statement(sql.SETTLE_DELIVERED, (-now_ms, every))
+        else:
+            yield Statement(sql.DELETE_DELIVERED, (every,))
 
     @transaction
     def take_id_block(self) -> Transaction[int]:
@@ -115,15 +133,6 @@ class IrnStore:
         for statement in (sql.SWEEP_MESSAGES, sql.SWEEP_SUBSCRIPTIONS, sql.SWEEP_CALLS):
             swept += scalar(int, (yield Statement(statement, (now_ms, limit))))
         return swept
-
-
-def _delete_received(received: Mapping[ClientKey, Sequence[int]]) -> Transaction[None]:
-    if not received:
-        return
-    for client, numbers in received.items():
-        yield Statement(sql.ACKNOWLEDGE, (client, json_array(numbers)))
-    every = {number for numbers in received.values() for number in numbers}
-    yield Statement(sql.DELETE_DELIVERED, (json_array(every),))
 
 
 def _message(row: Row) -> WaitingMessage:

@@ -24,7 +24,8 @@ SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
 # What a stopped process has left proves its last commits, as long as another may have missed their ring.
 _SWEEP = """
 DELETE FROM processes WHERE (number, lane) IN (
-    SELECT number, lane FROM processes WHERE abs(seen_at_ms) < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ?
+    SELECT number, lane FROM processes
+    WHERE abs(seen_at_ms) < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ?
     ORDER BY number LIMIT ?
 )
 """
