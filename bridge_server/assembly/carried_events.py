@@ -6,6 +6,8 @@ from bridge_server.kernel.signals import Touched
 from bridge_server.notify.events import AllMarkedRead, Delivered
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
+from bridge_server.pubsub.events import MessagesStored
+from bridge_server.pubsub.irn.events import IrnMessagesStored
 from bridge_server.storage.events import ChangedOutside
 from bridge_server.wallet.events import ApprovalsChanged
 from bridge_server.wallet.transactions.events import (
@@ -20,6 +22,8 @@ CARRIED: tuple[type[DomainEvent], ...] = (
     Delivered,
     SignedOut,
     OutboxGrew,
+    MessagesStored,
+    IrnMessagesStored,
     # Of these the console's open pages learn that they are outdated.
     OutboxChanged,
     MarkedRead,

@@ -19,7 +19,9 @@ from bridge_server.pubsub.irn.tokens import ClientTokens
 from bridge_server.pubsub.queues.models import QueueLimits, Share, SocketLimits
 from bridge_server.pubsub.routes import pubsub_routes
 from bridge_server.pubsub.service import PubSub
+from bridge_server.pubsub.shared_topics import SharedTopics
 from bridge_server.pubsub.store import TopicStore
+from bridge_server.pubsub.topics import Topics
 from bridge_server.pubsub.wire import notice_of
 from bridge_server.settings.settings import Settings
 from bridge_server.web.charges import Cost
@@ -59,6 +61,7 @@ def _first(foundation: Foundation, open_from: Counter[str]) -> PubSub:
     """Generation 1.x."""
     live = foundation.live
     messages = live.held(_messages)
+    is_alone = foundation.database_file is not None
     return PubSub(
         TopicStore(foundation.database, foundation.payload_bytes),
         foundation.clock,
@@ -68,6 +71,7 @@ def _first(foundation: Foundation, open_from: Counter[str]) -> PubSub:
         live.held(_socket_limits),
         open_from,
         charge=lambda address: foundation.quotas.charge(address, (messages,)).later,
+        deliveries=Topics if is_alone else partial(SharedTopics, events=foundation.events),
     )
 
 
@@ -91,6 +95,7 @@ def _second(foundation: Foundation, open_from: Counter[str]) -> Irn:
         foundation.settings.message_limit,
         open_from,
         charge=charge,
+        events=foundation.events,
         notice=partial(notice_of, foundation.ids),
     )
 

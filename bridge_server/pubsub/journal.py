@@ -74,6 +74,11 @@ class Journal:
         else:
             self._unsaved_bytes -= len(message.text)
 
+    def drop(self, number: int) -> None:
+        """Delete the stored message of this number."""
+        self._settled.append(number)
+        self._wanted.set()
+
     def announce(self, message: Message) -> None:
         """Call the webhooks of the message's topic, unless the message is refused."""
         self._announced.append(message)

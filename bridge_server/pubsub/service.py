@@ -10,6 +10,7 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.pubsub.deliveries import Deliveries
 from bridge_server.pubsub.journal import Journal
 from bridge_server.pubsub.queues.models import Message, QueueLimits, SocketLimits
 from bridge_server.pubsub.queues.sockets import OpenSockets
@@ -34,10 +35,11 @@ class PubSub:
         socket_limits: SocketLimits,
         open_from: Counter[str],
         charge: Callable[[str], Awaitable[object] | None],
+        deliveries: Callable[[TopicStore, Journal, Clock, QueueLimits], Deliveries] = Topics,
     ) -> None:
         self._store = store
         self._journal = Journal(store, clock, ids, queue_limits, self._refuse)
-        self._topics = Topics(store, self._journal, clock, queue_limits)
+        self._topics = deliveries(store, self._journal, clock, queue_limits)
         self._random_bytes = random_bytes
         self._limits = socket_limits
         self._charge = charge
@@ -48,12 +50,8 @@ class PubSub:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Store published messages and look for dead sockets while inside."""
-        await self._topics.open()
-        async with self._journal.running(), running(self._open.ping_forever()):
-            try:
-                yield
-            finally:
-                self._topics.keep_all()
+        async with self._journal.running(), self._topics.running(), running(self._open.ping_forever()):
+            yield
 
     @property
     def sockets(self) -> int:
@@ -92,8 +90,7 @@ class PubSub:
     async def emptied(self) -> AsyncIterator[None]:
         """End every socket and keep no message, so that the database can be emptied inside."""
         self._open.end_all()
-        self._topics.keep_all()
-        await self._journal.caught_up()
+        await self._topics.caught_up()
         yield
 
     async def sweep(self, now_ms: int) -> int:

@@ -18,6 +18,17 @@ INSERT INTO topic_messages (number, topic, text, size_bytes, sender, address, ex
 VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 DELETE = "DELETE FROM topic_messages WHERE number IN (SELECT value FROM json_each(?))"
+
+# Of several processes on one database.
+AFTER = """
+SELECT number, topic, text, sender, address, expires_at_ms FROM topic_messages
+WHERE topic = ? AND number > ? AND (expires_at_ms > ? OR expires_at_ms < 0) ORDER BY number LIMIT ?
+"""
+SETTLE = """
+UPDATE topic_messages SET expires_at_ms = ?
+WHERE number IN (SELECT value FROM json_each(?)) AND expires_at_ms > 0
+"""
+
 SWEEP = """
 DELETE FROM topic_messages WHERE number IN
     (SELECT number FROM topic_messages WHERE expires_at_ms <= ? ORDER BY expires_at_ms LIMIT ?)

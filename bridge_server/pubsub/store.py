@@ -7,6 +7,7 @@ import orjson
 
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub import sql
+from bridge_server.pubsub.events import MessagesStored
 from bridge_server.pubsub.queues.errors import QueueFullError
 from bridge_server.pubsub.queues.models import Changes, Message, QueueLimits
 from bridge_server.pubsub.queues.notices import Allowance, NoticeOf, Notices, pay_for, send_later
@@ -39,6 +40,11 @@ class TopicStore:
         """The topic's messages, oldest first."""
         return [_message(row) for row in await self.database.read(sql.WAITING, (topic, now_ms))]
 
+    async def after(self, topic: Topic, number: int, now_ms: int, limit: int) -> Sequence[Message]:
+        """The topic's messages with greater numbers, oldest first; also those that were settled lately."""
+        rows = await self.database.read(sql.AFTER, (topic, number, now_ms, limit))
+        return [_message(row) for row in rows]
+
     async def apply(
         self, changes: Changes, now_ms: int, limits: QueueLimits, notice: NoticeOf
     ) -> Mapping[int, QueueFullError]:
@@ -59,9 +65,18 @@ class TopicStore:
         notices = yield from self._notices(changes, refused, now_ms, notice)
         yield from _keep_each(changes.kept, refused, now_ms, limits)
         if changes.settled:
-            yield Statement(sql.DELETE, (orjson.dumps(changes.settled).decode(),))
+            yield self._settling(orjson.dumps(changes.settled).decode(), now_ms)
+        if self.database.takes_turns:
+            for topic in {each.topic for each in changes.kept if each.number not in refused}:
+                yield MessagesStored(topic)
         owed = [message for number, message in notices if number not in refused]
         return refused, (yield from send_later(owed, now_ms))
+
+    def _settling(self, numbers: str, now_ms: int) -> Statement:
+        """Other processes may not have read the messages yet: those are deleted by a sweep, seconds later."""
+        if self.database.takes_turns:
+            return Statement(sql.SETTLE, (-now_ms, numbers))
+        return Statement(sql.DELETE, (numbers,))
 
     def _notices(
         self, changes: Changes, refused: dict[int, QueueFullError], now_ms: int, notice: NoticeOf

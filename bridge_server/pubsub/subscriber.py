@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from aiohttp import WSCloseCode
 
 from bridge_server.pubsub import wire
+from bridge_server.pubsub.deliveries import Deliveries
 from bridge_server.pubsub.journal import Journal
 from bridge_server.pubsub.queues.errors import TooManyTopicsError
 from bridge_server.pubsub.queues.models import Acknowledge, Message, Publish, Subscribe
-from bridge_server.pubsub.topics import Topics
 from bridge_server.topics.models import Topic
 from bridge_server.web.socket import Socket
 
@@ -29,7 +29,7 @@ class Subscriber:
         self,
         number: int,
         address: str | None,
-        topics: Topics,
+        topics: Deliveries,
         journal: Journal,
         most_topics: int,
         most_unacknowledged: int,
@@ -74,8 +74,7 @@ class Subscriber:
         late = self._charge_address()
         if late is not None:
             await late
-        self._topics.keep_all()
-        await self._journal.caught_up()
+        await self._topics.caught_up()
 
     def recognise(self, pong: bytes) -> None:
         self._is_quiet = False

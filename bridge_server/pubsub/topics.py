@@ -5,6 +5,8 @@ is not settled soon: most are, and never touch the disk.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.turns import KeyedLock
@@ -38,9 +40,14 @@ class Topics:
     def __len__(self) -> int:
         return len(self._live)
 
-    async def open(self) -> None:
-        """Continue the message numbers of the previous process."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Continue the message numbers of the previous process; on leaving, store what is not settled."""
         self._last_number = self._number_at_tick = await self._store.newest()
+        try:
+            yield
+        finally:
+            self._keep_all()
 
     def publish(self, sender: int, address: str | None, published: Publish) -> None:
         """Send the message to all other receivers, and keep it until it is settled.
@@ -101,11 +108,15 @@ class Topics:
         if live is not None:
             live.remove(message.number)
 
-    def keep_all(self) -> None:
-        """Store all messages that are not settled."""
+    def _keep_all(self) -> None:
         for live in self._unkept:
             self._keep(live, self._last_number)
         self._unkept.clear()
+
+    async def caught_up(self) -> None:
+        """Return once all earlier changes are on disk. Raises UnavailableError."""
+        self._keep_all()
+        await self._journal.caught_up()
 
     def _send(self, live: LiveTopic, message: Message) -> None:
         frame, sender, is_sent = text_frame(message.text), message.sender, False

@@ -29,6 +29,8 @@ function openPage(bridgeUrl, { storage = emptyStorage(), dappName = 'Example Dap
 
 // A wallet that reads what the dapp shows as a QR code.
 function scan(uri, push) {
+  const walletsServer = process.env.WALLET_URL // if it is another than the dapps'
+  if (walletsServer) uri = uri.replace(/bridge=[^&]*/, `bridge=${encodeURIComponent(`${walletsServer}/compat/v0.7`)}`)
   return new WalletConnector({ uri, push })
 }
 

@@ -28,9 +28,14 @@ async function newDapp (bridge, name = 'dapp') {
   return { dapp, uri: await shown }
 }
 
+/** The URI with the server that wallets are to use, if it is another than the dapps'. */
+const atWalletsServer = uri => process.env.WALLET_URL
+  ? uri.replace(/bridge=[^&]*/, `bridge=${encodeURIComponent(process.env.WALLET_URL)}`)
+  : uri
+
 /** A wallet that scans the URI, and has been asked for a session. */
 async function newWallet (uri, name = 'wallet') {
-  const wallet = new Connector({ uri, clientMeta: meta(name) })
+  const wallet = new Connector({ uri: atWalletsServer(uri), clientMeta: meta(name) })
   return { wallet, asked: await once(wallet, 'session_request') }
 }
 

@@ -47,9 +47,12 @@ const once = (client, event) => within(new Promise(resolve => client.once(event,
 /** A dapp of sign-client. */
 const newDapp = relayUrl => SignClient.init(options(relayUrl, 'dapp'))
 
+/** The server that wallets are to use, if it is another than the dapps'. */
+const walletsServer = relayUrl => process.env.WALLET_URL ?? relayUrl
+
 /** A wallet of sign-client that answers requests with what `answer` returns for each. */
 async function newWallet (relayUrl, answer = echo) {
-  const wallet = await SignClient.init(options(relayUrl, 'wallet'))
+  const wallet = await SignClient.init(options(walletsServer(relayUrl), 'wallet'))
   wallet.on('session_request', ({ id, topic, params }) => {
     wallet.respond({ topic, response: { id, jsonrpc: '2.0', ...answer(params.request) } })
   })
@@ -58,7 +61,7 @@ async function newWallet (relayUrl, answer = echo) {
 
 /** A wallet of walletkit that answers requests likewise. */
 async function newWalletKit (relayUrl, answer = echo) {
-  const { metadata, ...rest } = options(relayUrl, 'kit')
+  const { metadata, ...rest } = options(walletsServer(relayUrl), 'kit')
   const kit = await WalletKit.init({ core: new Core(rest), metadata })
   kit.on('session_request', ({ id, topic, params }) => {
     kit.respondSessionRequest({ topic, response: { id, jsonrpc: '2.0', ...answer(params.request) } })

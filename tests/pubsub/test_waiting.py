@@ -230,6 +230,7 @@ async def test_expired_messages_are_swept(tmp_path: Path) -> None:
         await until_stored(server.settings, messages=0)
 
 
+@pytest.mark.sqlite("several processes have the disk as their queue")
 async def test_a_message_that_is_acknowledged_at_once_never_touches_the_disk(
     connect: Connect, server: RunningServer
 ) -> None:

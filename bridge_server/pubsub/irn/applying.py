@@ -1,11 +1,13 @@
 """Rules of generation 2.x that need the database: the clients that a message waits for, and the limits."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.errors import SubscriptionBytesError, TooManySubscriptionsError
+from bridge_server.pubsub.irn.events import IrnMessagesStored
 from bridge_server.pubsub.irn.models import (
     Change,
     ClientKey,
@@ -35,9 +37,11 @@ def apply_changes(
 ) -> Transaction[Applied]:
     """A part of a transaction: each change wholly or not at all, in their order."""
     work = _Work(rules, notice_bytes, subscription_bytes, is_full=is_full)
+    if rules.is_shared:
+        yield from work.ask_the_database([each for each in changes if isinstance(each, Publishing)])
     for position, change in enumerate(changes):
         match change:
-            case Publishing() if work.has_arrived(change):
+            case Publishing() if change.call in work.repeated or work.has_arrived(change):
                 refused = None
             case Publishing():
                 refused = yield from work.publish(change)
@@ -50,6 +54,8 @@ def apply_changes(
             work.applied.refused[position] = refused
     if work.calls:
         yield Statement(sql.REMEMBER_CALLS, (rules.call_expires_at_ms, json_array(work.calls)))
+    for topic, sender in work.stored:
+        yield IrnMessagesStored(topic, sender)
     return work.applied
 
 
@@ -65,7 +71,22 @@ class _Work:
         self._is_full = is_full
         self._shares = Shares(rules.now_ms)
         self._notices = Notices(rules.notice, notice_bytes, rules.now_ms)
+        self._numbers: dict[int, int] = {}
         self.calls: list[str] = []
+        self.repeated: AbstractSet[str] = frozenset()
+        """Calls that another process has answered."""
+        self.stored: dict[tuple[Topic, ClientKey], None] = {}
+        """Topics with new messages that other processes may have receivers of, and the messages' senders."""
+
+    def ask_the_database(self, publishings: Sequence[Publishing]) -> Transaction[None]:
+        """What only the database knows, where several processes publish."""
+        if not publishings:
+            return
+        calls = json_array(each.call for each in publishings)
+        self.repeated = {call for (call,) in (yield Statement(sql.REPEATED, (calls, self._rules.now_ms)))}
+        given = [envelope.number for each in publishings for envelope in each.envelopes]
+        rows = yield Statement(sql.NUMBERS, (json_array(given),))
+        self._numbers = {number: row[0] for number, row in zip(given, rows, strict=True)}
 
     def has_arrived(self, publishing: Publishing) -> bool:
         """Remember the call, if all receivers have acknowledged its messages and nothing else is stored.
@@ -217,7 +238,7 @@ class _Work:
         return None, notices
 
     def _insert(self, envelope: Envelope, clients: list[ClientKey] | None) -> Transaction[None]:
-        number, data = envelope.number, envelope.data
+        number, data = self._numbers.get(envelope.number, envelope.number), envelope.data
         yield Statement(
             sql.INSERT_MESSAGE,
             (
@@ -228,7 +249,9 @@ class _Work:
         for client in clients or ():
             yield Statement(sql.INSERT_DELIVERY, (client, number))
         if clients:
-            self.applied.kept[number] = clients
+            self.applied.kept[envelope.number] = clients
+            if self._rules.is_shared:
+                self.stored[envelope.topic, envelope.sender] = None
 
 
 def _have_all(envelope: Envelope, subscribers: Sequence[ClientKey]) -> bool:

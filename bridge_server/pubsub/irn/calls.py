@@ -31,10 +31,14 @@ from bridge_server.pubsub.irn.socket import IrnSocket
 from bridge_server.topics.models import Topic
 
 _TRUE = b"true"
+_FIRST_PROVISIONAL = -(2**62)
+"""A shared database numbers messages; until then they have negative numbers, as no stored one has."""
 
 
 class IrnCalls:
-    """`of_client` are the open sockets of each client."""
+    """`of_client` are the open sockets of each client. Where the database `is_shared` with other processes,
+    receivers are sent messages once these are on disk.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,8 @@ class IrnCalls:
         fetching: Fetching,
         of_client: Mapping[ClientKey, Mapping[IrnSocket, None]],
         message_limit_bytes: int,
+        *,
+        is_shared: bool,
     ) -> None:
         self._clock = clock
         self._journal = journal
@@ -55,7 +61,8 @@ class IrnCalls:
         self._fetching = fetching
         self._of_client = of_client
         self._message_limit_bytes = message_limit_bytes
-        self._last_number = 0
+        self._is_shared = is_shared
+        self._last_number = _FIRST_PROVISIONAL
 
     def number_after(self, newest: int) -> None:
         """Give the messages that come numbers that are greater than this one."""
@@ -85,13 +92,17 @@ class IrnCalls:
         socket.sending.has_asked()
         if self._remembered.repeats(key, done, now_ms):
             return
-        is_sure = len(envelopes) == 1 and call.subscribes is None and not socket.is_doubtful
+        if not self._is_shared:
+            is_sure = len(envelopes) == 1 and call.subscribes is None and not socket.is_doubtful
+            self._offer(socket, envelopes, is_sure)
+        self._remembered.begin(key, done)
+        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes))
+
+    def _offer(self, socket: IrnSocket, envelopes: Sequence[Envelope], is_sure: bool) -> None:
         for envelope in envelopes:
             for attachment in self._attachments.of(envelope.topic):
                 if attachment.client != socket.client:
                     attachment.offer(attachment, envelope, is_sure)
-        self._remembered.begin(key, done)
-        self._journal.submit(Publishing(socket.client, socket.address, key, envelopes, call.subscribes))
 
     def _envelope(self, socket: IrnSocket, publication: Publication, now_ms: int) -> Envelope:
         data = wire.write_data(publication, now_ms)

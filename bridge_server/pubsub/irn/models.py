@@ -117,6 +117,8 @@ class WaitingMessage(NamedTuple):
     number: int
     topic: Topic
     data: bytes
+    is_received: bool = False
+    """Whether another socket of the client has acknowledged it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -22,6 +22,8 @@ class Rules:
     call_expires_at_ms: int
     notice: NoticeOf
     subscribers: KnownSubscribers
+    is_shared: bool = False
+    """Whether other processes publish, too: the database gives the numbers, and knows what is repeated."""
 
 
 @dataclass(slots=True)

@@ -102,7 +102,7 @@ class Sending:
         """Send what waits on the topic, and then whatever comes."""
         if self._outlet is None or topic in self._mine:
             return
-        attachment = Attachment(self._offer, self._client, topic)
+        attachment = Attachment(self._offer, self._fall_behind, self._client, topic)
         self._mine[topic] = attachment
         self._attachments.add(attachment)
         self._fall_behind(attachment)
@@ -169,13 +169,15 @@ class Sending:
                 for attachment in behind.values():
                     attachment.has_missed = False
                 try:
-                    await self._journal.caught_up()
+                    if not self._store.is_shared or any(each.is_new for each in behind.values()):
+                        await self._journal.caught_up()
                     await self._send_stored(behind)
                 except UnavailableError:
                     await asyncio.sleep(_RETRY_SECONDS)
                     continue
                 for attachment in behind.values():
                     attachment.is_live = not attachment.has_missed
+                    attachment.is_new = False
         except ConnectionError:
             pass  # the client has left while it was written to
         finally:
@@ -184,18 +186,24 @@ class Sending:
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
         """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
         position = min(each.position for each in behind.values())
-        while page := await self._page(list(self._mine), position):
+        topics = list(behind if self._store.is_shared else self._mine)
+        while page := await self._page(topics, position):
             await self._wait_for_pong()
             for message in page:
                 await self._wait_for_room()
                 attachment = self._mine.get(message.topic)
-                if attachment is not None and message.number > attachment.position:
-                    self._send(attachment, message)
-                    await self._drain()
+                if attachment is None or message.number <= attachment.position:
+                    continue
+                if message.is_received and attachment.is_new:
+                    attachment.position = message.number
+                    continue
+                self._send(attachment, message)
+                await self._drain()
             position = page[-1].number
 
     async def _page(self, topics: Sequence[Topic], position: int) -> Sequence[WaitingMessage]:
-        return await self._store.waiting(self._client, topics, position, self._clock.now_ms(), _PAGE)
+        read = self._store.waiting_anywhere if self._store.is_shared else self._store.waiting
+        return await read(self._client, topics, position, self._clock.now_ms(), _PAGE)
 
     def _has_new_answer(self) -> bool:
         """Whether an answer was written just now, and the client may not have read it yet."""

@@ -11,8 +11,10 @@ import structlog
 from bridge_server.kernel.background import running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.events import Events
 from bridge_server.pubsub.irn.attachments import Attachments
 from bridge_server.pubsub.irn.calls import IrnCalls
+from bridge_server.pubsub.irn.events import IrnMessagesStored
 from bridge_server.pubsub.irn.fetching import Fetching
 from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
@@ -26,6 +28,7 @@ from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.queues.models import QueueLimits, SocketLimits
 from bridge_server.pubsub.queues.notices import NoticeOf
 from bridge_server.pubsub.queues.sockets import OpenSockets
+from bridge_server.topics.models import Topic
 
 _SWEEP_SLICE = 500
 _REFILL_SECONDS = 20.0
@@ -46,6 +49,7 @@ class Irn:
         message_limit_bytes: int,
         open_from: Counter[str],
         charge: ChargeMessages,
+        events: Events,
         notice: NoticeOf,
     ) -> None:
         self._store = store
@@ -74,13 +78,18 @@ class Irn:
             Fetching(store, self._journal, clock),
             self._of_client,
             message_limit_bytes,
+            is_shared=store.is_shared,
         )
+        if store.is_shared:
+            events.subscribe(IrnMessagesStored, self._on_stored, everywhere=True)
+            events.on_gap(self._look_everywhere)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Store what is published, and look for dead sockets, while inside."""
-        self._calls.number_after(await self._store.newest())
-        self._remembered.load(await self._store.calls(self._clock.now_ms()))
+        if not self._store.is_shared:
+            self._calls.number_after(await self._store.newest())
+            self._remembered.load(await self._store.calls(self._clock.now_ms()))
         await self._ids.refill()
         async with (
             self._journal.running(),
@@ -143,6 +152,16 @@ class Irn:
         """Delete a slice of what has expired; returns how many rows."""
         return await self._store.sweep(now_ms, _SWEEP_SLICE)
 
+    def _on_stored(self, event: IrnMessagesStored) -> None:
+        for attachment in self._attachments.of(Topic(event.topic)):
+            if attachment.client != event.sender:
+                attachment.look(attachment)
+
+    def _look_everywhere(self) -> None:
+        """Other processes may have stored messages for any client."""
+        for attachment in self._attachments.all():
+            attachment.look(attachment)
+
     def _begin(self, socket: IrnSocket) -> None:
         self._of_client.setdefault(socket.client, {})[socket] = None
         self._resuming.begin(socket)
@@ -173,4 +192,5 @@ class Irn:
             now_ms + REMEMBERED_MS,
             self._notice,
             self._store.subscribers,
+            self._store.is_shared,
         )

@@ -18,6 +18,12 @@ DELETE FROM irn_calls WHERE (expires_at_ms, call) IN
     (SELECT expires_at_ms, call FROM irn_calls WHERE expires_at_ms > 0 ORDER BY expires_at_ms, call LIMIT ?)
 """
 
+# Of several processes on one database: calls that another one has answered, and the numbers of messages.
+REPEATED = """
+SELECT call FROM irn_calls WHERE call IN (SELECT value FROM json_each(?)) AND expires_at_ms > ?
+"""
+NUMBERS = "SELECT value FROM json_each(?)"
+
 SUBSCRIBERS = "SELECT client, expires_at_ms FROM irn_subscriptions WHERE topic = ? AND expires_at_ms > ?"
 SUBSCRIPTIONS = "SELECT topic, expires_at_ms FROM irn_subscriptions WHERE client = ? AND expires_at_ms > ?"
 SUBSCRIBED = """
@@ -87,6 +93,21 @@ DELETE FROM irn_deliveries WHERE client = ? AND number IN (SELECT value FROM jso
 """
 DELETE_DELIVERED = """
 DELETE FROM irn_messages WHERE number IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM irn_deliveries WHERE irn_deliveries.number = irn_messages.number)
+"""
+
+# Of several processes on one database: what a client has acknowledged stays for a while, for its sockets at
+# other processes. SQLite, where it is deleted, has no column `is_received`.
+WAITING_ANYWHERE = """
+SELECT irn_messages.number, topic, data, 0 FROM irn_deliveries
+JOIN irn_messages ON irn_messages.number = irn_deliveries.number
+WHERE client = ? AND irn_deliveries.number > ? AND topic IN (SELECT value FROM json_each(?))
+    AND (expires_at_ms > ? OR expires_at_ms < 0)
+ORDER BY irn_deliveries.number LIMIT ?
+"""
+SETTLE_DELIVERED = """
+UPDATE irn_messages SET expires_at_ms = ?
+WHERE number IN (SELECT value FROM json_each(?)) AND expires_at_ms > 0
     AND NOT EXISTS (SELECT 1 FROM irn_deliveries WHERE irn_deliveries.number = irn_messages.number)
 """
 

@@ -32,7 +32,10 @@ class IrnStore:
         self.database = database
         self._notice_bytes = notice_bytes
         self._subscription_bytes = subscription_bytes
+        self.is_shared = database.takes_turns
+        """Whether other processes use the same database."""
         self.subscribers = KnownSubscribers()
+        """None where other processes change them."""
 
     async def newest(self) -> int:
         """The greatest number of a message there is, or 0."""
@@ -54,6 +57,13 @@ class IrnStore:
         """What waits for a client on these topics and has a number greater than `after`, oldest first."""
         parameters = (client, after, json_array(topics), now_ms, limit)
         return [_message(row) for row in await self.database.read(sql.WAITING, parameters)]
+
+    async def waiting_anywhere(
+        self, client: ClientKey, topics: Sequence[Topic], after: int, now_ms: int, limit: int
+    ) -> Sequence[WaitingMessage]:
+        """Likewise, and what another socket of the client, at any process, has acknowledged lately."""
+        parameters = (client, after, json_array(topics), now_ms, limit)
+        return [_message(row) for row in await self.database.read(sql.WAITING_ANYWHERE, parameters)]
 
     async def fetchable(
         self, client: ClientKey, topics: Sequence[Topic], now_ms: int, limit: int
@@ -78,7 +88,8 @@ class IrnStore:
         A change that is refused changes nothing, and is no reason to refuse the others.
         """
         applied = await self._apply(changes, forgotten, received, rules)
-        self.subscribers.learn(applied.changed_topics, applied.subscribers)
+        if not self.is_shared:
+            self.subscribers.learn(applied.changed_topics, applied.subscribers)
         pay_for(applied.notice_bytes, self._notice_bytes)
         pay_for(applied.subscription_bytes, self._subscription_bytes)
         return applied
@@ -91,13 +102,24 @@ class IrnStore:
         received: Mapping[ClientKey, Sequence[int]],
         rules: Rules,
     ) -> Transaction[Applied]:
+        if forgotten:
+            yield Statement(sql.FORGET_CALLS, (forgotten,))
         applied = yield from apply_changes(
             changes, rules, self._notice_bytes, self._subscription_bytes, is_full=self.database.is_full
         )
-        if forgotten:
-            yield Statement(sql.FORGET_CALLS, (forgotten,))
-        yield from _delete_received(received)
+        yield from self._delete_received(received, rules.now_ms)
         return applied
+
+    def _delete_received(self, received: Mapping[ClientKey, Sequence[int]], now_ms: int) -> Transaction[None]:
+        if not received:
+            return
+        for client, numbers in received.items():
+            yield Statement(sql.ACKNOWLEDGE, (client, json_array(numbers)))
+        every = json_array({number for numbers in received.values() for number in numbers})
+        if self.is_shared:
+            yield Statement(sql.SETTLE_DELIVERED, (-now_ms, every))
+        else:
+            yield Statement(sql.DELETE_DELIVERED, (every,))
 
     @transaction
     def take_id_block(self) -> Transaction[int]:
@@ -111,15 +133,6 @@ class IrnStore:
         for statement in (sql.SWEEP_MESSAGES, sql.SWEEP_SUBSCRIPTIONS, sql.SWEEP_CALLS):
             swept += scalar(int, (yield Statement(statement, (now_ms, limit))))
         return swept
-
-
-def _delete_received(received: Mapping[ClientKey, Sequence[int]]) -> Transaction[None]:
-    if not received:
-        return
-    for client, numbers in received.items():
-        yield Statement(sql.ACKNOWLEDGE, (client, json_array(numbers)))
-    every = {number for numbers in received.values() for number in numbers}
-    yield Statement(sql.DELETE_DELIVERED, (json_array(every),))
 
 
 def _message(row: Row) -> WaitingMessage:

@@ -42,6 +42,11 @@ class Message(NamedTuple):
     """Whose share of waiting messages it counts to; None when the client is exempt."""
     expires_at_ms: int
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it has arrived, and is on disk only until every process on the database has read it."""
+        return self.expires_at_ms < 0
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:

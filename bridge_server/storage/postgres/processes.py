@@ -24,7 +24,9 @@ SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
 # What a stopped process has left proves its last commits, as long as another may have missed their ring.
 _SWEEP = """
 DELETE FROM processes WHERE (number, lane) IN (
-    SELECT number, lane FROM processes WHERE abs(seen_at_ms) < ? ORDER BY number LIMIT ?
+    SELECT number, lane FROM processes
+    WHERE abs(seen_at_ms) < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ?
+    ORDER BY number LIMIT ?
 )
 """
 _SLICE = 100
@@ -58,11 +60,13 @@ class Processes:
 
         await self._database.transaction(work)
 
-    async def sweep(self, now_ms: int) -> int:
-        """Delete the rows of processes that have not been seen for ten minutes; returns how many."""
+    async def sweep(self, _: int) -> int:
+        """Delete the rows of processes that were not seen for ten minutes by the clock of the database, which
+        has written them; returns how many.
+        """
 
         def work() -> Transaction[int]:
-            return scalar(int, (yield Statement(_SWEEP, (now_ms - _FORGOTTEN_AFTER_MS, _SLICE))))
+            return scalar(int, (yield Statement(_SWEEP, (_FORGOTTEN_AFTER_MS, _SLICE))))
 
         return await self._database.transaction(work)
 

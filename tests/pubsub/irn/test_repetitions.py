@@ -116,6 +116,7 @@ async def test_so_many_calls_are_remembered_and_no_more(tmp_path: Path) -> None:
         await wallet.subscribe(TOPIC)
         for request_id in (1, 2, 3):
             await dapp.publish(TOPIC, str(request_id), request_id=request_id)
+            server.clock.advance(0.001)
         assert await wallet.messages(3) == ["1", "2", "3"]
 
         for request_id in (2, 3, 1):

@@ -105,7 +105,7 @@ CREATE TABLE topic_messages (
     size_bytes INTEGER NOT NULL,            -- of the text, so that an index can add them up
     sender BIGINT NOT NULL,                 -- the socket that it came from: a random number, never given again
     address TEXT COLLATE "C",               -- the client's address whose share it counts to; NULL: nobody's
-    expires_at_ms BIGINT NOT NULL
+    expires_at_ms BIGINT NOT NULL           -- negative: when it was settled, for processes that have not read it
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX topic_messages_by_topic ON topic_messages (topic, number, expires_at_ms, size_bytes);
 CREATE INDEX topic_messages_by_address ON topic_messages (address, expires_at_ms, size_bytes)
@@ -135,7 +135,7 @@ CREATE TABLE irn_messages (
     sender TEXT COLLATE "C" NOT NULL,       -- the client that published it
     address TEXT COLLATE "C",               -- the client's address whose share it counts to; NULL: nobody's
     is_open INTEGER NOT NULL,               -- 1: nobody but the publisher was subscribed; the next subscriber gets it
-    expires_at_ms BIGINT NOT NULL
+    expires_at_ms BIGINT NOT NULL           -- negative: when the last receiver has acknowledged it
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX irn_messages_by_topic ON irn_messages (topic, expires_at_ms, size_bytes);
 CREATE INDEX irn_messages_by_sender ON irn_messages (sender, expires_at_ms, size_bytes);
@@ -149,6 +149,7 @@ ALTER SEQUENCE irn_message_numbers OWNED BY irn_messages.number;
 CREATE TABLE irn_deliveries (
     client TEXT COLLATE "C" NOT NULL,
     number BIGINT NOT NULL REFERENCES irn_messages (number) ON DELETE CASCADE,
+    is_received INTEGER NOT NULL DEFAULT 0, -- 1: acknowledged, and left for the client's sockets at other processes
     PRIMARY KEY (client, number)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX irn_deliveries_by_message ON irn_deliveries (number);
@@ -159,6 +160,7 @@ CREATE TABLE irn_calls (
     call TEXT COLLATE "C" NOT NULL,         -- a digest of the client, the id that it gave the call, and the messages
     PRIMARY KEY (expires_at_ms, call)
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX irn_calls_by_call ON irn_calls (call); -- another process may have answered it
 
 -- Ids of what the server asks clients are taken from blocks, so that none is given twice. One row.
 CREATE TABLE irn_id_blocks (
