@@ -10,6 +10,7 @@ from importlib import import_module
 import structlog
 
 from bridge_server.kernel.events import Events
+from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
@@ -72,6 +73,14 @@ def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
         return database.has_changed_outside
     changes: Callable[[], Awaitable[bool]] = import_module(_POSTGRES).outside_changes(database)
     return changes
+
+
+def leases_of(settings: Settings, database: Engine) -> Leases:
+    """The outbox's destinations of this process: all of them, or those that it leases."""
+    if isinstance(database, SqliteDatabase):
+        return AllDestinations()
+    leases: Leases = import_module(_POSTGRES).leases_of(settings, database)
+    return leases
 
 
 def database_fault(settings: Settings) -> str | None:

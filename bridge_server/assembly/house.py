@@ -5,7 +5,7 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
-from bridge_server.assembly.engine import outside_changes
+from bridge_server.assembly.engine import leases_of, outside_changes
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
 from bridge_server.assembly.inbox import inbox_room, inbox_services
@@ -47,8 +47,9 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         pubsub_room(foundation),
         console_access_room(foundation),
     )
-    dispatcher = outbox_dispatcher(foundation, serving)
-    outbox = outbox_room(foundation, serving, dispatcher)
+    leases = leases_of(foundation.settings, foundation.database)
+    dispatcher = outbox_dispatcher(foundation, serving, leases)
+    outbox = outbox_room(foundation, serving, leases, dispatcher)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
     readiness = readiness_of(foundation, rooms)

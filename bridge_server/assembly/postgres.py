@@ -12,12 +12,16 @@ from bridge_server.settings.settings import Settings
 from bridge_server.storage.migrate import NewerSchemaError
 from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.leases import LeasedDestinations
 from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
 from bridge_server.storage.postgres.opening import examined, opened
 from bridge_server.storage.postgres.outside import OutsideCommits
 from bridge_server.storage.refusal import DatabaseRefusedError
 
-__all__ = ["database_fault", "opened_postgres", "outside_changes", "postgres_engine"]
+__all__ = ["database_fault", "leases_of", "opened_postgres", "outside_changes", "postgres_engine"]
+
+_LEASE_BEYOND_DELIVERY_SECONDS = 10
+_DELIVERY_MARGIN_SECONDS = 2
 
 
 def postgres_engine(settings: Settings, events: Events) -> PostgresDatabase:
@@ -41,6 +45,17 @@ def opened_postgres(
 def outside_changes(database: PostgresDatabase) -> Callable[[], Awaitable[bool]]:
     """A function that tells whether another process has committed something since it was last called."""
     return OutsideCommits(database).have_come
+
+
+def leases_of(settings: Settings, database: PostgresDatabase) -> LeasedDestinations:
+    """The outbox's destinations that this process leases."""
+    delivery_seconds = max(settings.webhook_timeout, settings.push_timeout)
+    return LeasedDestinations(
+        database,
+        lambda: database.number,
+        delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
+        delivery_seconds + _DELIVERY_MARGIN_SECONDS,
+    )
 
 
 def database_fault(settings: Settings) -> str | None:
