@@ -272,9 +272,7 @@ class Dispatcher:
             try:
                 if ticks >= recount_at or self._has_to_look_again(ticks):
                     recount_at = ticks + self._leases.ticks_to_recount()
-                    recount_at += int(
-                        _RECOUNTS_SHARE * await self._timed_recount() / self._clock.tick_seconds
-                    )
+                    recount_at += await self._ticks_of_recount() * _RECOUNTS_SHARE
                 await self.wake()
             except Exception as error:  # the next tick tries again
                 log.warning("outbox_tick_failed", error=str(error))
