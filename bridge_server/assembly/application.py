@@ -21,6 +21,7 @@ from bridge_server.assembly.observation import observer_of
 from bridge_server.assembly.room import Room, Running
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.stopping import Stopping
 from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
 from bridge_server.web.connections import CONNECTIONS, Connections
@@ -52,6 +53,10 @@ class BuiltApp:
     """
     announce_stop: Callable[[], None]
     """Has `/readyz` answer 503 from now on; everything else goes on."""
+    announce_url: Callable[[str], None]
+    """Called with the URL on this machine once the server listens: other processes reach it there."""
+    stopping: Stopping
+    """Asks for the end of the server, when it cannot do its work any more."""
     test_token: str | None = None
     """The bearer token of the control routes; None outside of test mode."""
     traffic: TrafficLog | None = None
@@ -87,6 +92,8 @@ def build_app(
         foundation.live,
         partial(_lan_application, foundation, gateway, rows, stops),
         foundation.stopping.announce,
+        foundation.own_url.announce,
+        foundation.stopping,
         None if instruments is None else instruments.token,
         None if instruments is None else instruments.traffic,
     )

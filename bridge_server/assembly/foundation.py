@@ -12,6 +12,7 @@ from bridge_server.assembly.observation import Observation, observation_of
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.ids import IdMaker
+from bridge_server.kernel.own_url import OwnUrl
 from bridge_server.kernel.signals import Signals
 from bridge_server.kernel.stopping import Stopping
 from bridge_server.kernel.token_bucket import Limit, per_second
@@ -53,6 +54,8 @@ class Foundation:
     signals: Signals
     """The waiters of long polls."""
     stopping: Stopping
+    own_url: OwnUrl
+    """The URL at which other processes on the database reach this one."""
     database: Engine
     addresses: ClientAddresses
     connections: Connections
@@ -127,6 +130,7 @@ def lay_foundation(
         events=events,
         signals=signals,
         stopping=Stopping(),
+        own_url=OwnUrl(settings.internal_url),
         database=database,
         addresses=addresses,
         connections=Connections(addresses, live.held(_connection_limits)),

@@ -15,6 +15,7 @@ from bridge_server.assembly.notify import notifications_of, notify_room
 from bridge_server.assembly.operator_desks import operator_desks
 from bridge_server.assembly.operator_views import operator_room, operator_views
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
+from bridge_server.assembly.processes import processes_room
 from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
 from bridge_server.assembly.push import push_room, push_services
@@ -51,7 +52,14 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     dispatcher = outbox_dispatcher(foundation, serving, leases)
     outbox = outbox_room(foundation, serving, leases, dispatcher)
     demo = demo_room(projects.projects, foundation.demo)
-    rooms = (storage_room(foundation), limits_room(foundation), outbox, *serving, demo)
+    rooms = (
+        storage_room(foundation),
+        processes_room(foundation),
+        limits_room(foundation),
+        outbox,
+        *serving,
+        demo,
+    )
     readiness = readiness_of(foundation, rooms)
     desks = operator_desks(
         foundation, projects, notifications, inbox.reading, wallet, push, dispatcher, readiness

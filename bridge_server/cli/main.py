@@ -20,6 +20,7 @@ _PLACES = {
     "health": "bridge_server.cli.health:health_command",
     "keys": "bridge_server.cli.keys:keys_group",
     "outbox": "bridge_server.cli.outbox:outbox_group",
+    "processes": "bridge_server.cli.processes:processes_command",
     "project": "bridge_server.cli.project:project_group",
     "push": "bridge_server.cli.push:push_group",
     "restore": "bridge_server.cli.restore:restore_command",

@@ -46,6 +46,12 @@ class CommandError(click.ClickException):
         click.echo(f"bridge-server: {self.format_message()}", err=True)
 
 
+class EndedItselfError(CommandError):
+    """The server has ended itself, because it could not do its work any more; the exit code is 1."""
+
+    exit_code = 1
+
+
 def loaded_settings(
     config_file: Path | None,
     assignments: Sequence[str] = (),

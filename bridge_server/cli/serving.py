@@ -22,7 +22,7 @@ from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
 from bridge_server.cli.listening import console_listening, listening, metrics_listening
 from bridge_server.cli.logs import set_log_level
-from bridge_server.cli.options import CommandError
+from bridge_server.cli.options import CommandError, EndedItselfError
 from bridge_server.cli.parent import Parent, stop_with
 from bridge_server.cli.process import notify_systemd, notify_watchdog, ready_file_at, server_file_at
 from bridge_server.cli.reachable_url import url_for_others
@@ -85,7 +85,7 @@ def run_server(run: ServerRun) -> None:
     """Run until a signal, and shut down cleanly. Raises CommandError if the server cannot start."""
     try:
         with _exit_deadline(run.abandon) as start_deadline:
-            _event_loop_runner()(_serve(run, start_deadline))
+            reason = _event_loop_runner()(_serve(run, start_deadline))
     except (DataDirectoryError, DatabaseRefusedError, NewerSchemaError, ValueError) as error:
         raise CommandError(str(error)) from error
     except sqlite3.Error as error:
@@ -94,6 +94,8 @@ def run_server(run: ServerRun) -> None:
     except OSError as error:
         where = "" if error.filename is None else f"{error.filename}: "
         raise CommandError(f"{where}{error.strerror or error}") from error
+    if reason is not None:
+        raise EndedItselfError(reason)
 
 
 def _collect_less_often() -> None:
@@ -102,10 +104,10 @@ def _collect_less_often() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+def _event_loop_runner() -> Callable[[Coroutine[Any, Any, str | None]], str | None]:
     """The function that runs the event loop: uvloop if it is installed (the extra `fast`), else asyncio."""
     if find_spec("uvloop") is not None:
-        run: Callable[[Coroutine[Any, Any, None]], None] = import_module("uvloop").run
+        run: Callable[[Coroutine[Any, Any, str | None]], str | None] = import_module("uvloop").run
         return run
     return asyncio.run
 
@@ -130,7 +132,8 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
         timer.cancel()
 
 
-async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
+async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> str | None:
+    """Serve until the stop; returns why the server has ended itself, if it has."""
     settings, stop, stop_now = run.settings, asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
     built = build_app(settings, demo=run.demo, origins=run.origins)
@@ -142,6 +145,7 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
         async with (
             running(reloader.run_forever()),
             running(stop_with(run.parent, stop)),
+            running(_stop_when_wanted(built, stop)),
             running(notify_watchdog()),
             listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
             metrics_listening(built.metrics, settings),
@@ -150,6 +154,13 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> None:
             facts = _facts(url, console_url, settings)
             await _serve_until(stop, stop_now, run, Started(built, settings, url, facts), started)
     start_deadline()
+    return built.stopping.reason
+
+
+async def _stop_when_wanted(built: BuiltApp, stop: asyncio.Event) -> None:
+    await built.stopping.wanted()
+    log.error("server_ends_itself", reason=built.stopping.reason)
+    stop.set()
 
 
 async def _drain(built: BuiltApp, seconds: float, stop_now: asyncio.Event) -> None:
@@ -177,6 +188,7 @@ async def _serve_until(
     secrets = {} if token is None else {"test_token": token}
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
+    server.built.announce_url(server.url)
     async with run.companion(server) as further:
         started(_logged_facts(facts, settings))
         is_secret = bool(secrets or further)

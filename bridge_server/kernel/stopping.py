@@ -20,6 +20,19 @@ class Stopping:
         self.is_announced = False
         self._closed = asyncio.Event()
         self._over_at = math.inf
+        self._wanted = asyncio.Event()
+        self.reason: str | None = None
+        """Why the server ends itself; None unless it does."""
+
+    def want(self, reason: str) -> None:
+        """Have the server end itself: it cannot do its work any more."""
+        if self.reason is None:
+            self.reason = reason
+            self._wanted.set()
+
+    async def wanted(self) -> None:
+        """Return once the server is to end itself."""
+        await self._wanted.wait()
 
     def announce(self) -> None:
         """Have `/readyz` answer that the server stops soon: a load balancer then chooses others."""

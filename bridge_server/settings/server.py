@@ -18,6 +18,11 @@ class ServerSettings(BaseModel, defer_build=True):
         None, description="The URL at which clients reach this server; by default its own address."
     )
     trusted_proxies: Networks = Field((), description="Proxies whose X-Forwarded-For is trusted.")
+    internal_url: Url | None = Field(
+        None,
+        description="The URL at which other processes on the PostgreSQL database reach this one; by default "
+        "where it listens.",
+    )
     drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = Field(
         0,
         description="After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer.",

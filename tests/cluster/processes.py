@@ -21,7 +21,11 @@ from tests.support.engines import make_rooms
 from tests.support.postgres import PostgresServer
 from tests.support.server import ForkedServerProcess, RunningServer
 
-UNBOUNDED: dict[str, Any] = {"requests_burst": "1000000", "requests_per_second": "1000000", "sessions_burst": "1000000"}
+UNBOUNDED: dict[str, Any] = {
+    "requests_burst": 1_000_000,
+    "requests_per_second": 1_000_000,
+    "sessions_burst": 1_000_000,
+}
 """Settings of servers that a load test may ask for as much as it can."""
 
 

@@ -31,7 +31,7 @@ SELECT own.number, lane, {_NOW_MS}, $2
 FROM (SELECT nextval('process_numbers') AS number) AS own, unnest($1::int[]) AS lane RETURNING number
 """  # noqa: S608 - the time's expression
 
-_STOPPED = "UPDATE processes SET seen_at_ms = 0 WHERE number = $1"
+_STOPPED = f"UPDATE processes SET seen_at_ms = -{_NOW_MS} WHERE number = $1"  # noqa: S608 - the time's expression
 
 
 async def register(wire: Any, lanes: list[int]) -> int:

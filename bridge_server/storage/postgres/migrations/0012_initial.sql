@@ -12,7 +12,7 @@ CREATE TABLE processes (
     number BIGINT NOT NULL,                 -- from the sequence: no two processes ever have one
     lane SMALLINT NOT NULL,                 -- which of the process's writing connections
     written BIGINT NOT NULL DEFAULT 0,
-    seen_at_ms BIGINT NOT NULL,             -- 0 once the process has stopped
+    seen_at_ms BIGINT NOT NULL,             -- negative: the process has stopped then
     url TEXT COLLATE "C",                   -- how other processes reach it
     version TEXT COLLATE "C" NOT NULL,      -- of the program
     PRIMARY KEY (number, lane)

@@ -1,0 +1,25 @@
+"""The processes on one PostgreSQL database. A file belongs to one process alone."""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from bridge_server.assembly.foundation import Foundation
+from bridge_server.assembly.room import Room
+from bridge_server.storage.database import Database
+from bridge_server.storage.process import Process
+
+_POSTGRES = "bridge_server.assembly.postgres_processes"
+
+
+def processes_room(foundation: Foundation) -> Room:
+    """This process among the others; nothing where the database is a file."""
+    if foundation.settings.database is None:
+        return Room(name="processes")
+    room: Room = import_module(_POSTGRES).postgres_processes_room(foundation)
+    return room
+
+
+async def processes_on(database: Database) -> Sequence[Process]:
+    """The servers on a PostgreSQL database, the oldest at the head."""
+    found: Sequence[Process] = await import_module(_POSTGRES).processes_on(database)
+    return found

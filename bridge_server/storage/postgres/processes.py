@@ -1,0 +1,75 @@
+"""The table of the processes on one database: which there are, and how they reach one another."""
+
+from collections.abc import Sequence
+
+from bridge_server.storage.database import Statement, Transaction, scalar
+from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.process import Process
+
+_SILENT_AFTER_MS = 30_000
+_FORGOTTEN_AFTER_MS = 600_000
+
+# The commands of an operator have no URL: nobody can ask them for anything.
+_LIST = """
+SELECT processes.number, max(processes.url), max(version), max(abs(seen_at_ms)), max(seen_at_ms) > 0,
+    bool_or(roles.owner IS NOT NULL), (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM processes LEFT JOIN roles ON roles.name = 'wallet' AND roles.owner = processes.number
+WHERE processes.url IS NOT NULL GROUP BY processes.number ORDER BY processes.number
+"""
+_ANNOUNCE = "UPDATE processes SET url = ? WHERE number = ?"
+_LOOK = """
+SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
+    (SELECT max(url) FROM processes WHERE number = ?)
+"""
+# What a stopped process has left proves its last commits, as long as another may have missed their ring.
+_SWEEP = """
+DELETE FROM processes WHERE (number, lane) IN (
+    SELECT number, lane FROM processes WHERE abs(seen_at_ms) < ? ORDER BY number LIMIT ?
+)
+"""
+_SLICE = 100
+
+
+class Processes:
+    """The table as one of the processes has it."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    @property
+    def own_number(self) -> int:
+        """The number of this process."""
+        return self._database.number
+
+    async def all(self) -> Sequence[Process]:
+        """Every server of the last ten minutes, the oldest at the head."""
+        return [_process(*row) for row in await self._database.read(_LIST)]
+
+    async def look(self) -> tuple[int, str | None]:
+        """The first migration that a program must know to use the database, and the URL of this process."""
+        ((oldest_program, url),) = await self._database.read(_LOOK, (self.own_number,))
+        return oldest_program, url
+
+    async def announce(self, url: str) -> None:
+        """Let others know how they reach this process."""
+
+        def work() -> Transaction[None]:
+            yield Statement(_ANNOUNCE, (url, self.own_number))
+
+        await self._database.transaction(work)
+
+    async def sweep(self, now_ms: int) -> int:
+        """Delete the rows of processes that have not been seen for ten minutes; returns how many."""
+
+        def work() -> Transaction[int]:
+            return scalar(int, (yield Statement(_SWEEP, (now_ms - _FORGOTTEN_AFTER_MS, _SLICE))))
+
+        return await self._database.transaction(work)
+
+
+def _process(
+    number: int, url: str, version: str, seen_at_ms: int, is_on: bool, holds_wallet: bool, now_ms: int
+) -> Process:
+    ago_ms = max(0, now_ms - seen_at_ms)
+    state = "stopped" if not is_on else "silent" if ago_ms > _SILENT_AFTER_MS else "running"
+    return Process(number, url, version, state, ago_ms / 1_000, holds_wallet)

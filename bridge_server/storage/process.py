@@ -1,0 +1,22 @@
+"""A process on a database that several share."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A server that uses the database, or has used it a few minutes ago."""
+
+    number: int
+    url: str
+    """How other processes reach it."""
+    version: str
+    state: str
+    """`running`; `silent` if it has not been seen for half a minute; `stopped`."""
+    seen_seconds_ago: float
+    holds_wallet: bool
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it can be asked for something."""
+        return self.state == "running"
