@@ -9,6 +9,7 @@ from importlib import import_module
 
 import structlog
 
+from bridge_server.assembly.wallet_role import WalletRole
 from bridge_server.kernel.events import Events
 from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.settings.checks import secret_of
@@ -81,6 +82,14 @@ def leases_of(settings: Settings, database: Engine) -> Leases:
         return AllDestinations()
     leases: Leases = import_module(_POSTGRES).leases_of(settings, database)
     return leases
+
+
+def wallet_role_of(settings: Settings, database: Engine) -> WalletRole | None:
+    """The wallet's role among several processes; None where there is one process."""
+    if isinstance(database, SqliteDatabase):
+        return None
+    role: WalletRole = import_module(_POSTGRES).wallet_role_of(settings, database)
+    return role
 
 
 def database_fault(settings: Settings) -> str | None:

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 
 from bridge_server.assembly.carried_events import CARRIED
 from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.assembly.wallet_role import WalletRole
 from bridge_server.kernel.events import Events
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
@@ -16,9 +17,17 @@ from bridge_server.storage.postgres.leases import LeasedDestinations
 from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
 from bridge_server.storage.postgres.opening import examined, opened
 from bridge_server.storage.postgres.outside import OutsideCommits
+from bridge_server.storage.postgres.roles import Role
 from bridge_server.storage.refusal import DatabaseRefusedError
 
-__all__ = ["database_fault", "leases_of", "opened_postgres", "outside_changes", "postgres_engine"]
+__all__ = [
+    "database_fault",
+    "leases_of",
+    "opened_postgres",
+    "outside_changes",
+    "postgres_engine",
+    "wallet_role_of",
+]
 
 _LEASE_BEYOND_DELIVERY_SECONDS = 10
 _DELIVERY_MARGIN_SECONDS = 2
@@ -71,3 +80,16 @@ async def _examine(settings: Settings) -> None:
     for url in dict.fromkeys(filter(None, map(secret_of, (settings.database, settings.database_direct)))):
         async with examined(url) as connection:
             await require_known(connection, packaged_migrations()[-1].version)
+
+
+def wallet_role_of(settings: Settings, database: PostgresDatabase) -> WalletRole:
+    """The wallet's role, which one process has at a time."""
+    role = Role("wallet", database, is_wanted=settings.holds_wallet)
+    return WalletRole(
+        fence=role.fence,
+        is_here=lambda: role.is_served,
+        holder_url=role.holder_url,
+        announce=role.announce,
+        serve_forever=role.serve_forever,
+        first_look=role.first_look,
+    )

@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.outbox import delivery, dispatcher
+from bridge_server.outbox import delivery
 from bridge_server.outbox.leases import AllDestinations
 from bridge_server.outbox.models import DueMessage, OutgoingMessage, PendingQueue, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue

@@ -1,8 +1,9 @@
 """A role: work that one process does at a time, such as the wallet's.
 
-An advisory lock on the connection of the ear says whose the role is: it ends with the connection. Its holder may
-not have noticed yet, so each holder has an epoch, and its writes begin with the fence: a statement that finds the
-epoch of the present holder only, and that keeps the next one from taking over until the write is committed.
+An advisory lock on the connection of the ear says whose the role is: it ends with the connection. Its holder
+may not have noticed yet, so each holder has an epoch, and its writes begin with the fence: a statement that
+finds the epoch of the present holder only, and that keeps the next one from taking over until the write is
+committed.
 """
 
 import asyncio

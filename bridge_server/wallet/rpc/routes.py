@@ -5,6 +5,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.json_rpc import gist
@@ -12,7 +13,7 @@ from bridge_server.web.routes import Route
 
 
 def wallet_routes(
-    handlers: WalletHandlers,
+    handlers: WalletHandlers | MovingWalletHandlers,
     body_limit_bytes: int,
     guard: Callable[[web.Request], None],
     bearer: Callable[[str], bool] | None,
