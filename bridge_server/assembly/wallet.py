@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from bridge_server.assembly.engine import wallet_role_of
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.instruments import node_failure
 from bridge_server.assembly.room import Room
@@ -64,11 +63,10 @@ class AssembledWallet:
     """The wallet's role among several processes; None where there is one process."""
 
 
-def assembled_wallet(foundation: Foundation) -> AssembledWallet:
-    """Put the wallet's services together."""
+def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> AssembledWallet:
+    """Put the wallet's services together; with a `role`, several processes share the database."""
     settings, clock = foundation.settings, foundation.clock
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
-    role = wallet_role_of(settings, foundation.database)
     fence = None if role is None else role.fence
     approvals, audit, node = _approvals(foundation, fence), AuditLog(settings.audit_file), _node(foundation)
     transactions = wallet_transactions(foundation, accounts, approvals, audit, node, fence)
