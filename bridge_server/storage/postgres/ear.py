@@ -136,20 +136,21 @@ class Ear:
             wire.terminate()
             raise
         self._silent_since = None
+        if self._on_look:
+            self.look_now()
         self._everything.call()
         self._ask_itself()
         return wire
 
     async def _look_until_it_ends(self, wire: Any) -> None:
         while not wire.is_closed():
-            async with asyncio.timeout(_EXCHANGE_SECONDS):
-                for look in self._on_look:
-                    await look(wire)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
                     await self._awake.wait()
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS):
+                for look in self._on_look:
+                    await look(wire)
                 written = await self._written(wire)
             if not self._ledger.look(written):
                 log.info("rings_missed")
