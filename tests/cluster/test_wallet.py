@@ -24,7 +24,7 @@ NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY
 HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
 END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND query LIKE '%FROM processes%' AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
 """
 
 
@@ -143,7 +143,7 @@ async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(
         assert len(await sends(pair, 10)) == 10
 
         async with connected(url) as connection:
-            assert await connection.fetchval(END_EARS) == 2
+            assert await connection.fetchval(END_EARS) > 0
         await asyncio.gather(*(answered(client(process)) for process in pair))
         hashes = await sends(pair, 10)
 

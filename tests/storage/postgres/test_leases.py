@@ -1,5 +1,6 @@
 """A destination of the outbox is one process's at a time. A process is a database of its own here."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -157,7 +158,6 @@ async def test_what_is_not_in_use_any_more_is_given_up(url: str, monkeypatch: py
 
 
 async def test_many_are_taken_by_few_statements(first: Process) -> None:
-    import asyncio
 
     names = [f"https://{number}.example:443" for number in range(200)]
 
