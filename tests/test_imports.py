@@ -45,9 +45,15 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         ("bridge_server.push.providers.fcm", "FCM"),
         ("prometheus_client", "metrics"),
         ("difflib", "a word that is misspelled"),
-        ("jinja2", "the console"),
+        ("jinja2", "the console, and a page of the documentation"),
+        ("markdown_it", "a page of the documentation"),
+        ("bridge_server.documentation.site", "a page of the documentation"),
+        ("bridge_server.wallet.rpc.openrpc", "the description of the wallet"),
         ("segno", "a QR code"),
         ("bridge_server.console", "the console"),
+        ("bridge_server.description", "the description"),
+        ("bridge_server.relay.description", "the description"),
+        ("bridge_server.web.description", "the description"),
         ("tomllib", "a configuration file"),
         ("asyncpg", "PostgreSQL"),
         ("bridge_server.storage.postgres", "PostgreSQL"),
@@ -70,6 +76,8 @@ def test_module_imported_by_name_exists() -> None:
     ]
 
     assert "bridge_server.assembly.console_pages" in names
+    assert "bridge_server.documentation.site" in names
+    assert "bridge_server.description.document" in names
     assert "bridge_server.push.providers.configured" in names
     assert "bridge_server.push.providers.credentials" in names
     assert [name for name in names if name != "uvloop" and find_spec(str(name)) is None] == []

@@ -1,4 +1,4 @@
-"""The README's lines for a service work as they stand and in their order.
+"""The lines of docs/operate.md for a service work as they stand and in their order.
 
 The machine is played: its directories are in the test's own, `sudo` and `useradd` change nobody, and
 `systemctl` starts what the unit file says.
@@ -68,7 +68,7 @@ def machine(tmp_path: Path) -> Iterator[Path]:
 
 def test_the_lines_make_a_service_and_a_command_finds_its_database(machine: Path) -> None:
     (lines,) = re.findall(
-        r"```sh\n(sudo useradd .*?)```", (_ROOT / "README.md").read_text("utf-8"), re.DOTALL
+        r"```sh\n(sudo useradd .*?)```", (_ROOT / "docs" / "operate.md").read_text("utf-8"), re.DOTALL
     )
     assert f'\n{_INSTALLED}--constraint constraints.txt ".[fast]"\n' in lines
     lines = lines.replace(_INSTALLED, "true ")

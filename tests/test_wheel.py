@@ -166,4 +166,9 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
         "bridge_server/console/layout/page.html",
         "bridge_server/console/static/console.css",
         "bridge_server/console/static/htmx-LICENSE.txt",
+        "bridge_server/documentation/layout/page.html",
+        "bridge_server/documentation/pages/images/inbox.png",
+        "bridge_server/documentation/pages/protocol.md",
+        "bridge_server/documentation/problems.toml",
+        "bridge_server/documentation/static/docs.css",
     } <= set(names)

@@ -25,7 +25,7 @@ from bridge_server.console.refused_attempts import RefusedAttempts
 from bridge_server.console.rendering import Rendering
 from bridge_server.console.routes import console_routes
 from bridge_server.console.settings.handlers import SettingsPage
-from bridge_server.console.static_files import StaticFiles
+from bridge_server.console.static_folder import STATIC_FOLDER
 from bridge_server.inbox.events import MarkedRead
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import DomainEvent
@@ -34,6 +34,7 @@ from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.storage.events import ChangedOutside
 from bridge_server.web.hosts import Hosts
+from bridge_server.web.static_files import StaticFiles
 
 _PATIENCE_SECONDS = 1.0
 _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
@@ -62,7 +63,7 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
         parts.test_mode.instruments.faults.on_change(partial(changes.note, "faults"))
     note_what_goes_out(foundation, parts, changes)
     observed = None if parts.views is None else observed_pages(foundation, parts.views)
-    static_files, pages = StaticFiles(), _pages(foundation, parts, observed)
+    static_files, pages = _static_files(), _pages(foundation, parts, observed)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
     handlers = ConsoleHandlers(
@@ -144,3 +145,7 @@ def _mode(foundation: Foundation) -> str | None:
     if foundation.settings.dev_accounts:
         return "development: everybody knows the keys"
     return "test mode: tests can empty this server" if foundation.settings.test else None
+
+
+def _static_files() -> StaticFiles:
+    return StaticFiles(f"{ROOT}/static", sorted(STATIC_FOLDER.iterdir()))

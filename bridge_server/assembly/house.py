@@ -5,6 +5,7 @@ from bridge_server.assembly.commands import commands_room
 from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
+from bridge_server.assembly.description import description_rooms
 from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
@@ -72,7 +73,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         operator_room(foundation, views),
     )
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
-    return (
+    house = (
         *rooms,
         admin_room(foundation, desks),
         commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
@@ -83,3 +84,4 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
             foundation, ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
         ),
     )
+    return (*house, *description_rooms(foundation, house))

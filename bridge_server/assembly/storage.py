@@ -6,6 +6,8 @@ from bridge_server.assembly.engine import opened_for_a_server
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
 
+_TOTALS = frozenset({"database_commits", "database_transactions"})
+
 
 def storage_room(foundation: Foundation) -> Room:
     """The data directory and the database."""
@@ -18,6 +20,6 @@ def storage_room(foundation: Foundation) -> Room:
         name="storage",
         running=(partial(opened_for_a_server, foundation.settings, database, foundation.events),),
         gauges=gauges,
-        totals=frozenset({"database_commits", "database_transactions", "database_runs_again"}),
+        totals=_TOTALS if foundation.database_file is not None else _TOTALS | {"database_runs_again"},
         troubles=lambda: database.troubles,
     )

@@ -24,12 +24,13 @@ from bridge_server.wallet.audit_file import AuditLog
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.access import Access
+from bridge_server.wallet.rpc.discovery import DISCOVERY
 from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers, WalletElsewhere
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.wallet.rpc.method_table import MethodTable
 from bridge_server.wallet.rpc.methods import WalletMethods
 from bridge_server.wallet.rpc.queued_transactions import QueuedTransactions
-from bridge_server.wallet.rpc.routes import wallet_routes
+from bridge_server.wallet.rpc.routes import description_routes, wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
 from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
 from bridge_server.wallet.signing import Signing, TypedDataScheme
@@ -87,7 +88,7 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
         transactions.worker,
         transaction_methods,
         queued,
-        (*methods.tables, transaction_methods.table, queued.table),
+        (*methods.tables, transaction_methods.table, queued.table, DISCOVERY),
         (accounts.sweep, approvals.sweep, transactions.service.sweep),
         role,
     )
@@ -139,7 +140,10 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     return Room(
         name="wallet",
-        routes=_routes(foundation, wallet, elsewhere),
+        routes=(
+            *_routes(foundation, wallet, elsewhere),
+            *description_routes(foundation.every_request),
+        ),
         running=(signing if role is None else moving,),
         emptied=(emptied,),
         catch_up=catch_up,

@@ -1,6 +1,7 @@
 """Files that commands read and write. The name `-` means standard input or standard output."""
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,15 @@ def reading(file: str) -> Iterator[BinaryIO]:
         raise CommandError(f"{click.format_filename(file)} cannot be read: {error.strerror}") from error
     with stream:
         yield stream
+
+
+def regular_size(stream: BinaryIO) -> int | None:
+    """The bytes of an open file; None for a pipe, a terminal and whatever else has no size."""
+    try:
+        found = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # a stream of a test has no descriptor
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 @contextmanager

@@ -14,10 +14,11 @@ import orjson
 
 from bridge_server.admin.projects.wire import read_account, subscription_fields
 from bridge_server.assembly.operator import OperatorServices
-from bridge_server.cli.files import STANDARD_STREAM, reading, replacing
+from bridge_server.cli.files import STANDARD_STREAM, reading, regular_size, replacing
 from bridge_server.cli.groups import Group
 from bridge_server.cli.operator import Operator, columns, for_operator, one_line
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.progress import progress_bar
 from bridge_server.cli.subscriber_lines import LineError, SubscriberEntry, read_entries, write_entry
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.projects.errors import listed
@@ -25,6 +26,7 @@ from bridge_server.projects.models import NewSubscription, Subscription, Subscri
 
 _SLICE = 500
 _PAGE = 1000
+_BYTES_OF_A_STEP = 20_000
 
 Counts: TypeAlias = Counter[SubscriptionChange | None]
 
@@ -127,7 +129,7 @@ def export_command(operator: Operator, project_id: str, file: str) -> None:
         _write_pages(operator, project_id, sys.stdout.buffer, as_lines)
         return
     with replacing(Path(file)) as stream:
-        written = _write_pages(operator, project_id, stream, as_lines)
+        written = _write_pages(operator, project_id, stream, as_lines, has_bar=not operator.as_json)
     name = click.format_filename(file)
     operator.show({"file": name, "subscribers": written}, [f"{name}: {written} subscribers"])
 
@@ -143,8 +145,14 @@ def import_command(operator: Operator, project_id: str, file: str) -> None:
     notification_types the account receives every type, including later ones. Lines are stored 500 at a
     time. The first invalid line ends the import, and its number is printed. An import can be repeated.
     """
-    with reading(file) as stream:
-        counts = operator.run(lambda opened: _import(opened, project_id, read_entries(stream)))
+    with (
+        reading(file) as stream,
+        progress_bar(
+            "Importing", regular_size(stream), least_steps=_BYTES_OF_A_STEP, is_quiet=operator.as_json
+        ) as bar,
+    ):
+        entries = read_entries(stream, bar.update)
+        counts = operator.run(lambda opened: _import(opened, project_id, entries))
     _tell_counts(operator, counts)
 
 
@@ -207,15 +215,22 @@ def _slices(things: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _write_pages(
-    operator: Operator, project_id: str, stream: BinaryIO, spell: Callable[[Sequence[Subscription]], bytes]
+    operator: Operator,
+    project_id: str,
+    stream: BinaryIO,
+    spell: Callable[[Sequence[Subscription]], bytes],
+    *,
+    has_bar: bool = False,
 ) -> int:
     """Write every subscription, a page at a time; returns how many."""
 
     async def write(opened: OperatorServices) -> int:
-        written = 0
-        async for page in _pages(opened, project_id):
-            stream.write(spell(page))
-            written += len(page)
+        written, total = 0, (await opened.projects.show(project_id)).subscribers
+        with progress_bar("Exporting", total, is_quiet=not has_bar) as bar:
+            async for page in _pages(opened, project_id):
+                stream.write(spell(page))
+                written += len(page)
+                bar.update(len(page))
         stream.flush()
         return written
 

@@ -1,6 +1,6 @@
 """Subscribers as lines of text: JSON objects (JSON Lines), or account ids."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -31,11 +31,17 @@ class LineError(CommandError):
         super().__init__(f"line {line}: {reason}")
 
 
-def read_entries(stream: BinaryIO) -> Iterator[SubscriberEntry]:
-    """Read the subscriptions of a file line by line, without empty lines. Raises LineError."""
+def read_entries(
+    stream: BinaryIO, on_bytes: Callable[[int], object] = lambda count: None
+) -> Iterator[SubscriberEntry]:
+    """Read the subscriptions of a file line by line, without empty lines. Raises LineError.
+
+    `on_bytes` is called with the length of each line.
+    """
     number = 0
     while line := stream.readline(_LONGEST_LINE_BYTES + 1):
         number += 1
+        on_bytes(len(line))
         if len(line) > _LONGEST_LINE_BYTES:
             raise LineError(number, f"is longer than {_LONGEST_LINE_BYTES} bytes")
         text = line.removeprefix(_BYTE_ORDER_MARK).strip() if number == 1 else line.strip()

@@ -1,11 +1,13 @@
-"""The client library: `Dapp` and `Wallet`, for programs and tests. The server does not import it.
+"""The client library: `Dapp` and `Wallet` for programs and tests, `Notifier` for the backend of an app.
 
-Each way to the bridge has a folder with both sides: `http` for the plain bridge and generation 0.7, `v1` and
-`v2` for generations 1.x and 2.x.
+The server does not import it. Each way to the bridge has a folder with both sides: `http` for the plain
+bridge and generation 0.7, `v1` and `v2` for generations 1.x and 2.x. `notify` is the backend's side.
 """
 
 from bridge_server.client.dapp import Dapp
 from bridge_server.client.generations import Generation
+from bridge_server.client.notify.notifier import Notifier
+from bridge_server.client.notify.results import FailedAccount, NotifyProgress, NotifyResult, SubscribedAccount
 from bridge_server.client.session.authentication import Authentication
 from bridge_server.client.session.cipher import Cipher
 from bridge_server.client.session.contents import Approval, Call, Event, Proposal, Push
@@ -42,7 +44,11 @@ __all__ = [
     "Cipher",
     "Dapp",
     "Event",
+    "FailedAccount",
     "Generation",
+    "Notifier",
+    "NotifyProgress",
+    "NotifyResult",
     "Pace",
     "Pairing",
     "Proposal",
@@ -50,6 +56,7 @@ __all__ = [
     "RejectedError",
     "RequestRefusedError",
     "SessionEndedError",
+    "SubscribedAccount",
     "UnsupportedError",
     "Wallet",
     "parse_pairing",

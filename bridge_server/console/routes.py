@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from bridge_server.console.handlers import ConsoleHandlers
 from bridge_server.console.models import ROOT, ConsolePage
-from bridge_server.console.static_files import StaticFiles
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.web.routes import Handler, Route
+from bridge_server.web.static_files import StaticFiles
 
 BODY_LIMIT_BYTES = 256 * 1024
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-from pydantic import PlainValidator
+from pydantic import PlainValidator, WithJsonSchema
 
 from bridge_server.ethereum.sign_in_message import SignInMessage, SignInMessageError, parse_sign_in_message
 from bridge_server.inbox.devices import DeviceChannels
@@ -39,7 +39,7 @@ class SignInShape(Shape):
     """The body of POST /inbox/login."""
 
     message: str
-    signature: str
+    signature: Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_SIGNATURE.pattern}$"})]
 
 
 def _address(value: Any) -> Any:
@@ -48,11 +48,14 @@ def _address(value: Any) -> Any:
     return value
 
 
+_ADDRESSES = {"type": ["string", "object", "null"]}
+
+
 class DeviceShape(Shape):
     """The body of POST /inbox/devices."""
 
     channel: str
-    address: Annotated[Any, PlainValidator(_address)] = None
+    address: Annotated[Any, PlainValidator(_address), WithJsonSchema(_ADDRESSES)] = None
 
 
 def read_sign_in(document: JsonObject) -> SignInAttempt:

@@ -12,7 +12,7 @@ from bridge_server.push.models import PushClient
 from bridge_server.push.notices import REQUEST
 from bridge_server.topics.models import Topic
 from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check
+from bridge_server.web.shapes import WEB_URL, Shape, check
 
 REGISTERED = b'{"success":true}'
 PUSHED = b'{"success":true,"successs":true}'
@@ -27,7 +27,7 @@ TopicText = Annotated[str, Field(min_length=1, max_length=_TOPIC_MAX_CHARACTERS)
 class ClientShape(Shape):
     """The body of POST /new."""
 
-    bridge: Annotated[str, AfterValidator(http_url)]
+    bridge: Annotated[str, AfterValidator(http_url), WEB_URL]
     topic: TopicText
     type: Annotated[str, Field(min_length=1, max_length=PUSH_TYPE_MAX_CHARACTERS)]
     token: Annotated[str, Field(min_length=1, max_length=PUSH_TOKEN_MAX_CHARACTERS)]

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import orjson
-from pydantic import AfterValidator, Field, PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from bridge_server.kernel.fields import PUSH_TOKEN_MAX_CHARACTERS, PUSH_TYPE_MAX_CHARACTERS, http_url
 from bridge_server.relay.models import (
@@ -20,7 +20,7 @@ from bridge_server.relay.models import (
 from bridge_server.topics.models import Topic
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check
+from bridge_server.web.shapes import WEB_URL, Shape, check
 
 SUCCESS = b'{"success":true}'
 NO_CALLS = b"{}"
@@ -38,8 +38,8 @@ def _opaque(value: Any) -> Any:
     return value
 
 
-OpaqueValue = Annotated[Any, PlainValidator(_opaque)]
-WebUrl = Annotated[str, AfterValidator(http_url)]
+OpaqueValue = Annotated[Any, PlainValidator(_opaque), WithJsonSchema({"type": ["string", "object"]})]
+WebUrl = Annotated[str, AfterValidator(http_url), WEB_URL]
 
 
 class PushDetailsShape(Shape):

@@ -20,6 +20,8 @@ from bridge_server.settings.secret_files import FoundSecret, credentials, file_v
 from bridge_server.settings.settings import ENVIRONMENT_PREFIX, Settings
 
 CONFIG_VARIABLE = "BRIDGE_CONFIG"
+PROJECT_SECRET_VARIABLE = "BRIDGE_PROJECT_SECRET"  # noqa: S105
+"""The variable with the secret of a project, for the command `notify`; with _FILE, the name of its file."""
 
 
 class SettingsError(Exception):
@@ -130,7 +132,7 @@ def _unknown(name: str) -> str:
 
 def _unknown_variables() -> tuple[str, ...]:
     known = {f"{ENVIRONMENT_PREFIX}{name}".upper() for name in Settings.model_fields} | {CONFIG_VARIABLE}
-    known |= file_variables().keys()
+    known |= {PROJECT_SECRET_VARIABLE, f"{PROJECT_SECRET_VARIABLE}_FILE"} | file_variables().keys()
     return tuple(
         sorted(
             name

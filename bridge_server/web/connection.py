@@ -14,9 +14,10 @@ import orjson
 import structlog
 from aiohttp import web
 
-from bridge_server.kernel.errors import UnavailableError
+from bridge_server.kernel.errors import LimitError, UnavailableError
 from bridge_server.web.aiohttp_internals import ObservedHandler
 from bridge_server.web.connections import Connections
+from bridge_server.web.problem_links import TYPE_PREFIX, help_link
 from bridge_server.web.refusals import LIMITS, Refuse, RefusingRunner, refusing
 from bridge_server.web.unread import Backlog
 
@@ -178,14 +179,15 @@ def _refusal() -> bytes:
     """The whole answer to a connection over the limit, before any request is read."""
     body = orjson.dumps(
         {
-            "type": "urn:bridge-server:problem:limit-exceeded",
-            "title": "Too many requests",
+            "type": f"{TYPE_PREFIX}{LimitError.code}",
+            "title": LimitError.title,
             "status": 429,
             "detail": "Your address has too many open connections. Close some, or use them again.",
         }
     )
     head = (
         "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
+        f"Link: {help_link(LimitError.code)}\r\n"
         f"Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -1,10 +1,12 @@
 """Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses."""
 
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 from aiohttp import web
+from multidict import CIMultiDictProxy
 
 from bridge_server.kernel.errors import (
     BridgeError,
@@ -22,8 +24,9 @@ from bridge_server.kernel.errors import (
     UpstreamError,
 )
 from bridge_server.web.answers import ready_made
+from bridge_server.web.problem_links import TYPE_PREFIX, help_link
 
-_HEADERS = ready_made({"Content-Type": "application/problem+json"})
+_MOST_CODES = 256
 
 STATUS_OF_KIND: dict[type[BridgeError], int] = {
     InvalidInputError: 400,
@@ -47,7 +50,10 @@ REFUSALS = {
 }
 """Code and title of a request that cannot be read, by status."""
 
-_BUG = ("server-error", "Internal server error")
+BUG = ("server-error", "Internal server error")
+"""Code and title of a fault of the server itself."""
+ORDERED_FAULT = "ordered-fault"
+"""The code of an answer that a test has ordered (`serve --test`)."""
 
 _DETAIL_OF_STATUS = {
     404: "There is no such route. GET /info names this server.",
@@ -60,7 +66,12 @@ _STATUSES = frozenset(HTTPStatus)
 
 def status_of(error: BridgeError) -> int:
     """The HTTP status of a failure, by the nearest kind that the table knows."""
-    return next(STATUS_OF_KIND[kind] for kind in type(error).__mro__ if kind in STATUS_OF_KIND)
+    return status_of_kind(type(error))
+
+
+def status_of_kind(failure: type[BridgeError]) -> int:
+    """The HTTP status of all failures of a class."""
+    return next(STATUS_OF_KIND[kind] for kind in failure.__mro__ if kind in STATUS_OF_KIND)
 
 
 def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
@@ -92,34 +103,39 @@ def code_of_http(error: web.HTTPException) -> str:
 
 def code_of_refusal(status: int) -> str:
     """The code of a request that cannot be read."""
-    return REFUSALS.get(status, _BUG)[0]
+    return REFUSALS.get(status, BUG)[0]
 
 
 def problem_of_refusal(status: int, detail: str, request_id: str) -> web.Response:
     """The answer to a request that cannot be read."""
-    code, title = REFUSALS.get(status, _BUG)
+    code, title = REFUSALS.get(status, BUG)
     return _problem(code, title, status, detail, request_id, {})
 
 
 def problem_of_ordered_fault(status: int, request_id: str) -> web.Response:
     """The answer that a test has ordered (`serve --test`)."""
     title = HTTPStatus(status).phrase if status in _STATUSES else "An ordered fault"
-    return _problem("ordered-fault", title, status, "The test has ordered this answer.", request_id, {})
+    return _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request_id, {})
 
 
 def problem_of_bug(request_id: str) -> web.Response:
     """The answer when the server itself is at fault, without details."""
-    return _problem(*_BUG, 500, _DETAIL_OF_STATUS[500], request_id, {})
+    return _problem(*BUG, 500, _DETAIL_OF_STATUS[500], request_id, {})
 
 
 def _problem(
     code: str, title: str, status: int, detail: str, request_id: str, extras: dict[str, Any]
 ) -> web.Response:
     body = {
-        "type": f"urn:bridge-server:problem:{code}",
+        "type": f"{TYPE_PREFIX}{code}",
         "title": title,
         "status": status,
         "detail": detail,
         "instance": request_id,
     }
-    return web.Response(body=orjson.dumps(body | extras), status=status, headers=_HEADERS)
+    return web.Response(body=orjson.dumps(body | extras), status=status, headers=_headers(code))
+
+
+@lru_cache(maxsize=_MOST_CODES)
+def _headers(code: str) -> CIMultiDictProxy[str]:
+    return ready_made({"Content-Type": "application/problem+json", "Link": help_link(code)})

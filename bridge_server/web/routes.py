@@ -14,7 +14,7 @@ Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Identify: TypeAlias = Callable[[web.Request, str], Awaitable[str | None]]
 """Finds whose bearer token this is, keeps it in the request, and returns the key of the caller's buckets."""
 
-_OBSERVERS = frozenset({"test", "console"})
+_OBSERVERS = frozenset({"test", "console", "reader"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Route:
 
     @property
     def only_observes(self) -> bool:
-        """Whether the route is for testing or watching the server.
+        """Whether the route is for testing or watching the server, or for reading about it.
 
         No ordered fault strikes it, and its requests are not recorded.
         """

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
+
+WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"})
+"""How the server's description spells a URL that `http_url` checks."""
 
 _PLACES_NAMED = 10
 

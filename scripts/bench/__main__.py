@@ -22,6 +22,7 @@ from pushes import measure_pushes
 from report import Row, merged, table
 from requests_cost import SCENARIOS, measure_scenario
 from signing import TASKS, measure_signing
+from sizing import measure_sizing, write_page
 from sockets import measure_idle_sockets, measure_messages
 from start import measure_start
 from wake_ups import measure_burst, measure_waiter_memory, measure_wake_ups
@@ -53,9 +54,13 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Generation 2.x over WebSockets, by a bare echo": {"irn-messages": measure_irn},
     "Ten thousand idle WebSockets of generation 2.x": {"idle-irn-sockets": measure_idle_irn},
     "Start, and an idle server": {"start": measure_start},
+    "Size of a server": {"sizing": measure_sizing},
     "Writes by 64 at once, on PostgreSQL and on SQLite": {"postgres-writes": measure_postgres_writes},
     "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
+
+
+_SIZES = frozenset(title for title, measures in SECTIONS.items() if "sizing" in measures)
 
 
 def parse_options() -> argparse.Namespace:
@@ -68,6 +73,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=1, help="do all of it so often: least and greatest")
     parser.add_argument("--console-seconds", type=int, help="of console-browser (default 600, quick 20)")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write tables for docs/speed.md there")
+    parser.add_argument("--write-sizing", action="store_true", help="write that table to docs/operate.md")
     parser.add_argument("--directory", type=Path, help="where the databases are made (default: temporary)")
     return parser.parse_args()
 
@@ -107,6 +113,9 @@ def main() -> None:
         measured_on = describe(plan.directory)
         print(f"{measured_on}\n\n{METHOD}", flush=True)
         sections = list(run(plan, options.only, max(1, options.runs)))
+    if options.write_sizing:
+        sizes = [table(title, rows) for title, rows in sections if title in _SIZES]
+        write_page(measured_on, "\n\n".join(sizes))
     if options.markdown:
         tables = [table(title, rows, for_documentation=True) for title, rows in sections]
         options.markdown.write_text("\n\n".join([measured_on, *tables]) + "\n")

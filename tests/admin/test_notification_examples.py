@@ -12,10 +12,9 @@ import pytest
 
 from tests.support.admin_client import ADMIN_TOKEN, ETHEREUM, AdminClient
 
-_PAGE = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text("utf-8")
-_COMMANDS = [
-    line for block in re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL) for line in block.splitlines()
-]
+_PAGE = (Path(__file__).parents[2] / "docs" / "notify.md").read_text("utf-8")
+_BLOCKS = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
+_COMMANDS = [command for block in _BLOCKS for command in re.split(r"\n(?=curl )", block.strip())]
 
 
 async def _answer(admin: AdminClient, command: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The page for operators lists every metric, and names commands that exist."""
+"""The reference lists every metric, and the page for operators names commands that exist."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,9 @@ import click
 from bridge_server.assembly.metrics_meanings import MEANINGS
 from bridge_server.cli.main import commands
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operate.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "operate.md").read_text("utf-8")
+REFERENCE = (DOCS / "reference.md").read_text("utf-8")
 OTHERS = {
     "build_info",
     "http_requests",
@@ -22,20 +24,20 @@ OTHERS = {
 
 
 def test_the_metrics_of_the_page_are_those_of_the_server() -> None:
-    table = PAGE[PAGE.index("## Metrics") :]
+    section = REFERENCE.partition("## Metrics")[2].partition("\n## ")[0]
 
-    named = {name.removesuffix("_total") for name in re.findall(r"`bridge_(\w+)`", table)}
+    named = {name.removesuffix("_total") for name in re.findall(r"`bridge_(\w+)`", section)}
 
     assert named == MEANINGS.keys() | OTHERS
 
 
 def test_the_commands_of_the_page_exist() -> None:
     blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-    lines = [line.split() for block in blocks for line in block.splitlines()]
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("bridge-server ")]
     assert len(lines) >= 8
 
-    for program, *words in lines:
-        assert program == "bridge-server"
+    for line in lines:
+        words = line.split()[1:]
         command: click.Command | None = commands
         context = click.Context(commands)
         while isinstance(command, click.Group):

@@ -8,7 +8,7 @@ from bridge_server.assembly.house import house
 from bridge_server.settings.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("protocol.md", "notifications.md", "admin-api.md")
+PAGES = ("protocol.md", "notify.md", "admin-api.md")
 """The protocol page leaves the list of the admin API's routes to the others."""
 
 TOKEN = "t" * 40
@@ -23,10 +23,15 @@ def nameless(path: str) -> str:
     return re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "{}", path)
 
 
+def items(page: Path) -> list[str]:
+    """The lines of a page; the lines of one item of a list are one."""
+    return page.read_text("utf-8").replace("\n  ", " ").splitlines()
+
+
 def listed() -> set[tuple[str, str]]:
-    """Each method with each path in the code spans of its line. A WebSocket is opened by GET."""
+    """Each method with each path in the code spans of its line or item. A WebSocket is opened by GET."""
     found = set()
-    for line in (line for page in PAGES for line in (DOCS / page).read_text("utf-8").splitlines()):
+    for line in (line for page in PAGES for line in items(DOCS / page)):
         spans = " ".join(re.findall(r"`([^`]*)`", line))
         methods = re.findall(r"\b(GET|POST|PUT|DELETE)\b", spans) + ["GET"] * ("WebSocket" in line)
         paths = re.findall(r"(?:^|\s)(/[^\s?]*)", spans.replace("...", PROJECT))

@@ -139,9 +139,9 @@ def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_a
         manager.settimeout(10)
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
         with watched_server(tmp_path, environment=environment):
-            heard = [manager.recv(100) for _ in range(5)]
+            heard = [manager.recv(100) for _ in range(20)]
 
-    assert heard.count(b"WATCHDOG=1") == 4
+    assert heard.count(b"WATCHDOG=1") >= 19  # and one that it is ready, if it was so early
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM, plain_account
 from tests.support.command import COMMAND
 from tests.support.slow import slow
+from tests.support.terminal import shown_at_terminal
 
 SLICE = 500
 
@@ -301,3 +302,19 @@ def test_memory_does_not_grow_with_what_is_imported_and_exported(app: Operating,
 
     assert large[0] - small[0] < 13_000
     assert large[1] - small[1] < 5_000
+
+
+def test_a_terminal_shows_how_far_an_import_and_an_export_are(app: Operating, tmp_path: Path) -> None:
+    file = write(tmp_path / "subscribers", *map(plain_account, range(1_200)))
+    place = ("--data-dir", app.data_dir)
+
+    imported = shown_at_terminal("subscriber", "import", "app", file, *place)
+    exported = shown_at_terminal("subscriber", "export", "app", tmp_path / "copy", *place)
+    listed = shown_at_terminal("subscriber", "list", "app", "--json", *place)
+
+    size = file.stat().st_size
+    assert f"{size}/{size}" in imported
+    assert "1200 subscribed, 0 updated, 0 unchanged" in imported
+    assert "1200/1200" in exported
+    assert all(line.startswith("{") for line in listed.splitlines())
+    assert len(listed.splitlines()) == 1_200

@@ -8,7 +8,8 @@ from aiohttp import web
 
 from tests.support.webhook_receiver import Answer, WebhookReceiver, open_receiver, reset
 
-_PASSED_ON = ("Content-Type", "Prefer", "Accept")
+_PASSED_ON = ("Content-Type", "Prefer", "Accept", "Authorization")
+_PASSED_BACK = ("Content-Type", "Retry-After")
 
 
 @asynccontextmanager
@@ -30,7 +31,7 @@ def passing(client: aiohttp.ClientSession, url: str) -> Answer:
             return web.Response(
                 status=response.status,
                 body=await response.read(),
-                headers={"Content-Type": response.headers.get("Content-Type", "text/plain")},
+                headers={name: response.headers[name] for name in _PASSED_BACK if name in response.headers},
             )
 
     return answer

@@ -18,7 +18,7 @@ from bridge_server.client import (
     RequestRefusedError,
     Wallet,
 )
-from bridge_server.client.http import retrying_client
+from bridge_server.client.http import requests
 from tests.client.gate import gate_before, losing_the_answer, saying
 from tests.client.pairs import ACCOUNT, BRISK, echo_one, next_call, paired
 from tests.support.eventually import eventually
@@ -313,7 +313,7 @@ async def test_malformed_calls_are_not_a_bridges(gate: WebhookReceiver, body: by
 async def test_an_answer_without_end_is_broken_off(
     gate: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retrying_client, "_LARGEST_ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(requests, "_LARGEST_ANSWER_BYTES", 100_000)
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = long_body(1_000_000_000)
 

@@ -6,6 +6,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from bridge_server.version import VERSION
@@ -48,6 +49,15 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
 
     with server_from_shell(tmp_path, program=[built / name]) as server:
         assert await pair_over(server.url) == ANSWERED
+        async with aiohttp.ClientSession(server.url) as reader:
+            for path, status in (
+                ("protocol", 200),
+                ("api", 200),
+                ("errors/not-found", 200),
+                ("nowhere", 404),
+            ):
+                async with reader.get(f"/docs/{path}") as response:
+                    assert (path, response.status) == (path, status)
 
     assert VERSION in _run(built / name, "version").stdout
 
@@ -79,6 +89,8 @@ def test_the_source_distribution_has_what_the_wheel_has(built: Path, tmp_path: P
         if file.is_file() and "__pycache__" not in file.parts
     }
     assert wanted - names == set()
+    guides = {f"bridge_server/documentation/pages/{file.name}" for file in (_ROOT / "docs").glob("*.md")}
+    assert guides - names == set()
 
 
 def _run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""`pipx install .` and `uv tool install .` work in a checkout. `pip install` is a line of the Dockerfile."""
+"""pipx, uv and uvx work in a checkout, with the lines of docs/operate.md; pip is a line of the Dockerfile."""
 
 import shutil
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.version import VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.slow import slow
@@ -59,6 +60,18 @@ async def test_uv_installs_a_checkout(
     _must(installers / "uv", "tool", "install", "--quiet", "--python", sys.executable, ".", cwd=checkout)
 
     await _assert_it_serves(tmp_path / "bin" / "bridge-server", tmp_path)
+
+
+def test_uvx_runs_a_checkout_without_installing_it(
+    checkout: Path, installers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    line = ("--quiet", "--python", sys.executable, "--from", ".", "bridge-server", "version")
+
+    finished = _run(installers / "uvx", *line, cwd=checkout)
+
+    assert finished.returncode == 0, finished.stderr
+    assert VERSION in finished.stdout
 
 
 async def _assert_it_serves(program: Path, folder: Path) -> None:

@@ -14,7 +14,7 @@ from tests.support.node_project import PACKAGE, SERVER, NodeProject
 _SECONDS = 110.0
 _TESTS = PACKAGE / "tests"
 _PUBLISHED = _TESTS / "published-clients.test.js"
-_COMPILER_OPTIONS = {
+COMPILER_OPTIONS = {
     "strict": True,
     "noEmit": True,
     "module": "nodenext",
@@ -64,7 +64,7 @@ def test_its_version_is_the_servers() -> None:
 @needs_test_runners
 def test_its_types_fit_what_is_documented(tmp_path: Path) -> None:
     project = NodeProject(tmp_path, "typescript", "vitest", "@playwright/test", "@types/node")
-    configuration = {"compilerOptions": _COMPILER_OPTIONS, "files": ["types.ts"]}
+    configuration = {"compilerOptions": COMPILER_OPTIONS, "files": ["types.ts"]}
     source = (PACKAGE / "tests" / "types.ts").read_text("utf-8")
     project.write({"tsconfig.json": orjson.dumps(configuration).decode(), "types.ts": source})
 

@@ -21,5 +21,5 @@ def test_every_fixture_is_on_the_page(project_folder: pytest.Pytester) -> None:
     shown = project_folder.runpytest_inprocess("-p", "no:trio", "--fixtures").stdout.str()
 
     fixtures = set(re.findall(r"^(bridge\w*) -- ", shown, re.MULTILINE))
-    assert fixtures == set(re.findall(r"^\| `(bridge\w*)` \|", PAGE.read_text("utf-8"), re.MULTILINE))
+    assert fixtures == set(re.findall(r"^- `(bridge\w*)`: ", PAGE.read_text("utf-8"), re.MULTILINE))
     assert len(fixtures) == 6

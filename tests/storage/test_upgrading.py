@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.assembly import storage
+from bridge_server.assembly import engine
 from bridge_server.storage.migrate import Migration, packaged_migrations
 from tests.support.server import running_server
 
@@ -19,7 +19,7 @@ async def test_an_upgrade_keeps_a_copy_and_loses_nothing(
         session_id = await server.open_session()
         call_id = await server.request_call(session_id, payload="sealed")
     next_step = Migration(newest + 1, "next.sql", "CREATE TABLE more (name TEXT);")
-    monkeypatch.setattr(storage, "packaged_migrations", lambda: [*packaged_migrations(), next_step])
+    monkeypatch.setattr(engine, "packaged_migrations", lambda: [*packaged_migrations(), next_step])
 
     async with (
         running_server(data_dir) as server,
@@ -44,7 +44,7 @@ async def test_a_step_that_fails_keeps_it_from_starting_and_the_older_version_st
     )
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "packaged_migrations", lambda: [*packaged_migrations(), bad_step])
+        patch.setattr(engine, "packaged_migrations", lambda: [*packaged_migrations(), bad_step])
         with pytest.raises(sqlite3.OperationalError):
             async with running_server(data_dir):
                 pass

@@ -9,6 +9,7 @@ import orjson
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from tests.support.described import description
 from tests.support.problems import checked_problem
 from tests.support.server import RunningServer
 
@@ -45,7 +46,10 @@ async def ask(
     content_type: str | None = "application/json",
     client: aiohttp.ClientSession | None = None,
 ) -> Answer:
-    """Send one request; the path goes out as it is spelled. A body is declared as `content_type`."""
+    """Send one request; the path goes out as it is spelled. A body is declared as `content_type`.
+
+    The answer is held against the server's description of itself.
+    """
     sent = CIMultiDict(headers or {})
     if body is not None and content_type is not None:
         sent["Content-Type"] = content_type
@@ -58,4 +62,6 @@ async def ask(
         allow_redirects=False,
         timeout=_PATIENCE,
     ) as response:
-        return Answer(response.status, response.headers, await response.read())
+        answer = Answer(response.status, response.headers, await response.read())
+    description().check(method, path, answer.status, answer.headers, answer.body)
+    return answer

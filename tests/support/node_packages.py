@@ -28,3 +28,7 @@ needs_test_runners = pytest.mark.skipif(
     _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "vitest").is_dir(),
     reason="needs Node.js and the test runners of tests/node: `scripts/test --all` installs them with npm",
 )
+needs_openapi_typescript = pytest.mark.skipif(
+    _IS_FAST_RUN or not _HAS_NODE or not (PACKAGES / "node_modules" / "openapi-typescript").is_dir(),
+    reason="needs Node.js and openapi-typescript of tests/node: `scripts/test --all` installs it with npm",
+)

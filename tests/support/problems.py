@@ -18,7 +18,9 @@ def checked_problem(status: int, headers: Mapping[str, str], body: bytes) -> dic
     assert problem["instance"] == headers["X-Request-ID"]
     texts = [problem[name] for name in sorted(_ALWAYS - {"status"})]
     assert all(isinstance(text, str) and text for text in texts)
-    assert problem["type"].startswith("urn:bridge-server:problem:")
+    prefix, code = problem["type"].rsplit(":", 1)
+    assert prefix == "urn:bridge-server:problem"
+    assert headers["Link"] == f'</docs/errors/{code}>; rel="help"'
     return problem
 
 

@@ -164,6 +164,7 @@ async def test_a_token_that_is_called_dead_is_unregistered(controlled: Controlle
     assert controlled.push.registrations() == []
 
 
+@pytest.mark.sqlite("faults of the disk are of a file")
 @pytest.mark.parametrize("answer", ["full", "locked"])
 async def test_a_disk_that_does_not_take_a_write(controlled: Controlled, answer: str) -> None:
     await controlled.control.faults.set([{"where": "disk", "answer": answer}])

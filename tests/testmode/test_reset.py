@@ -114,6 +114,7 @@ async def test_faults_and_records_are_forgotten(controlled: Controlled) -> None:
     assert (await controlled.control.traffic()).last == 0
 
 
+@pytest.mark.sqlite("faults of the disk are of a file")
 async def test_a_disk_that_was_ordered_to_be_full_is_reset(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
     await controlled.control.faults.set([{"where": "disk", "answer": "full"}])

@@ -24,7 +24,7 @@ from bridge_server.wallet.transactions.states import (
     states_before,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "wallet.md"
+PAGE = Path(__file__).parents[2] / "docs" / "rpc.md"
 HEADER = "| state of a transaction | means | becomes |"
 
 

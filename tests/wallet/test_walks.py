@@ -17,10 +17,10 @@ HANDED = "wallet/rpc/method_table"
 
 
 def walk_of(subject: str) -> list[str]:
-    """The files of a row. A name without a folder is in the folder of the name before it."""
-    (row,) = re.findall(rf"^\| {re.escape(subject)} \|(.*)\|$", PAGE, re.MULTILINE)
+    """The files of an item. A name without a folder is in the folder of the name before it."""
+    (item,) = re.findall(rf"^- \*\*{re.escape(subject)}:\*\*(.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
     files: list[str] = []
-    for name in re.findall(r"`([a-z_/]+)`", row):
+    for name in re.findall(r"`([a-z_/]+)`", item):
         folder = files[-1].rpartition("/")[0] if files else ""
         files.append(name if "/" in name else f"{folder}/{name}")
     return files
@@ -35,7 +35,7 @@ def imported_by(file: str) -> set[str]:
     return {name.removeprefix("bridge_server.").replace(".", "/") for name in names}
 
 
-SUBJECTS = re.findall(r"^\| (an? .+?) \|", PAGE, re.MULTILINE)
+SUBJECTS = re.findall(r"^- \*\*(an? .+?):\*\*", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.one_server
 
 ORIGIN = {"Origin": "https://dapp.example"}
 USUAL = "Content-Type, Prefer, X-Request-ID"
-EXPOSED = "Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
+EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
 
 
 def preflight_headers(headers: str | None, method: str = "PUT") -> dict[str, str]:

@@ -111,6 +111,7 @@ async def test_the_oldest_due_delivery_is_seen_by_its_age(
     assert 0 <= float(age) <= 7_200
 
 
+@pytest.mark.sqlite("its log has a size")
 async def test_sizes_of_the_database_are_there(server: RunningServer) -> None:
     text = await figures(server)
 

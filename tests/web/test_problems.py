@@ -1,37 +1,20 @@
 """Failures as problems: one table from kinds to statuses, and no details of the server's code."""
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
-
 import pytest
 from structlog.testing import CapturingLogger
 
-import bridge_server
 from bridge_server.kernel import errors
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.relay.service import Relay
 from bridge_server.web import request_lines
 from bridge_server.web.problems import STATUS_OF_KIND, status_of
 from tests.support.asking import ask
+from tests.support.failures import every_failure
 from tests.support.server import RunningServer
 
 pytestmark = pytest.mark.one_server
 
 _ORIGIN = {"Origin": "https://dapp.example"}
-
-
-def descendants(kind: type[BridgeError]) -> Iterator[type[BridgeError]]:
-    for child in kind.__subclasses__():
-        yield child
-        yield from descendants(child)
-
-
-def every_failure() -> list[type[BridgeError]]:
-    for module in pkgutil.walk_packages(bridge_server.__path__, "bridge_server."):
-        if not module.name.endswith(".__main__"):
-            importlib.import_module(module.name)
-    return [kind for kind in descendants(BridgeError) if kind.__module__.startswith("bridge_server.")]
 
 
 @pytest.mark.parametrize("failure", every_failure(), ids=lambda failure: failure.__name__)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import orjson
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
 from bridge_server.kernel.instants import rfc3339
@@ -41,12 +41,28 @@ _ACCOUNT_PLACE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})", re.ASCII)
 _NOT_A_PLACE = InvalidInputError("The query parameter after takes `next` of an earlier answer.")
 
 
+_AUDIENCES: dict[str, Any] = {
+    "oneOf": [
+        {"const": _ALL},
+        {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]},
+        {
+            "type": "object",
+            "properties": {
+                "accounts": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 500}
+            },
+            "required": ["accounts"],
+        },
+    ]
+}
+"""How the server's description spells what `_audience` reads."""
+
+
 class OperatorNotifyShape(Shape):
     """The body of POST /admin/projects/{project_id}/notify without its audience."""
 
     notification_id: Annotated[str, Field(min_length=1, max_length=TEXT_MAX_CHARACTERS)] | None = None
     notification: NotificationShape
-    audience: Any
+    audience: Annotated[Any, WithJsonSchema(_AUDIENCES)]
     after: Annotated[str, Field(max_length=TEXT_MAX_CHARACTERS)] | None = None
 
 

@@ -25,7 +25,7 @@ from bridge_server.projects.models import (
 from bridge_server.projects.names import checked_name, checked_project_id, checked_type_id
 from bridge_server.projects.projects import LEAST_PER_HOUR, MOST_AT_ONCE, MOST_PER_HOUR
 from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check
+from bridge_server.web.shapes import WEB_URL, Shape, check
 
 SUCCESS = b'{"success":true}'
 
@@ -65,7 +65,7 @@ class AccountLimitShape(Shape):
 class WebhookShape(Shape):
     """The body of PUT /admin/projects/{project_id}/webhook."""
 
-    url: Annotated[str, AfterValidator(http_url)]
+    url: Annotated[str, AfterValidator(http_url), WEB_URL]
 
 
 class TypeShape(Shape):

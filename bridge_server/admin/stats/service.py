@@ -84,19 +84,20 @@ class StatsReader:
 
     async def read(self) -> Stats:
         """The figures of this moment; the number of sessions may be a minute old."""
+        figures = self._figures()
         statuses = [item for route in self._requests.routes.values() for item in route.statuses.items()]
         return Stats(
             now_ms=self._clock.now_ms(),
             up_seconds=(self._clock.elapsed_us() - self._began_us) // 1_000_000,
             sessions=await self._sessions.count(),
             made={name: self._made_of(name) for name in (SESSION, CALL, NOTIFICATION)},
-            figures=self._figures(),
+            figures=figures,
             requests=sum(count for _, count in statuses),
             failed=sum(count for status, count in statuses if status >= _SERVER_ERROR),
             refused=sum(count for status, count in statuses if status == _TOO_MANY_REQUESTS),
             pushes=self._pushes(),
             memory_bytes=memory_bytes(),
-            disk=_disk(self._database_file),
+            disk=_disk(self._database_file, figures),
             clients=self._clients.heaviest("requests", _HEAVIEST, last_seconds=_HOUR_SECONDS),
         )
 
@@ -113,13 +114,15 @@ def memory_bytes() -> int:
         return most if sys.platform == "darwin" else most * 1024
 
 
-def _disk(database_file: Path) -> Disk:
+def _disk(database_file: Path, figures: Mapping[str, float]) -> Disk:
+    """The disk of the data directory; PostgreSQL says of its database what it takes there."""
     log_file = database_file.with_name(f"{database_file.name}-wal")
     try:
         free_bytes = shutil.disk_usage(database_file.parent).free
     except OSError:
         free_bytes = 0
-    return Disk(_size(database_file), _size(log_file), free_bytes)
+    size = _size(database_file) or int(figures.get("database_bytes", 0))
+    return Disk(size, _size(log_file), free_bytes)
 
 
 def _size(file: Path) -> int:

@@ -9,13 +9,13 @@ from bridge_server.admin.webhooks.service import TestedWebhook
 from bridge_server.kernel.fields import http_url
 from bridge_server.outgoing.outcome import Verdict
 from bridge_server.web.json_body import JsonObject
-from bridge_server.web.shapes import Shape, check
+from bridge_server.web.shapes import WEB_URL, Shape, check
 
 
 class WebhookTestShape(Shape):
     """The body of POST /admin/webhooks/test."""
 
-    url: Annotated[str, AfterValidator(http_url)]
+    url: Annotated[str, AfterValidator(http_url), WEB_URL]
 
 
 def read_url(document: JsonObject) -> str:

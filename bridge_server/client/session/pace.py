@@ -22,6 +22,8 @@ class Pace:
     """The time limit of one attempt, in addition to its long poll."""
     patience_seconds: float = 30.0
     """The time limit of all retries of a request without its own timeout."""
+    walk_patience_seconds: float = 300.0
+    """How long a walk through many accounts goes on without any answer but 5xx. A 429 does not end it."""
 
     def retry_seconds(self, failures: int, chance: float, asked_seconds: float | None = None) -> float:
         """The pause after a number of failures in a row.

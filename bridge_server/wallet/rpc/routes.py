@@ -1,13 +1,16 @@
-"""The wallet's one endpoint as a row."""
+"""The wallet's endpoints as rows."""
 
 from collections.abc import Callable
 
 from aiohttp import web
 
 from bridge_server.kernel.errors import BridgeError
+from bridge_server.kernel.token_bucket import Limit
+from bridge_server.wallet.rpc.discovery import written_openrpc
 from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.web.allowed_origins import AllowedOrigins
+from bridge_server.web.document import DocumentPage
 from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
 
@@ -29,5 +32,16 @@ def wallet_routes(
             method="POST", path="/rpc", name="rpc", handler=handlers.rpc, waits=True,
             body_limit_bytes=body_limit_bytes, guard=guard, bearer=bearer, on_refusal=on_refusal,
             origins=origins, who="rpc", gist=gist,
+        ),
+    )  # fmt: skip
+
+
+def description_routes(every_request: Limit) -> tuple[Route, ...]:
+    """`GET /openrpc.json`, for everyone: it says what the wallet can do, and nothing of its accounts."""
+    document = DocumentPage(written_openrpc)
+    return (
+        Route(
+            method="GET", path="/openrpc.json", name="openrpc", handler=document.answer,
+            limits=(every_request,), any_origin=True,
         ),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from multidict import CIMultiDict
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.answers import ready_made
 
-_EXPOSED = "Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
+_EXPOSED = "Link, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After, X-Request-ID"
 _HEADERS = ready_made({"Access-Control-Max-Age": "86400"})
 _USUAL_HEADERS = "Content-Type, Prefer, X-Request-ID"
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~, -]{1,1024}", re.ASCII)

@@ -156,6 +156,7 @@ async def test_an_address_stores_so_many_subscriptions(tmp_path: Path) -> None:
         assert len(await one.subscribe(TOPIC, OTHER)) == 2
 
 
+@pytest.mark.sqlite("database_limit is of a file")
 async def test_a_full_database_takes_nothing_more_and_still_delivers(tmp_path: Path) -> None:
     async with limited(tmp_path, database_limit=2**20, max_topic_bytes=2**24) as (_, (dapp, wallet)):
         await wallet.subscribe(TOPIC)

@@ -1,6 +1,6 @@
-"""The console's scripts and stylesheet. Their names hold a digest, so that browsers keep them for long."""
+"""Scripts and stylesheets of pages. Their names hold a digest, so that browsers keep them for long."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -8,11 +8,9 @@ from pathlib import Path
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
-from bridge_server.console.models import ROOT
 from bridge_server.web.answers import ready_made
 from bridge_server.web.whole_answer import WholeAnswer
 
-_FOLDER = Path(__file__).parent / "static"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 _DIGITS = 12
 
@@ -24,18 +22,23 @@ class _File:
 
 
 class StaticFiles:
-    """The files, read once."""
+    """The files, read once. `root` is the path below which they are answered."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: str, files: Iterable[Path]) -> None:
+        self._root = root
         self._files: dict[str, _File] = {}
         self.paths: Mapping[str, str] = {
-            path.name: self._add(path) for path in sorted(_FOLDER.iterdir()) if path.suffix in _TYPES
+            path.name: self._add(path) for path in files if path.suffix in _TYPES
         }
         """The path of each file, by its name."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """The file that the path names."""
-        file = self._files.get(request.match_info["name"])
+        return self.file(request.match_info["name"])
+
+    def file(self, name: str) -> web.Response:
+        """The file of this name with its digest. Raises HTTPNotFound."""
+        file = self._files.get(name)
         if file is None:
             raise web.HTTPNotFound
         return WholeAnswer(body=file.body, headers=file.headers)
@@ -50,4 +53,4 @@ class StaticFiles:
             "Cross-Origin-Resource-Policy": "same-origin",
         }
         self._files[name] = _File(body, ready_made(headers))
-        return f"{ROOT}/static/{name}"
+        return f"{self._root}/{name}"

@@ -1,0 +1,113 @@
+"""The clients' routes of the admin API described."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.clients import ORDERS
+from bridge_server.web.description import (
+    AnswerShape,
+    Count,
+    DescribedAnswer,
+    Moment,
+    Operation,
+    Parameter,
+    page_parameters,
+    text,
+)
+
+ClientAddress = Annotated[str, text("192.0.2.1")]
+
+
+class ClientFiguresAnswer(AnswerShape):
+    """What an address has asked for, and what was refused by which limits."""
+
+    requests: Count
+    refused: Count
+    sessions: Count
+    sockets: Count
+    waits: Count
+    bytes: Count
+    refused_by: dict[str, Count]
+
+
+class ListedClientAnswer(ClientFiguresAnswer):
+    """A client address and its figures. IPv6 counts by /64."""
+
+    address: ClientAddress
+    waiting: Count
+
+
+class HeaviestClientsAnswer(AnswerShape):
+    """The heaviest clients, the heaviest first."""
+
+    clients: list[ListedClientAnswer]
+    next: None
+
+
+class ClientBucketAnswer(AnswerShape):
+    """What is left of a limit, and when it is whole again; null if it is."""
+
+    limit: Annotated[str, text("requests")]
+    burst: Count
+    remaining: Count
+    full_at: Moment | None
+
+
+class ClientDetailsAnswer(AnswerShape):
+    """A client address: its figures, what it has open, and its limits."""
+
+    address: ClientAddress
+    exempt: bool
+    last_hour: ClientFiguresAnswer
+    since_start: ClientFiguresAnswer
+    waiting: Count
+    connections: Count
+    open_sockets: Count
+    buckets: list[ClientBucketAnswer]
+
+
+class ClientArrivalAnswer(AnswerShape):
+    """How this request has come, and the address that it counts for."""
+
+    peer: Annotated[str, text("127.0.0.1")]
+    forwarded_for: ClientAddress | None
+    trusted: bool
+    address: ClientAddress
+    exempt: bool
+
+
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
+    return Operation(
+        tag="Observation", summary=summary, text=description, answers=answers, needs_database=False, **more
+    )
+
+
+CLIENT_OPERATIONS: Mapping[str, Operation] = {
+    "clients": _operation(
+        "List the heaviest clients",
+        "What each client address has asked for. The list is one page.",
+        DescribedAnswer(200, "The clients.", HeaviestClientsAnswer),
+        parameters=(
+            Parameter("by", "The figure that orders the list.", {"enum": [*ORDERS], "default": "requests"}),
+            Parameter(
+                "last",
+                "How far back the figures go, from `5m` to `1h`, or `start`.",
+                {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": "1h"},
+            ),
+            *page_parameters("Has no effect: the list is one page."),
+        ),
+    ),
+    "client-me": _operation(
+        "Show how this request came",
+        "Asked through a proxy, it shows whether `trusted_proxies` is right.",
+        DescribedAnswer(200, "The way of this request.", ClientArrivalAnswer),
+    ),
+    "client": _operation(
+        "Show a client",
+        "One address: its figures, its open connections and sockets, and what is left of its limits.",
+        DescribedAnswer(200, "The client.", ClientDetailsAnswer),
+        parameters=(Parameter("address", "The address of a client.", place="path", example="192.0.2.1"),),
+        problems=(InvalidInputError,),
+    ),
+}

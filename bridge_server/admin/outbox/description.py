@@ -1,0 +1,174 @@
+"""The outbox's routes of the admin API described."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from bridge_server.admin.outbox.wire import DestinationShape
+from bridge_server.outbox.errors import AttemptNotFoundError, MessageBeingSentError, MessageNotFoundError
+from bridge_server.outbox.stored import MessageKind, MessageState
+from bridge_server.web.description import (
+    AnswerShape,
+    Channel,
+    Count,
+    DescribedAnswer,
+    Milliseconds,
+    Moment,
+    NextPage,
+    Operation,
+    Parameter,
+    Status,
+    count,
+    done,
+    page_parameters,
+    text,
+)
+
+_ID = Parameter(
+    "id", "The id of a message, from the list of messages.", place="path", example="7-msg_0192f7c8"
+)
+_KIND = Parameter("kind", "Only messages of this kind.", {"enum": [*MessageKind]})
+_DESTINATION = Parameter("destination", "Only messages to this destination, as the list spells it.")
+
+Destination = Annotated[str, text("https://app.example.org:443")]
+Failure = Annotated[str, text("the receiver answered 500")]
+
+
+class OutboxMessageAnswer(AnswerShape):
+    """A message that is owed to a webhook or a device. Ids of sessions and topics are shortened."""
+
+    id: Annotated[str, text("7-msg_0192f7c8")]
+    state: MessageState
+    purpose: Annotated[str, text("call-webhook")]
+    destination: Destination
+    subject: Annotated[str, text("0192f7c8…")] | None
+    attempts: Count
+    created_at: Moment
+    next_attempt_at: Moment | None
+    died_at: Moment | None
+    error: Failure | None
+    status: Status | None
+
+
+class OutboxMessagesAnswer(AnswerShape):
+    """A page of messages, newest first."""
+
+    messages: list[OutboxMessageAnswer]
+    next: NextPage | None
+
+
+class DeliveryAttemptAnswer(AnswerShape):
+    """An attempt to deliver a message, or a test."""
+
+    number: Annotated[int, count(7)]
+    at: Moment
+    message_id: Annotated[str, text("msg_0192f7c8")] | None
+    purpose: Annotated[str, text("call-webhook")]
+    channel: Channel
+    destination: Destination
+    subject: Annotated[str, text("0192f7c8…")] | None
+    outcome: Literal["delivered", "failed", "gone", "refused", "blocked"]
+    status: Status | None
+    milliseconds: Milliseconds
+    failure: Failure | None
+
+
+class OutboxMessageDetailsAnswer(OutboxMessageAnswer):
+    """A message with its headers and its last attempts. Its body is there only for an event of a project."""
+
+    message_id: Annotated[str, text("msg_0192f7c8")]
+    headers: dict[str, str]
+    body_bytes: Count
+    body: Any
+    last_attempts: list[DeliveryAttemptAnswer]
+
+
+class DeliveryAttemptsAnswer(AnswerShape):
+    """A page of attempts, newest first, and how many had each outcome since the start, by channel."""
+
+    attempts: list[DeliveryAttemptAnswer]
+    outcomes: dict[str, dict[str, Count]]
+    next: NextPage | None
+
+
+class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
+    """An attempt with what was sent, which only test mode keeps."""
+
+    body: Any
+
+
+class ChangedMessagesAnswer(AnswerShape):
+    """How many messages were changed."""
+
+    messages: Count
+
+
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
+    return Operation(tag="Outbox", summary=summary, text=description, answers=answers, **more)
+
+
+OUTBOX_OPERATIONS: Mapping[str, Operation] = {
+    "outbox": _operation(
+        "List messages",
+        "Messages that are due, that wait for their next attempt, or that were given up, newest first. "
+        "One that "
+        "was delivered is not there any more.",
+        DescribedAnswer(200, "A page.", OutboxMessagesAnswer),
+        parameters=(
+            Parameter("state", "Only messages in this state.", {"enum": [*MessageState]}),
+            _KIND,
+            Parameter("purpose", "Only messages of this purpose."),
+            _DESTINATION,
+            *page_parameters(),
+        ),
+    ),
+    "retry-dead-messages": _operation(
+        "Send all dead messages of a destination",
+        "They begin their attempts anew.",
+        DescribedAnswer(200, "How many there were.", ChangedMessagesAnswer),
+        body=DestinationShape,
+        body_example={"destination": "https://app.example.org:443"},
+    ),
+    "drop-dead-messages": _operation(
+        "Drop all dead messages of a destination",
+        "They are deleted for good.",
+        DescribedAnswer(200, "How many there were.", ChangedMessagesAnswer),
+        body=DestinationShape,
+        body_example={"destination": "https://app.example.org:443"},
+    ),
+    "outbox-attempts": _operation(
+        "List attempts",
+        "The last 500 attempts to deliver since the start, newest first, and the outcomes of all.",
+        DescribedAnswer(200, "A page.", DeliveryAttemptsAnswer),
+        parameters=(_KIND, _DESTINATION, *page_parameters()),
+        needs_database=False,
+    ),
+    "outbox-attempt": _operation(
+        "Show an attempt",
+        "In test mode with the body that was sent, up to 16 KiB.",
+        DescribedAnswer(200, "The attempt.", DeliveryAttemptDetailsAnswer),
+        parameters=(Parameter("number", "The number of an attempt.", place="path", example="1"),),
+        problems=(AttemptNotFoundError,),
+        needs_database=False,
+    ),
+    "outbox-message": _operation(
+        "Show a message",
+        "A message with its headers and its last attempts.",
+        DescribedAnswer(200, "The message.", OutboxMessageDetailsAnswer),
+        parameters=(_ID,),
+        problems=(MessageNotFoundError,),
+    ),
+    "drop-message": _operation(
+        "Drop a message",
+        "It is deleted for good.",
+        *done("It is dropped."),
+        parameters=(_ID,),
+        problems=(MessageNotFoundError, MessageBeingSentError),
+    ),
+    "retry-message": _operation(
+        "Send a message now",
+        "A dead one begins its attempts anew.",
+        DescribedAnswer(200, "The message, which is due.", OutboxMessageAnswer),
+        parameters=(_ID,),
+        problems=(MessageNotFoundError, MessageBeingSentError),
+    ),
+}

@@ -1,0 +1,1 @@
+"""The backend's side of the notification service (docs/protocol.md, A)."""

@@ -1,0 +1,7 @@
+"""The folder of the console's scripts and stylesheet."""
+
+from pathlib import Path
+
+STATIC_FOLDER = Path(__file__).parent / "static"
+STYLESHEET = STATIC_FOLDER / "console.css"
+"""Other pages of the server look like the console by it."""

@@ -1,0 +1,176 @@
+"""Problems in the document: a schema and a response for each code."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from bridge_server.kernel.errors import (
+    BridgeError,
+    ForbiddenError,
+    InvalidInputError,
+    LimitError,
+    NotAuthenticatedError,
+    NotFoundError,
+    TooLargeError,
+    TooSlowError,
+    UnavailableError,
+    UnsupportedMediaError,
+)
+from bridge_server.storage.failures import DatabaseFullError
+from bridge_server.web.description import Operation
+from bridge_server.web.problems import REFUSALS, status_of_kind
+from bridge_server.web.routes import Route
+
+PROBLEM_JSON = "application/problem+json"
+
+_TYPE = "urn:bridge-server:problem:"
+_REQUEST_ID = "0192f7c8-7e6a-7d2b-b0a5-0f7f3c1d2e4f"
+_FAULTS = {
+    "type": "array",
+    "description": "Every fault of the body or the query at once, each with its place.",
+    "items": {
+        "type": "object",
+        "properties": {
+            "pointer": {
+                "type": "string",
+                "description": "A JSON Pointer (RFC 6901) as a URI fragment.",
+                "examples": ["#/encryptionPayload"],
+            },
+            "detail": {"type": "string", "examples": ["must be a string or an object"]},
+        },
+        "required": ["pointer", "detail"],
+    },
+}
+_EVERYWHERE = {
+    **{code: (status, f"{title}. No route was looked for.") for status, (code, title) in REFUSALS.items()},
+    "method-not-allowed": (405, "The path exists, but not for this method: see the header field Allow."),
+    "server-error": (500, "The server failed, which is a bug. Its log has the reason beside the request id."),
+}
+"""Problems that any request may get."""
+
+
+def problems_of(row: Route, operation: Operation) -> dict[str, type[BridgeError]]:
+    """The failures that a request of the row may have, by code: the row's, and the operation's own."""
+    kinds: list[type[BridgeError]] = [*operation.problems]
+    if row.guard is not None:
+        kinds.append(ForbiddenError)
+    if row.bearer is not None or row.identify is not None:
+        kinds.append(NotAuthenticatedError)
+    if "{" in row.path:
+        kinds.append(NotFoundError)
+    if operation.body is not None:
+        kinds.append(UnsupportedMediaError)
+    if operation.body is not None or operation.polls or _has_query(operation):
+        kinds.append(InvalidInputError)
+    if row.body_limit_bytes:
+        kinds += (InvalidInputError, TooLargeError, TooSlowError)
+    if row.limits or row.caller_limits:
+        kinds.append(LimitError)
+    if operation.needs_database:
+        kinds.append(UnavailableError)
+    if operation.needs_database and row.method != "GET":
+        kinds.append(DatabaseFullError)
+    return {kind.code: kind for kind in kinds}
+
+
+def by_status(kinds: Mapping[str, type[BridgeError]]) -> dict[int, list[str]]:
+    """The codes of each status, in their order."""
+    codes: dict[int, list[str]] = {}
+    for code, kind in kinds.items():
+        codes.setdefault(status_of_kind(kind), []).append(code)
+    return dict(sorted(codes.items()))
+
+
+def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]]) -> dict[str, Any]:
+    """The response of one status: a reference, or all that its codes may mean."""
+    if len(codes) == 1:
+        return {"$ref": f"#/components/responses/{codes[0]}"}
+    schemas = [{"$ref": f"#/components/schemas/{schema_name(code)}"} for code in codes]
+    return {
+        "description": " ".join(f"`{code}`: {_meaning(kinds[code])}" for code in codes),
+        "headers": _headers(status_of_kind(kinds[codes[0]])),
+        "content": {
+            PROBLEM_JSON: {
+                "schema": {
+                    "oneOf": schemas,
+                    "discriminator": {
+                        "propertyName": "type",
+                        "mapping": {
+                            f"{_TYPE}{code}": schema["$ref"]
+                            for code, schema in zip(codes, schemas, strict=True)
+                        },
+                    },
+                },
+            }
+        },
+    }
+
+
+def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The schemas and the responses of these failures, and of those that any request may have."""
+    meanings = {code: (status_of_kind(kind), _meaning(kind)) for code, kind in kinds.items()} | _EVERYWHERE
+    schemas: dict[str, Any] = {}
+    responses: dict[str, Any] = {}
+    for code, (status, meaning) in sorted(meanings.items()):
+        name = schema_name(code)
+        has_faults = code == InvalidInputError.code
+        schemas[name] = _schema(code, status, meaning, has_faults)
+        responses[code] = _response(status, meaning, name)
+    return schemas, responses
+
+
+def schema_name(code: str) -> str:
+    """The name of the schema of a problem: `SessionNotFoundProblem` of `session-not-found`."""
+    return "".join(word.capitalize() for word in code.split("-")) + "Problem"
+
+
+def every_kind(kinds: Iterable[Mapping[str, type[BridgeError]]]) -> dict[str, type[BridgeError]]:
+    """All of these failures by code."""
+    return {code: kind for each in kinds for code, kind in each.items()}
+
+
+def _has_query(operation: Operation) -> bool:
+    return any(parameter.place == "query" for parameter in operation.parameters)
+
+
+def _meaning(kind: type[BridgeError]) -> str:
+    """The first paragraph of the docstring of the class that has named the code."""
+    named = next(each for each in kind.__mro__ if "code" in vars(each))
+    return " ".join((named.__doc__ or "").split("\n\n")[0].split())
+
+
+def _schema(code: str, status: int, meaning: str, has_faults: bool) -> dict[str, Any]:
+    properties = {
+        "type": {"type": "string", "const": f"{_TYPE}{code}"},
+        "title": {"type": "string", "description": "The kind of problem in words, always the same."},
+        "status": {"type": "integer", "const": status},
+        "detail": {"type": "string", "description": "What is wrong here, and what can be done."},
+        "instance": {
+            "type": "string",
+            "description": "The request id, as in `X-Request-ID` and the server's log.",
+            "examples": [_REQUEST_ID],
+        },
+    }
+    if has_faults:
+        properties["errors"] = _FAULTS
+    required = ["type", "title", "status", "detail", "instance"]
+    return {"type": "object", "description": meaning, "properties": properties, "required": required}
+
+
+def _response(status: int, meaning: str, name: str) -> dict[str, Any]:
+    return {
+        "description": meaning,
+        "headers": _headers(status),
+        "content": {PROBLEM_JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}},
+    }
+
+
+def _headers(status: int) -> dict[str, Any]:
+    names = ["X-Request-ID", "Link"]
+    names += {
+        401: ["WWW-Authenticate"],
+        405: ["Allow"],
+        429: ["Retry-After", "RateLimit", "RateLimit-Policy"],
+    }.get(status, [])
+    if status == status_of_kind(UnavailableError):
+        names.append("Retry-After")
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}

@@ -1,0 +1,192 @@
+"""The inbox described: what its rows do not say (docs/protocol.md, A.7)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from bridge_server.inbox import notification_wire, wire
+from bridge_server.inbox.description_shapes import (
+    ChangedSubscriptionAnswer,
+    InboxOverviewAnswer,
+    InboxPageAnswer,
+    InboxTokenAnswer,
+    ReadNotificationsAnswer,
+    RegisteredDeviceAnswer,
+    RegisteredDevicesAnswer,
+    SignInNonceAnswer,
+)
+from bridge_server.inbox.errors import (
+    DeviceNotFoundError,
+    SignInRefusedError,
+    TooManyDevicesError,
+    TooManyStreamsError,
+)
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.projects.errors import ProjectNotFoundError, SubscriptionNotFoundError
+from bridge_server.projects.wire import SubscriptionShape
+from bridge_server.web.description import (
+    EVENTS,
+    HTML,
+    DescribedAnswer,
+    Operation,
+    Parameter,
+    done,
+    text,
+)
+
+_TAG = "Inbox"
+_MESSAGE = """\
+bridge.example.org wants you to sign in with your Ethereum account:
+0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb
+
+Read my notifications.
+
+URI: https://bridge.example.org
+Version: 1
+Chain ID: 1
+Nonce: f105bc23077db1ca46f4e6afc00558b9
+Issued At: 2027-01-15T08:00:00Z"""
+
+_PROJECT_ID = {"type": "string", "pattern": "^[a-z0-9-]{1,64}$"}
+
+PAGE_QUERY = (
+    Parameter("project_id", "Only notifications of this project.", _PROJECT_ID),
+    Parameter("unread", "Only unread ones, or only read ones.", {"enum": ["true", "false"]}),
+    Parameter(
+        "after", "`next` of an earlier answer continues with older ones, `latest` asks for newer ones."
+    ),
+    Parameter(
+        "limit",
+        "How many at most.",
+        {"type": "integer", "minimum": 1, "maximum": 100, "default": 50},
+        example="20",
+    ),
+)
+_EVENT = 'id: 42\nevent: notification\ndata: {"id": "42", "title": "ETH is up"}\n\n'
+
+
+def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
+    return Operation(tag=_TAG, summary=summary, text=description, answers=answers, **more)
+
+
+INBOX_OPERATIONS: Mapping[str, Operation] = {
+    "inbox-nonce": _operation(
+        "Get a nonce",
+        "The first step of a sign-in. A nonce is good for one sign-in, and for a few minutes.",
+        DescribedAnswer(200, "The nonce.", SignInNonceAnswer),
+    ),
+    "inbox-login": _operation(
+        "Sign in",
+        "Takes a sign-in message (EIP-4361) that the account has signed with `personal_sign`. Its domain and "
+        "URI must be this server's own or one of `inbox_origins`, and its nonce unused. Clients without a "
+        "body "
+        "of JSON get a 400.",
+        DescribedAnswer(200, "The token of the account.", InboxTokenAnswer),
+        body=wire.SignInShape,
+        body_example={"message": _MESSAGE, "signature": "0x" + "1b" * 65},
+        problems=(SignInRefusedError,),
+    ),
+    "inbox-logout": _operation(
+        "Sign out",
+        "The token ends at once.",
+        *done("The token has ended."),
+    ),
+    "inbox-subscriptions": _operation(
+        "List subscriptions",
+        "The projects that the account subscribes to, with the number of unread notifications; and those "
+        "that "
+        "it has left with unread notifications.",
+        DescribedAnswer(200, "The subscriptions.", InboxOverviewAnswer),
+    ),
+    "inbox-subscribe": _operation(
+        "Subscribe, or change types",
+        "Subscribes the account to a project, or changes the types that it has chosen. Without types it "
+        "is all "
+        "of them, those made later too.",
+        DescribedAnswer(200, "The subscription.", ChangedSubscriptionAnswer),
+        body=SubscriptionShape,
+        body_example={"notification_types": ["price-alert"]},
+        body_is_optional=True,
+        problems=(ProjectNotFoundError,),
+    ),
+    "inbox-unsubscribe": _operation(
+        "Unsubscribe",
+        "Ends the subscription. Notifications that the account has received stay.",
+        *done("The account does not subscribe any more."),
+        problems=(ProjectNotFoundError, SubscriptionNotFoundError),
+    ),
+    "inbox-notifications": _operation(
+        "List notifications",
+        "Notifications, newest first. With `latest` as `after` and `Prefer: wait` the answer comes with "
+        "the next "
+        "notification.",
+        DescribedAnswer(200, "A page.", InboxPageAnswer),
+        parameters=PAGE_QUERY,
+        polls=True,
+    ),
+    "inbox-mark-read": _operation(
+        "Mark notifications as read",
+        "Marks at most 500 notifications as read by the user, which counts in the app's read rate. Ids "
+        "that the "
+        "account does not have are ignored.",
+        DescribedAnswer(200, "How many were unread before.", ReadNotificationsAnswer),
+        body=notification_wire.ReadShape,
+        body_example={"ids": ["42"]},
+    ),
+    "inbox-stream": _operation(
+        "Receive notifications as they come",
+        "Server-sent events `notification`, each with a notification as its data. The stream continues after "
+        "`Last-Event-ID`.",
+        DescribedAnswer(
+            200, "The stream, which does not end by itself.", Annotated[str, text(_EVENT)], EVENTS
+        ),
+        parameters=(
+            Parameter("Last-Event-ID", "The id of the last event that was received.", place="header"),
+            Parameter("last_event_id", "As `Last-Event-ID`, for a page that opens its first stream."),
+        ),
+        problems=(TooManyStreamsError,),
+        extensions={"x-event-stream": True},
+    ),
+    "inbox-devices": _operation(
+        "List devices",
+        "The devices to which notifications are delivered.",
+        DescribedAnswer(200, "The devices.", RegisteredDevicesAnswer),
+    ),
+    "inbox-add-device": _operation(
+        "Register a device",
+        "`channel` is `fcm`, `apns`, `webpush`, `webhook` or `log`, as far as the operator has configured "
+        "them. "
+        "`address` is a token, a URL, or the object that a browser's Push API gives; `log` has none.",
+        DescribedAnswer(200, "The device.", RegisteredDeviceAnswer),
+        body=wire.DeviceShape,
+        body_example={"channel": "log"},
+        problems=(TooManyDevicesError,),
+    ),
+    "inbox-remove-device": _operation(
+        "Remove a device",
+        "Nothing is delivered to it any more.",
+        *done("It is removed."),
+        problems=(DeviceNotFoundError,),
+    ),
+    "inbox-page": _operation(
+        "The inbox as a page",
+        "A page that shows an account its notifications, of one project or of all.",
+        DescribedAnswer(200, "The page.", str, HTML),
+        parameters=(
+            Parameter(
+                "project",
+                "The project; without it, all of them.",
+                _PROJECT_ID,
+                example="example-app",
+            ),
+        ),
+        problems=(InvalidInputError,),
+        needs_database=False,
+    ),
+    "inbox-widget": _operation(
+        "The web component `<bridge-inbox>`",
+        "An ES module without dependencies, which web pages of configured origins may load.",
+        DescribedAnswer(200, "The script.", str, "text/javascript"),
+        DescribedAnswer(304, "It has not changed since the ETag of If-None-Match."),
+        needs_database=False,
+    ),
+}

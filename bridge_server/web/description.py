@@ -1,0 +1,125 @@
+"""The description of a route: what its row does not say of it (summary, answers, problems, example).
+
+A room's `description.py` holds one Operation for each name of a row. These modules are imported when
+somebody asks for the description, and never to serve another request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, WithJsonSchema
+
+from bridge_server.kernel.errors import BridgeError
+
+JSON = "application/json"
+TEXT = "text/plain"
+HTML = "text/html"
+EVENTS = "text/event-stream"
+
+
+ABSENT: Any = None
+"""The default of a member that an answer may lack."""
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    for each in schema.get("properties", {}).values():
+        each.pop("default", None)
+
+
+class AnswerShape(BaseModel):
+    """The shape of an answer, or of a part of one. Later versions may add members."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, json_schema_extra=_without_defaults)
+
+
+def text(example: str, **rules: Any) -> WithJsonSchema:
+    """The schema of a string, with an example."""
+    return WithJsonSchema({"type": "string", "examples": [example], **rules})
+
+
+def count(example: int, **rules: Any) -> WithJsonSchema:
+    """The schema of a whole number that is not negative, with an example."""
+    return WithJsonSchema({"type": "integer", "minimum": 0, "examples": [example], **rules})
+
+
+def number(example: float, **rules: Any) -> WithJsonSchema:
+    """The schema of a number, with an example."""
+    return WithJsonSchema({"type": "number", "examples": [example], **rules})
+
+
+Moment: TypeAlias = Annotated[str, text("2027-01-15T08:00:00.000Z", format="date-time")]
+Count: TypeAlias = Annotated[int, count(3)]
+Status: TypeAlias = Annotated[int, count(200)]
+Milliseconds: TypeAlias = Annotated[float, number(12.5, minimum=0)]
+Rate: TypeAlias = Annotated[float, number(0.5, minimum=0, maximum=1)]
+Account: TypeAlias = Annotated[str, text("eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb")]
+Address: TypeAlias = Annotated[str, text("0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb")]
+ProjectId: TypeAlias = Annotated[str, text("example-app")]
+TypeId: TypeAlias = Annotated[str, text("price-alert")]
+NextPage: TypeAlias = Annotated[str, text("7")]
+Channel: TypeAlias = Literal["webhook", "webhook-push", "fcm", "apns", "webpush", "log"]
+
+
+class SuccessAnswer(AnswerShape):
+    """It is done."""
+
+    success: Literal[True]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedAnswer:
+    """One answer: its status, in a sentence what it means, and the shape of its body (None: no body)."""
+
+    status: int
+    meaning: str
+    shape: Any = None
+    media_type: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of the query or the header fields, or the meaning of one in the path."""
+
+    name: str
+    text: str
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
+    place: Literal["query", "header", "path"] = "query"
+    example: str | None = None
+    """Its value in the example; None leaves it out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """Everything about a route that its row does not say."""
+
+    tag: str
+    summary: str
+    text: str
+    answers: tuple[DescribedAnswer, ...]
+    problems: tuple[type[BridgeError], ...] = ()
+    """The failures of its own. Those that follow from the row (token, limits, body) are not among them."""
+    body: Any = None
+    """The shape of the JSON that it reads; None if it reads none."""
+    body_example: Any = None
+    body_is_optional: bool = False
+    parameters: tuple[Parameter, ...] = ()
+    polls: bool = False
+    """Whether a client may ask it to wait (`Prefer: wait=25`, `?wait=25`)."""
+    needs_database: bool = True
+    extensions: Mapping[str, Any] = field(default_factory=dict)
+    """Members that begin with `x-`."""
+
+
+def done(meaning: str = "It is done.") -> tuple[DescribedAnswer, ...]:
+    """The answers of a change that answers only its success."""
+    return (DescribedAnswer(200, meaning, SuccessAnswer),)
+
+
+def page_parameters(next_text: str = "`next` of the page before.", limit: int = 100) -> tuple[Parameter, ...]:
+    """`after` and `limit` of a list that comes page by page."""
+    schema = {"type": "integer", "minimum": 1, "maximum": 1000, "default": limit}
+    return (
+        Parameter("after", next_text),
+        Parameter("limit", "How many at most.", schema, example="10"),
+    )

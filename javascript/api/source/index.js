@@ -1,0 +1,2 @@
+export { BridgeUnreachableError, RequestRefusedError } from './errors.js'
+export { Notifier } from './notifier.js'

@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, test } from 'node:test'
+
+import { BridgeUnreachableError, Notifier, RequestRefusedError } from '@bridge-server/api'
+
+const { startBridge } = await import(process.env.BRIDGE_TEST_PACKAGE ?? '../../test/source/index.js')
+
+const TOKEN = 'of the operator'
+const TEXT = { type: 'news', title: 'ETH is up ☂ 🚀', body: 'مرحبا' }
+let bridge
+let secret
+let notifier
+
+const account = (number) => `eip155:1:0x${String(number).padStart(40, '0')}`
+const accounts = (count) => Array.from({ length: count }, (_, place) => account(place + 1))
+
+async function operate(method, path, fields) {
+  const answer = await fetch(`${bridge.url}/admin/projects${path}`, {
+    method,
+    headers: { Authorization: `Bearer ${TOKEN}`, 'Content-Type': 'application/json' },
+    body: fields && JSON.stringify(fields),
+  })
+  assert.equal(answer.ok, true, await answer.clone().text())
+  return answer.json()
+}
+
+async function subscribe(count) {
+  for (const each of accounts(count)) await operate('PUT', `/app/subscribers/${each}`, {})
+}
+
+async function all(walk, onWait = async () => {}) {
+  const seen = []
+  for await (const each of walk) {
+    seen.push(each)
+    if (each.waits) await onWait(each)
+  }
+  return seen
+}
+
+const fault = (fault) => bridge.faults.set([{ where: 'request', ...fault }])
+
+before(async () => {
+  bridge = await startBridge({ settings: { admin_token: TOKEN } })
+})
+
+after(() => bridge.stop())
+
+beforeEach(async () => {
+  await bridge.reset()
+  ;({ secret: { secret } } = await operate('POST', '', { name: 'App', project_id: 'app' }))
+  await operate('POST', '/app/types', { name: 'News', type_id: 'news' })
+  notifier = new Notifier(`${bridge.url}/`, 'app', secret)
+})
+
+test('the result has each account once', async () => {
+  await subscribe(1)
+
+  const result = await notifier.notify({ ...TEXT, to: [account(1), account(2)], url: 'https://a.example/é' })
+  const rehearsed = await notifier.notify({ ...TEXT, to: [account(1)], dryRun: true })
+
+  assert.deepEqual(result, { sent: [account(1)], failed: [], notFound: [account(2)] })
+  assert.deepEqual(rehearsed.sent, [account(1)])
+  const { notifications } = await operate('GET', '/app/notifications')
+  assert.deepEqual(notifications.map(({ title }) => title), [TEXT.title])
+})
+
+test('subscribers and lookup', async () => {
+  await subscribe(130)
+
+  assert.deepEqual(await all(notifier.subscribers({ after: account(120) })), accounts(130).slice(120))
+  const found = await notifier.lookup(accounts(140))
+
+  assert.deepEqual([...found.keys()], accounts(130))
+  assert.deepEqual(found.get(account(1)), { account: account(1), notificationTypes: ['news'] })
+})
+
+test('a walk reaches everybody, waits out limits and failures, and can be repeated', async () => {
+  await subscribe(3)
+  const to = [...accounts(3), ...Array.from({ length: 1100 }, (_, place) => `test:chain:${place}`)]
+  const walk = notifier.notifyAll({ ...TEXT, to })
+  const [first, known] = [(await walk.next()).value, (await walk.next()).value]
+  await fault({ route: 'notify', status: 503, retry_after: 0, times: 2 })
+  const seen = await all(walk)
+  await fault({ route: 'subscriber-listing', status: 429, retry_after: 0, times: 2 })
+  const again = await all(notifier.notifyAll({ ...TEXT, id: first.id }))
+
+  assert.equal(first.total, undefined)
+  assert.deepEqual([known.id, known.total, known.accounts], [first.id, 1103, 0])
+  assert.equal(seen.filter(({ waits }) => waits > 0).length, 2)
+  assert.deepEqual(seen.filter(({ result }) => result).map(({ accounts }) => accounts), [500, 1000, 1103])
+  assert.deepEqual([seen.at(-1).sent, seen.at(-1).notFound], [3, 1100])
+  assert.deepEqual([again.at(-1).sent, again.at(-1).total], [3, 3])
+  const { notifications } = await operate('GET', '/app/notifications')
+  assert.deepEqual(notifications.map(({ figures }) => figures.sent), [3])
+})
+
+test('an interrupted walk goes on behind its last account', async () => {
+  await subscribe(3)
+  const seen = await all(notifier.notifyAll({ ...TEXT, id: 'walk', after: account(1) }))
+
+  assert.deepEqual([seen[1].total, seen.at(-1).sent, seen.at(-1).after], [2, 2, account(3)])
+})
+
+test('only what is safe is sent again', async () => {
+  await subscribe(1)
+  await fault({ route: 'notify', status: 500, times: 1 })
+  await assert.rejects(notifier.notify({ ...TEXT, to: [account(1)] }), (error) => {
+    return error instanceof BridgeUnreachableError && error.mayHaveSent && /may have taken/.test(error.message)
+  })
+
+  await fault({ route: 'notify', status: 500, times: 1 })
+  assert.deepEqual((await notifier.notify({ ...TEXT, to: [account(1)], id: 'x' })).sent, [account(1)])
+  await fault({ route: 'notify', drop: true, times: 1 })
+  assert.deepEqual((await notifier.notify({ ...TEXT, to: [account(1)], id: 'x' })).sent, [account(1)])
+  await fault({ route: 'notify', status: 503, retry_after: 0, times: 1 })
+  assert.deepEqual((await notifier.notify({ ...TEXT, to: [account(1)] })).sent, [account(1)])
+})
+
+test('refusals say why, without the secret', async () => {
+  const refused = (status, pattern) => (error) =>
+    error instanceof RequestRefusedError && error.status === status && pattern.test(error.message) &&
+    !error.message.includes(secret)
+  await assert.rejects(notifier.notify({ ...TEXT, title: '', to: [account(1)] }), refused(400, /notification\/title/))
+  const stranger = new Notifier(bridge.url, 'app', 'bsk_wrong')
+  await assert.rejects(stranger.lookup([account(1)]), refused(401, /./))
+  await assert.rejects(all(stranger.notifyAll(TEXT)), refused(401, /./))
+  await fault({ route: 'notify', status: 429, retry_after: 3600, times: 1 })
+  await assert.rejects(notifier.notify({ ...TEXT, to: [account(1)] }), (error) => error.retryAfter === 3600)
+})
+
+test('what cannot be sent is refused here', async () => {
+  await assert.rejects(notifier.notify({ ...TEXT, to: accounts(501) }), RangeError)
+  await assert.rejects(notifier.notify({ ...TEXT, to: account(1) }), TypeError)
+  assert.throws(() => new Notifier(bridge.url, '../admin', secret), /project id/)
+  assert.throws(() => new Notifier(bridge.url, 'app', `${secret}\n`), /secret/)
+  assert.throws(() => new Notifier('ftp://bridge.example', 'app', secret), /http/)
+})
+
+test('a server that is not there is unreachable', async () => {
+  const alone = new Notifier('http://127.0.0.1:9', 'app', secret, { patienceSeconds: 0.1, walkPatienceSeconds: 0.1 })
+
+  await assert.rejects(alone.notify({ ...TEXT, to: [account(1)] }), BridgeUnreachableError)
+  await assert.rejects(all(alone.subscribers()), BridgeUnreachableError)
+})

@@ -1,0 +1,92 @@
+"""The examples of docs/notifier.md run as they stand."""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.node_packages import needs_node_alone
+from tests.support.project import App, create_app, operator_beside, subscribe
+from tests.support.server import RunningServer
+
+_ROOT = Path(__file__).parent.parent.parent
+_PAGE = (_ROOT / "docs" / "notifier.md").read_text("utf-8")
+_ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
+_PRINTED_URL, _PRINTED_SECRET = "http://127.0.0.1:8080", "bsk_..."
+_SECONDS = 60
+
+
+@pytest.fixture
+async def app(server: RunningServer) -> AsyncIterator[App]:
+    """The project of the page."""
+    async with operator_beside(server.settings, server.clock) as operator:
+        app = await create_app(server, operator, "Example App", "example-app")
+        await operator.projects.add_type("example-app", "Price alerts", "price-alert")
+        await subscribe(operator, "example-app", [_ACCOUNT])
+        yield app
+
+
+def example(app: App, language: str) -> str:
+    (found,) = re.findall(rf"```{language}\n(.*?)```", _PAGE, re.DOTALL)
+    program: str = found.replace(_PRINTED_URL, app.server.url).replace(_PRINTED_SECRET, app.secret)
+    return program
+
+
+async def printed(*command: str | Path, cwd: Path, environment: Mapping[str, str] | None = None) -> list[str]:
+    variables = {**os.environ, **(environment or {})}
+    process = await asyncio.create_subprocess_exec(*command, cwd=cwd, env=variables, stdout=PIPE)
+    async with asyncio.timeout(_SECONDS):
+        output, _ = await process.communicate()
+    assert process.returncode == 0
+    return output.decode().splitlines()
+
+
+async def test_the_example_in_python(app: App, tmp_path: Path) -> None:
+    lines = await printed(sys.executable, "-c", example(app, "python"), cwd=tmp_path)
+
+    assert lines == [
+        f"Sent to ('{_ACCOUNT}',) but not to () ()",
+        "eth-4000-all 0 of None",
+        "eth-4000-all 0 of 1",
+        "eth-4000-all 1 of 1",
+        f"{{'{_ACCOUNT}': SubscribedAccount(account='{_ACCOUNT}', "
+        "notification_types=('news', 'offers', 'price-alert'))}",
+        f"['{_ACCOUNT}']",
+    ]
+
+
+@needs_node_alone
+async def test_the_example_in_javascript(app: App, tmp_path: Path) -> None:
+    installed = tmp_path / "node_modules" / "@bridge-server" / "api"
+    shutil.copytree(_ROOT / "javascript" / "api", installed)
+    (tmp_path / "example.mjs").write_text(example(app, "js"), "utf-8")
+
+    lines = await printed("node", "example.mjs", cwd=tmp_path)
+
+    assert lines[:5] == [
+        f"Sent to [ '{_ACCOUNT}' ] but not to [] []",
+        "eth-4000-all 0 of undefined",
+        "eth-4000-all 0 of 1",
+        "eth-4000-all 1 of 1",
+        _ACCOUNT,
+    ]
+    assert lines[-1] == "400"
+
+
+async def test_the_commands(app: App, tmp_path: Path) -> None:
+    script = example(app, "sh").replace("notify example-app", f"notify example-app --server {app.server.url}")
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+    }
+
+    lines = await printed("sh", "-euc", script, cwd=tmp_path, environment=environment)
+
+    assert lines[:3] == ["would be sent  1", "id    eth-4000", "sent  1"]
+    assert '"sent":1' in lines[3]

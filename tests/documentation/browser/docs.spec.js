@@ -1,0 +1,80 @@
+// The pages at /docs/ in a real browser: with and without JavaScript, by the keyboard, and what axe-core finds.
+// DOCS_URL names them; HAS_SWAGGER_UI is 1 if the server has Swagger UI.
+
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { expect, test } from '@playwright/test'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const PAGES = ['/', '/errors', '/errors/limit-exceeded', '/protocol', '/try', '/nothing']
+const LONG_PAGES = ['/api', '/methods'] // examined once: axe-core takes long
+
+async function open(page, path) {
+  page.faults = []
+  page.on('pageerror', (error) => page.faults.push(String(error)))
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().includes('status of 404')) page.faults.push(message.text())
+  })
+  await page.goto(`${process.env.DOCS_URL}${path}`)
+}
+
+test.afterEach(({ page }) => {
+  expect(page.faults ?? []).toEqual([])
+})
+
+for (const [scheme, width, paths] of [['light', 1280, PAGES], ['dark', 390, [...PAGES, ...LONG_PAGES]]]) {
+  test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
+    test.setTimeout(180000)
+    await page.emulateMedia({ colorScheme: scheme })
+    await page.setViewportSize({ width, height: 800 })
+    for (const path of paths) {
+      await open(page, path)
+      await page.evaluate(axe)
+      const found = await page.evaluate(async () => (await axe.run({ exclude: ['#swagger-ui'] }, { resultTypes: ['violations'] })).violations
+        .filter((each) => ['serious', 'critical'].includes(each.impact))
+        .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
+      expect(found, path).toEqual([])
+      expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth), path).toBeLessThanOrEqual(0)
+    }
+  })
+}
+
+test('without JavaScript a reader goes from the start to a problem', async ({ browser }) => {
+  const context = await browser.newContext({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await open(page, '/')
+  await page.getByRole('navigation').getByRole('link', { name: 'Errors' }).click()
+  await page.getByRole('link', { name: 'limit-exceeded' }).click()
+  await expect(page.getByRole('heading', { name: 'Too many requests' })).toBeVisible()
+  await expect(page.getByText('Wait for the seconds of Retry-After')).toBeVisible()
+  await context.close()
+})
+
+test('the keyboard alone reaches the content and follows a link', async ({ page }) => {
+  await open(page, '/')
+  await page.keyboard.press('Tab')
+  await expect(page.getByRole('link', { name: 'Skip to the content' })).toBeFocused()
+  await page.keyboard.press('Enter')
+  await page.keyboard.press('Tab')
+  await expect(page.getByRole('main').getByRole('link', { name: 'Operations', exact: true })).toBeFocused()
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('heading', { level: 1, name: 'Operations' })).toBeVisible()
+})
+
+test('on a telephone the menu opens the navigation', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 800 })
+  await open(page, '/errors')
+  await expect(page.getByRole('navigation')).toBeHidden()
+  await page.getByText('Menu').click()
+  await page.getByRole('navigation').getByRole('link', { name: 'Wallet methods' }).click()
+  await expect(page.getByRole('heading', { level: 1, name: 'Wallet methods' })).toBeVisible()
+})
+
+test('an operation is tried', async ({ page }) => {
+  test.skip(process.env.HAS_SWAGGER_UI !== '1', 'the server has no Swagger UI')
+  await open(page, '/try')
+  await page.locator('.opblock-summary-path[data-path="/hello"]').click()
+  await page.getByRole('button', { name: 'Try it out' }).click()
+  await page.getByRole('button', { name: 'Execute' }).click()
+  await expect(page.locator('.live-responses-table')).toContainText('Hello World, this is Bridge Server')
+})

@@ -1,0 +1,143 @@
+"""Answers of the server, held against its description: no status, media type or member that it lacks."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+from jsonschema import Draft202012Validator
+
+from bridge_server.assembly.every_route import every_route
+from bridge_server.description.document import openapi_document
+from bridge_server.description.operations import described as is_described
+from bridge_server.description.paths import spelled
+from bridge_server.web.routes import Route
+
+_PARAMETER = re.compile(r"\{\w+(?::((?:[^{}]|\{[^{}]*\})*))?\}")
+_ANYWHERE = {
+    "bad-request",
+    "target-too-long",
+    "header-field-too-long",
+    "server-error",
+    "ordered-fault",
+    "not-found",
+    "method-not-allowed",
+}
+"""Codes of problems that any path may have: `not-found` where a route is turned off, for example."""
+_METHOD_NOT_ALLOWED = 405
+_PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A row, and its operation in the document."""
+
+    row: Route
+    pattern: re.Pattern[str]
+    responses: Mapping[str, Any]
+
+
+class Description:
+    """The document of every route, and strict validators of its schemas."""
+
+    def __init__(self) -> None:
+        rows = every_route()
+        self.document = openapi_document(rows)
+        self._components = _strict(self.document["components"])
+        self._validators: dict[str, Draft202012Validator] = {}
+        described = [
+            _Described(
+                row,
+                _pattern(row.path),
+                self.document["paths"][spelled(row.path)][row.method.lower()]["responses"],
+            )
+            for row in rows
+            if is_described(row)
+        ]
+        self._operations = sorted(described, key=lambda each: each.row.path.count("{"))
+
+    def check(self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Assert that the answer is one that the description has. Other routes pass."""
+        wanted = "GET" if method == "HEAD" else method
+        bare = path.partition("?")[0]
+        found = [each for each in self._operations if each.pattern.fullmatch(bare)]
+        for each in found:
+            if each.row.method == wanted and each.row.path.count("{") == found[0].row.path.count("{"):
+                self._check(each, method, status, headers, body)
+                return
+
+    def validator(self, schema: Mapping[str, Any]) -> Draft202012Validator:
+        """A validator of a schema in the document, which knows no other members than it has."""
+        key = orjson.dumps(schema).decode()
+        if key not in self._validators:
+            self._validators[key] = Draft202012Validator({**_strict(schema), "components": self._components})
+        return self._validators[key]
+
+    def _check(
+        self, each: _Described, method: str, status: int, headers: Mapping[str, str], body: bytes
+    ) -> None:
+        where = f"{method} {each.row.name} {status}"
+        media_type = headers.get("Content-Type", "").partition(";")[0]
+        is_refused_head = method == "HEAD" and status == _METHOD_NOT_ALLOWED
+        if is_refused_head or (media_type == _PROBLEM and body and _code(body) in _ANYWHERE):
+            return
+        response = each.responses.get(str(status))
+        assert response is not None, f"{where} is not described: {body[:300]!r}"
+        if "$ref" in response:
+            response = self.document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+        for name, header in response.get("headers", {}).items():
+            required = self.document["components"]["headers"][header["$ref"].rpartition("/")[2]].get(
+                "required"
+            )
+            assert not required or name in headers, f"{where} lacks {name}"
+        content = response.get("content")
+        if content is None or method == "HEAD":
+            assert body == b"", where
+            return
+        assert media_type in content, f"{where} is {media_type}, and should be one of {list(content)}"
+        if media_type.endswith("json"):
+            errors = list(self.validator(content[media_type]["schema"]).iter_errors(_read(body)))
+            assert not errors, f"{where}: {errors[0]}"
+
+
+@cache
+def description() -> Description:
+    """The description of every route that a server can have."""
+    return Description()
+
+
+def _code(body: bytes) -> str:
+    return str(orjson.loads(body)["type"]).rpartition(":")[2]
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile("".join(_parts(path)))
+
+
+def _parts(path: str) -> Iterator[str]:
+    place = 0
+    for found in _PARAMETER.finditer(path):
+        yield re.escape(path[place : found.start()])
+        yield f"(?:{found[1] or '[^/]+'})"
+        place = found.end()
+    yield re.escape(path[place:])
+
+
+def _strict(schema: Any) -> Any:
+    """The schema with no other members of an object than it names."""
+    if isinstance(schema, list):
+        return [_strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {name: _strict(each) for name, each in schema.items()}
+    if kept.get("type") == "object" and "properties" in kept:
+        kept.setdefault("additionalProperties", False)
+    return kept
+
+
+def _read(body: bytes) -> Any:
+    """The JSON of an answer. Python reads no whole number of more than 4,300 digits: it is cut off."""
+    return json.loads(body, parse_int=lambda digits: int(digits[:4_000]))

@@ -1,0 +1,174 @@
+"""The documentation as a whole: it can be reached, its links work, and readers find what they look for."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from bridge_server.cli.main import commands
+from bridge_server.settings.settings import Settings
+
+_ROOT = Path(__file__).parent.parent
+_README = _ROOT / "README.md"
+_PAGES = [_README, *sorted((_ROOT / "docs").rglob("*.md"))]
+_OTHERS = [_ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+_WIDTH = 120
+
+_TASKS = ("dapp", "wallet", "testing", "operate", "notify")
+_SEARCHED = """
+    pip install | pipx | uvx | uv tool | docker | compose | Kubernetes | systemd | systemctl | pytest |
+    vitest | playwright | GitHub Actions | Jest | backup | restore | upgrade | TLS | Caddy | nginx |
+    proxy | Grafana | Prometheus | metrics | license | changelog | sizing | memory | MetaMask | wagmi |
+    viem | ethers | EIP-1193 | EIP-6963 | troubleshoot | reload | SIGHUP | Windows | macOS | rate limit
+    | 429 | idempotency key | retry | environment variable | long poll | webhook | CORS | CAIP-10 |
+    EIP-712 | EIP-4361 | nonce | gas | QR code | push | FCM | APNs | Web Push | VAPID | WebSocket |
+    server-sent events | JSON-RPC | problem+json | bearer token | secret | signature | SQLite |
+    migration | address in use | database is full | health check | log | doctor | sign in | subscribe |
+    0.7 | 1.x | 2.x | ERC-1328 | OpenAPI
+"""
+"""The words under which readers look, whatever a page's own word for the thing is."""
+
+
+def _without_code(page: Path) -> str:
+    """The text of a page without its blocks of code."""
+    return re.sub(r"^\s*```.*?^\s*```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _links(page: Path) -> list[str]:
+    """The targets of the page's links and pictures that are not at another server."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", _without_code(page))
+    return [target for target in targets if ":" not in target]
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of the page's headings, as GitHub makes them."""
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", _without_code(page), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = plain = re.sub(r"[^\w\- ]", "", text).strip().replace(" ", "-")
+        number = 0
+        while anchor in anchors:
+            number += 1
+            anchor = f"{plain}-{number}"
+        anchors.add(anchor)
+    return anchors
+
+
+def _dead(page: Path) -> Iterator[str]:
+    for link in _links(page):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.is_file() or (anchor and anchor not in _anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
+def test_every_link_and_anchor_leads_somewhere(page: Path) -> None:
+    assert list(_dead(page)) == []
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, waiting = set[Path](), [_README]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached and page.suffix == ".md" and page.is_file():
+            reached.add(page)
+            waiting += [(page.parent / link.partition("#")[0]).resolve() for link in _links(page)]
+
+    assert [page.name for page in [*_PAGES, *_OTHERS] if page.resolve() not in reached] == []
+
+
+@pytest.mark.parametrize("page", [*_PAGES, *_OTHERS], ids=lambda page: page.name)
+def test_no_line_is_too_long(page: Path) -> None:
+    lines = enumerate(page.read_text("utf-8").splitlines(), 1)
+
+    assert [number for number, line in lines if len(line) > _WIDTH] == []
+
+
+def test_the_first_words_of_the_readme_sort_readers() -> None:
+    first = _README.read_text("utf-8").split("\n\n")[1].splitlines()
+
+    assert [re.findall(r"\]\(docs/(\w+)\.md\)", line) for line in first] == [[task] for task in _TASKS]
+    assert all(line.startswith("- **I ") for line in first)
+
+
+@pytest.mark.parametrize("words", [words.strip() for words in _SEARCHED.split("|")])
+def test_a_reader_finds_what_they_search_for(words: str) -> None:
+    text = " ".join(" ".join(page.read_text("utf-8") for page in [*_PAGES, *_OTHERS]).lower().split())
+
+    assert words.lower() in text
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in _PAGES)
+    named = set(
+        re.findall(r"(?:`|^|/bin/|\$ )bridge-server ((?:[a-z][a-z-]+)(?: [a-z][a-z-]+)*)", text, re.MULTILINE)
+    )
+
+    assert len(named) > 20
+    assert [words for words in sorted(named) if not _is_command(words.split())] == []
+
+
+def _is_command(words: list[str]) -> bool:
+    command: click.Command | None = commands
+    context = click.Context(commands)
+    while isinstance(command, click.Group) and words:
+        command = command.get_command(context, words.pop(0))
+    return command is not None
+
+
+@pytest.mark.parametrize("script", ["reference.py", "pictures.py"])
+def test_what_the_program_writes_is_up_to_date(script: str) -> None:
+    finished = subprocess.run(
+        [sys.executable, _ROOT / "scripts" / script, "--check"],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_every_drawing_has_a_text_and_stands_on_a_page() -> None:
+    folder = _ROOT / "docs" / "pictures"
+    drawn = {path.stem for path in folder.glob("*.svg")}
+    shown = {Path(link).stem for page in _PAGES for link in _links(page) if link.endswith(".svg")}
+
+    assert {path.stem for path in folder.glob("*.toml")} == drawn == shown
+
+
+def test_settings_in_examples_are_valid(tmp_path: Path) -> None:
+    text = "\n".join((_ROOT / "docs" / name).read_text("utf-8") for name in ("reference.md", "operate.md"))
+    examples = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 3
+
+    for example in examples:
+        named = tomllib.loads(example)
+        settings = Settings(data_dir=tmp_path, **named)
+
+        assert settings.model_fields_set >= named.keys()
+
+
+def test_the_configuration_of_caddy_on_the_page_is_that_of_the_file() -> None:
+    (shown,) = re.findall(r"```\n(bridge\.example\.org \{.*?)```", _operating(), re.DOTALL)
+    file = (_ROOT / "deploy" / "Caddyfile").read_text("utf-8")
+    lines = [line for line in file.splitlines() if line and not line.startswith("#")]
+
+    assert [re.sub(r"\{\$\w+:([^}]*)\}", r"\1", line) for line in lines] == shown.splitlines()
+
+
+def _operating() -> str:
+    return (_ROOT / "docs" / "operate.md").read_text("utf-8")
+
+
+def test_the_architecture_names_every_folder() -> None:
+    page = (_ROOT / "docs" / "architecture.md").read_text("utf-8")
+    folders = {path.parent.name for path in (_ROOT / "bridge_server").glob("*/__init__.py")}
+
+    assert {folder for folder in folders if f"`{folder}/`" not in page} == set()

@@ -1,0 +1,178 @@
+"""The OpenRPC document describes what the wallet answers: every method, and each example by calling it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from bridge_server.assembly.foundation import lay_foundation
+from bridge_server.assembly.wallet import assembled_wallet
+from bridge_server.cli.main import commands
+from bridge_server.settings.settings import Settings
+from bridge_server.wallet.rpc.described_methods import METHODS
+from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
+from bridge_server.wallet.rpc.rpc_errors import CODE_OF_KIND
+from tests.support.asking import ask
+from tests.support.free_ports import free_ports
+from tests.support.rpc_client import RpcClient
+from tests.support.server import RunningServer
+
+pytestmark = pytest.mark.one_server
+
+_DOCUMENT: dict[str, Any] = orjson.loads(orjson.dumps(openrpc_document()))
+_TYPES: dict[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "null": (type(None),),
+    "object": (dict,),
+    "string": (str,),
+}
+
+
+@pytest.fixture(scope="module")
+def server_settings() -> dict[str, Any]:
+    """A wallet whose node cannot be reached, so that it queues what it is to send."""
+    return {
+        "dev_accounts": True,
+        "light_kdf": True,
+        "chain_id": 31_337,
+        "node_url": f"http://127.0.0.1:{free_ports(1)[0]}",
+    }
+
+
+def faults(value: Any, schema: dict[str, Any], place: str = "#") -> list[str]:
+    """What in the value breaks the JSON Schema, of the keywords that the document uses."""
+    schema = {**_resolved(schema), **{name: each for name, each in schema.items() if name != "$ref"}}
+    if "anyOf" in schema:
+        tried = [faults(value, each, place) for each in schema["anyOf"]]
+        return [] if [] in tried else [each for found in tried for each in found]
+    return [*_faults_of_value(value, schema, place), *_faults_inside(value, schema, place)]
+
+
+def _resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in schema:
+        return {}
+    schemas: dict[str, dict[str, Any]] = _DOCUMENT["components"]["schemas"]
+    return schemas[schema["$ref"].removeprefix("#/components/schemas/")]
+
+
+def _faults_of_value(value: Any, schema: dict[str, Any], place: str) -> list[str]:
+    found = []
+    kinds = schema.get("type", [])
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if kinds and type(value) not in {kind for name in kinds for kind in _TYPES[name]}:
+        found.append(f"{place}: {value!r} is no {kinds}")
+    if isinstance(value, str) and not re.fullmatch(schema.get("pattern", "[^\0]*"), value):
+        found.append(f"{place}: {value!r} does not match {schema['pattern']}")
+    if value not in schema.get("enum", [value]) or value != schema.get("const", value):
+        found.append(f"{place}: {value!r} is none of the values")
+    if isinstance(value, int) and value < schema.get("minimum", value):
+        found.append(f"{place}: {value} is too small")
+    return found
+
+
+def _faults_inside(value: Any, schema: dict[str, Any], place: str) -> list[str]:
+    found = []
+    if isinstance(value, list):
+        for number, each in enumerate(value):
+            found += faults(each, schema.get("items", {}), f"{place}/{number}")
+    if isinstance(value, dict):
+        found += [f"{place}: {name} is missing" for name in schema.get("required", []) if name not in value]
+        for name, each in value.items():
+            known = schema.get("properties", {}).get(name, schema.get("additionalProperties", {}))
+            found += faults(each, known, f"{place}/{name}")
+    return found
+
+
+def test_it_describes_the_methods_that_are_served_and_no_others(tmp_path: Path) -> None:
+    wallet = assembled_wallet(lay_foundation(Settings(data_dir=tmp_path)))
+    served = [name for table in wallet.method_tables for name in table.by_name]
+
+    described = [method["name"] for method in _DOCUMENT["methods"]]
+
+    assert sorted(described) == sorted(served)
+
+
+async def test_each_example_is_answered_as_it_is_shown(server: RunningServer) -> None:
+    rpc = RpcClient(server)
+    for row, described in zip(METHODS, _DOCUMENT["methods"], strict=True):
+        result = await rpc.call(row.name, *row.example)
+
+        assert faults(result, described["result"]["schema"]) == [], row.name
+        assert faults(row.example_result, described["result"]["schema"]) == [], row.name
+        assert row.varies or result == row.example_result, row.name
+
+
+def test_the_parameters_of_each_example_fit_their_schemas() -> None:
+    for row, described in zip(METHODS, _DOCUMENT["methods"], strict=True):
+        required = [each for each in row.parameters if each.required]
+        assert len(required) <= len(row.example) <= len(row.parameters), row.name
+        assert row.parameters == (*required, *row.parameters[len(required) :]), row.name
+        for value, parameter in zip(row.example, described["params"], strict=False):
+            assert faults(value, parameter["schema"]) == [], row.name
+
+
+async def test_a_parameter_more_or_less_is_refused(server: RunningServer) -> None:
+    rpc = RpcClient(server)
+    for row in METHODS:
+        required = [each for each in row.parameters if each.required]
+        values = (row.example + [None] * len(row.parameters))[: len(row.parameters)]
+        assert (await rpc.error(row.name, *values, None)).code == -32602, row.name
+        if required:
+            error = await rpc.error(row.name, *row.example[: len(required) - 1])
+            assert error.code == -32602, row.name
+
+
+async def test_the_document_is_answered_by_both_ways_and_by_the_command(server: RunningServer) -> None:
+    page = await ask(server, "GET", "/openrpc.json", headers={"Origin": "https://tools.example"})
+    discovered = await RpcClient(server).call("rpc.discover")
+    printed = CliRunner().invoke(commands, ["openrpc"])
+
+    assert page.status == 200
+    assert page.headers["Content-Type"] == "application/json"
+    assert page.headers["Access-Control-Allow-Origin"] == "*"
+    assert page.json == discovered == orjson.loads(printed.output) == _DOCUMENT
+
+
+async def test_a_client_that_has_the_document_is_not_sent_it_again(server: RunningServer) -> None:
+    first = await ask(server, "GET", "/openrpc.json")
+
+    again = await ask(server, "GET", "/openrpc.json", headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_every_code_has_a_meaning() -> None:
+    assert set(CODE_OF_KIND.values()) <= set(MEANING_OF_CODE)
+
+
+def test_it_is_an_openrpc_document() -> None:
+    """What the meta schema of OpenRPC 1.3 asks of the parts that the document has."""
+    assert _DOCUMENT.keys() == {"openrpc", "info", "servers", "methods", "components", "externalDocs"}
+    assert re.fullmatch(r"1\.3\.\d+", _DOCUMENT["openrpc"])
+    assert _DOCUMENT["info"].keys() == {"title", "version", "description", "license"}
+    names = [method["name"] for method in _DOCUMENT["methods"]]
+    assert len(names) == len(set(names))
+    for method in _DOCUMENT["methods"]:
+        assert method.keys() == {
+            "name", "tags", "summary", "paramStructure", "params", "result", "errors", "examples",
+        }  # fmt: skip
+        assert method["paramStructure"] in ("by-name", "by-position", "either")
+        for descriptor in (*method["params"], method["result"]):
+            assert {"name", "schema"} <= descriptor.keys() <= {"name", "schema", "required", "summary"}
+        codes = [error["code"] for error in method["errors"]]
+        assert len(codes) == len(set(codes))
+        assert all(error.keys() == {"code", "message"} and error["message"] for error in method["errors"])
+        for example in method["examples"]:
+            assert example.keys() == {"name", "params", "result"}
+            assert all(each.keys() == {"name", "value"} for each in (*example["params"], example["result"]))
+
+
+def test_every_reference_leads_to_a_schema() -> None:
+    references = set(re.findall(r'"\$ref":"([^"]*)"', orjson.dumps(_DOCUMENT).decode()))
+
+    assert references == {f"#/components/schemas/{name}" for name in _DOCUMENT["components"]["schemas"]}
