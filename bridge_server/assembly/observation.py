@@ -1,5 +1,6 @@
 """What an operator may see of the requests: kept in memory, and only where an operator can look."""
 
+import hashlib
 import os
 from collections import Counter
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from bridge_server.outbox.attempts import AttemptLog, NotedSender
 from bridge_server.outbox.channels import Sender
 from bridge_server.push.service import OWN_CHANNEL
 from bridge_server.relay.sightings import Sightings
+from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.web.client_address import ClientAddresses
@@ -60,9 +62,17 @@ def observation_of(
     traffic = None if instruments is None else instruments.traffic
     if traffic is None and keeps_traffic(settings):
         traffic = TrafficLog(signals, clock, keeps_contents=False)
-    handles = Handles(os.urandom(KEY_BYTES))
+    handles = Handles(_key_of_handles(settings))
     attempts = AttemptLog(clock, PUSHES, keeps_bodies=instruments is not None)
     return Observation(traffic, Clients(clock), Lately(clock), Sightings(clock), Counter(), handles, attempts)
+
+
+def _key_of_handles(settings: Settings) -> bytes:
+    """The key of this process; or of all that share a database and a token: each knows every handle."""
+    token = secret_of(settings.admin_token)
+    if settings.database is None or token is None:
+        return os.urandom(KEY_BYTES)
+    return hashlib.blake2b(token.encode(), digest_size=KEY_BYTES, person=b"handles").digest()
 
 
 def noted(sender: Sender, observation: Observation | None) -> Sender:

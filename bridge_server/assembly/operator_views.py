@@ -23,6 +23,7 @@ from bridge_server.admin.traffic.wire import request_fields
 from bridge_server.assembly.admin import admin_rows
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.observation import Observation
+from bridge_server.assembly.processes import neighbours_of
 from bridge_server.assembly.push import PushServices
 from bridge_server.assembly.relay import relay_service
 from bridge_server.assembly.room import Room, afterwards
@@ -108,18 +109,18 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
         """What was put off belongs to the time before the clock is moved."""
         observation.clients.turn()
 
-    rows = admin_rows(foundation)
+    rows, neighbours = admin_rows(foundation), neighbours_of(foundation)
     return Room(
         name=name,
         routes=()
         if rows is None
         else (
-            *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles), rows),
-            *client_routes(ClientHandlers(views.clients, foundation.addresses), rows),
+            *traffic_routes(TrafficHandlers(streams, views.lives, observation.handles, neighbours), rows),
+            *client_routes(ClientHandlers(views.clients, foundation.addresses, neighbours), rows),
             *session_routes(SessionHandlers(views.sessions), rows),
-            *stats_routes(StatsHandlers(views.stats), rows),
+            *stats_routes(StatsHandlers(views.stats, neighbours), rows),
         ),
-        running=(following,),
+        running=(following,) if neighbours is None else (neighbours.opened, following),
         stop=None if streams is None else streams.close,
         emptied=(partial(afterwards, forget),),
         catch_up=catch_up,

@@ -1,7 +1,7 @@
 """Each process on a PostgreSQL database has its row there, and ends when an upgrade leaves it behind."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -28,6 +28,11 @@ def postgres_processes_room(foundation: Foundation) -> Room:
     processes, newest_known = Processes(foundation.database), packaged_migrations()[-1].version
     keep = partial(_keep_row, processes, foundation.own_url, foundation.stopping, newest_known)
     return Room(name="processes", running=(lambda: running(keep()),), sweeps=(processes.sweep,))
+
+
+def number_in(database: PostgresDatabase) -> Callable[[], int]:
+    """Gives the number of this process, once the database is open."""
+    return lambda: database.number
 
 
 async def processes_on(database: PostgresDatabase) -> Sequence[Process]:

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from importlib import import_module
 
+from bridge_server.admin.neighbours import Neighbours
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.room import Room
+from bridge_server.settings.checks import secret_of
 from bridge_server.storage.database import Database
 from bridge_server.storage.process import Process
 
@@ -17,6 +19,18 @@ def processes_room(foundation: Foundation) -> Room:
         return Room(name="processes")
     room: Room = import_module(_POSTGRES).postgres_processes_room(foundation)
     return room
+
+
+def neighbours_of(foundation: Foundation) -> Neighbours | None:
+    """The other processes on the database, to be asked for their figures; None where it is a file."""
+    if foundation.settings.database is None:
+        return None
+    database, live = foundation.database, foundation.live
+    return Neighbours(
+        lambda: processes_on(database),
+        import_module(_POSTGRES).number_in(database),
+        lambda: secret_of(live.current.admin_token),
+    )
 
 
 async def processes_on(database: Database) -> Sequence[Process]:

@@ -24,23 +24,40 @@ log = structlog.get_logger()
 
 
 @asynccontextmanager
-async def listening(runner: web.AppRunner, host: str, port: int, set_by: str) -> AsyncIterator[str]:
+async def listening(
+    runner: web.AppRunner, host: str, port: int, set_by: str, *, shares_port: bool = False
+) -> AsyncIterator[str]:
     """Serve the application and yield its local URL; at the end finish open requests and close.
 
-    Raises CommandError if the address cannot be used; `set_by` names the options that change it.
+    With `shares_port` other processes listen at the address too. Raises CommandError if it cannot be used;
+    `set_by` names the options that change it.
     """
     try:
         await runner.setup()
-        site = web.TCPSite(runner, host, port, backlog=_BACKLOG)
-        try:
-            await site.start()
-        except OSError as error:
-            raise CommandError(
-                f"cannot listen on {host} port {port} ({_reason(error)}): choose another with {set_by}"
-            ) from error
+        await _start(
+            web.TCPSite(runner, host, port, backlog=_BACKLOG, reuse_port=shares_port or None),
+            host,
+            port,
+            set_by,
+        )
         yield local_url(host, runner.addresses[0][1])
     finally:
         await runner.cleanup()
+
+
+async def listen_beside(runner: web.AppRunner, host: str, port: int) -> str:
+    """Serve what `listening` serves at a second address, too; returns its local URL. Raises CommandError."""
+    await _start(web.TCPSite(runner, host, port, backlog=_BACKLOG), host, port, "internal_url")
+    return local_url(host, runner.addresses[-1][1])
+
+
+async def _start(site: web.TCPSite, host: str, port: int, set_by: str) -> None:
+    try:
+        await site.start()
+    except OSError as error:
+        raise CommandError(
+            f"cannot listen on {host} port {port} ({_reason(error)}): choose another with {set_by}"
+        ) from error
 
 
 @asynccontextmanager
@@ -66,7 +83,7 @@ async def metrics_listening(metrics: web.Application, settings: Settings) -> Asy
 
 @asynccontextmanager
 async def console_listening(
-    console: web.Application | None, settings: Settings, url: str
+    console: web.Application | None, settings: Settings, url: str, *, shares_port: bool = False
 ) -> AsyncIterator[str | None]:
     """Serve the console on its own port, if it has one; yield its URL, or None while it is off."""
     if console is None:
@@ -74,7 +91,9 @@ async def console_listening(
         return
     runner = runner_of(console, _OPERATORS_SHUTDOWN_SECONDS)
     port = settings.console_port or 0
-    async with listening(runner, settings.console_host, port, _CONSOLE_SETTINGS) as own_url:
+    async with listening(
+        runner, settings.console_host, port, _CONSOLE_SETTINGS, shares_port=shares_port
+    ) as own_url:
         log.info("console_listening", url=f"{own_url}/console")
         yield f"{own_url}/console"
 

@@ -14,6 +14,7 @@ _PLACES = {
     "clients": "bridge_server.cli.clients:clients_command",
     "config": "bridge_server.cli.config:config_group",
     "console": "bridge_server.cli.console:console_command",
+    "copy": "bridge_server.cli.copy:copy_command",
     "dev": "bridge_server.cli.dev:dev_command",
     "device": "bridge_server.cli.device:device_group",
     "doctor": "bridge_server.cli.doctor.command:doctor_command",

@@ -22,14 +22,15 @@ class Parent:
         with suppress(AttributeError, OSError):  # a system without pidfds, or a parent that has just ended
             descriptor = os.pidfd_open(self._pid)
             try:
-                if self._is_there():  # else the number may be another process's by now
+                if self.is_there():  # else the number may be another process's by now
                     await _readable(descriptor)
             finally:
                 os.close(descriptor)
-        while self._is_there():  # noqa: ASYNC110 - nothing announces it on such a system
+        while self.is_there():  # noqa: ASYNC110 - nothing announces it on such a system
             await asyncio.sleep(_LOOK_EVERY_SECONDS)
 
-    def _is_there(self) -> bool:
+    def is_there(self) -> bool:
+        """Whether it has not ended."""
         return os.getppid() == self._pid
 
 

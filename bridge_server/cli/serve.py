@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,9 @@ from bridge_server.cli.start_warnings import warn_of_mistakes, warn_of_open_door
     "--test", is_flag=True, default=None,
     help="Let tests control the server by the routes at /_test. On this machine only.",
 )  # fmt: skip
+@click.option(
+    "--processes", type=int, help="How many processes serve; several need PostgreSQL.  [default: 1]"
+)
 @set_option
 @click.option(
     "--access-log", is_flag=True, default=None, help="Log every request, not only errors and slow ones."
@@ -68,16 +72,18 @@ def serve_command(
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     warn_of_open_doors(loaded.settings)
     warn_of_mistakes(loaded)
-    run_server(
-        ServerRun(
-            settings=loaded.settings,
-            origins=loaded.origins,
-            reload=partial(reread_settings, config_file, assignments, **flags),
-            companion=_banner_on_terminal,
-            ready_file=ready_file,
-            parent=parent,
-        )
+    run = ServerRun(
+        settings=loaded.settings,
+        origins=loaded.origins,
+        reload=partial(reread_settings, config_file, assignments, **flags),
+        companion=_banner_on_terminal,
+        ready_file=ready_file,
+        parent=parent,
     )
+    if loaded.settings.processes > 1:
+        import_module("bridge_server.cli.several").run_several(run)
+        return
+    run_server(run)
 
 
 @asynccontextmanager

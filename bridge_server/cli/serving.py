@@ -20,7 +20,7 @@ from bridge_server.assembly.application import BuiltApp, build_app
 from bridge_server.assembly.demo import DemoProject
 from bridge_server.assembly.wallet_accounts import keys_for_development
 from bridge_server.cli.hangup import SettingsReloader, hangup_stops
-from bridge_server.cli.listening import console_listening, listening, metrics_listening
+from bridge_server.cli.listening import console_listening, listen_beside, listening, metrics_listening
 from bridge_server.cli.logs import set_log_level
 from bridge_server.cli.options import CommandError, EndedItselfError
 from bridge_server.cli.parent import Parent, stop_with
@@ -51,6 +51,8 @@ class Started:
     built: BuiltApp
     settings: Settings
     url: str
+    internal_url: str
+    """The URL at which other processes reach it."""
     facts: Mapping[str, Any]
 
 
@@ -75,6 +77,8 @@ class ServerRun:
     logs_start: bool = True
     address_options: str = "--host and --port"
     """The options that change where it listens, as a message names them."""
+    internal_address: tuple[str, int] | None = None
+    """Where it listens for other processes, if it shares its port with them."""
     abandon: Callable[[], None] | None = None
     """Called before the process exits without coming back to the command: removes what must not stay. With
     it, a second Ctrl-C ends the process at once.
@@ -141,18 +145,26 @@ async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> str | No
     reloader = SettingsReloader(built.live, run.reload)
     on_hangup = stop.set if hangup_stops() else reloader.request
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    runner, shares_port = runner_of(built.application), run.internal_address is not None
     with _start_and_stop_logged(is_on=run.logs_start) as started:
         async with (
             running(reloader.run_forever()),
             running(stop_with(run.parent, stop)),
             running(_stop_when_wanted(built, stop)),
             running(notify_watchdog()),
-            listening(runner_of(built.application), settings.host, settings.port, run.address_options) as url,
+            listening(
+                runner, settings.host, settings.port, run.address_options, shares_port=shares_port
+            ) as url,
             metrics_listening(built.metrics, settings),
-            console_listening(built.console, settings, url) as console_url,
+            console_listening(built.console, settings, url, shares_port=shares_port) as console_url,
         ):
+            internal = run.internal_address
+            internal_url = url if internal is None else await listen_beside(runner, *internal)
+            built.announce_url(internal_url)
             facts = _facts(url, console_url, settings)
-            await _serve_until(stop, stop_now, run, Started(built, settings, url, facts), started)
+            await _serve_until(
+                stop, stop_now, run, Started(built, settings, url, internal_url, facts), started
+            )
     start_deadline()
     return built.stopping.reason
 
@@ -188,7 +200,6 @@ async def _serve_until(
     secrets = {} if token is None else {"test_token": token}
     addresses = [key.address for key in keys_for_development(settings)]
     for_commands = {**facts, **secrets, DEVELOPMENT_ACCOUNTS: addresses}
-    server.built.announce_url(server.url)
     async with run.companion(server) as further:
         started(_logged_facts(facts, settings))
         is_secret = bool(secrets or further)

@@ -1,9 +1,9 @@
 """Settings of the addresses of the server and of its proxies."""
 
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from bridge_server.kernel.ip_addresses import is_loopback
 from bridge_server.settings.types import HOUR, Networks, Port, Url
@@ -23,10 +23,22 @@ class ServerSettings(BaseModel, defer_build=True):
         description="The URL at which other processes on the PostgreSQL database reach this one; by default "
         "where it listens.",
     )
+    processes: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Processes of this server on this machine; several need a PostgreSQL database."
+    )
     drain_seconds: Annotated[float, Field(ge=0, le=HOUR)] = Field(
         0,
         description="After SIGTERM, /readyz is 503 for this long before anything ends: for a load balancer.",
     )
+
+    @model_validator(mode="after")
+    def _each_process_has_an_internal_port(self) -> Self:
+        if self.processes > 1 and self.internal_url is not None and urlsplit(self.internal_url).port is None:
+            raise ValueError(
+                "internal_url: each of the processes listens at a port of its own: name the first one, as in "
+                "http://10.0.0.5:9001"
+            )
+        return self
 
     @property
     def way_through_a_proxy(self) -> str | None:

@@ -5,8 +5,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, Field, PositiveInt, model_validator
+from pydantic import Field, PositiveInt, model_validator
 
+from bridge_server.settings.server import ServerSettings
 from bridge_server.settings.types import Directory, Duration, PostgresUrl
 
 
@@ -18,7 +19,7 @@ def _default_data_dir() -> Path:
     return (share if share.is_absolute() else Path.home() / ".local" / "share") / "bridge-server"
 
 
-class StorageSettings(BaseModel, defer_build=True):
+class StorageSettings(ServerSettings, defer_build=True):
     """The data directory, and limits of stored and cached data."""
 
     data_dir: Directory = Field(
@@ -42,6 +43,11 @@ class StorageSettings(BaseModel, defer_build=True):
         if self.database is None:
             if self.database_direct is not None:
                 raise ValueError("database_direct: works beside database only: set database too")
+            if self.processes > 1:
+                raise ValueError(
+                    "processes: the file in data_dir is for one process: set database to the URL of a "
+                    "PostgreSQL database, which several share, or leave processes out"
+                )
             return self
         if find_spec("asyncpg") is None:
             raise ValueError(

@@ -19,6 +19,8 @@ class TestModeSettings(ServerSettings, defer_build=True):
 
     @model_validator(mode="after")
     def _tests_are_on_this_machine(self) -> Self:
+        if self.test and self.processes > 1:
+            raise ValueError("test: tests control one process: leave out processes, or test")
         if self.test and not is_loopback(self.host):
             raise ValueError(
                 f"test: tests control the server, and host {self.host} is open to others than this machine: "

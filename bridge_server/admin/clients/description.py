@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.clients import ORDERS
 from bridge_server.web.description import (
+    ABSENT,
     AnswerShape,
     Count,
     DescribedAnswer,
@@ -38,11 +39,31 @@ class ListedClientAnswer(ClientFiguresAnswer):
     waiting: Count
 
 
+class ProcessAnswer(AnswerShape):
+    """A process that the answer is made of; its URL is null for the one that answers.
+
+    The fault says why the figures of a process are missing.
+    """
+
+    number: Count
+    url: Annotated[str, text("http://10.0.0.5:8080")] | None
+    fault: Annotated[str, text("did not answer within 2 s")] | None
+
+
+PROCESS = Parameter(
+    "process",
+    "Of several processes on a PostgreSQL database the one that is asked, by its number, or `own` for the "
+    "one that answers; by default all together.",
+    {"type": "string", "pattern": "^([0-9]{1,15}|own)$"},
+)
+
+
 class HeaviestClientsAnswer(AnswerShape):
     """The heaviest clients, the heaviest first."""
 
     clients: list[ListedClientAnswer]
     next: None
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class ClientBucketAnswer(AnswerShape):
@@ -65,6 +86,7 @@ class ClientDetailsAnswer(AnswerShape):
     connections: Count
     open_sockets: Count
     buckets: list[ClientBucketAnswer]
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class ClientArrivalAnswer(AnswerShape):
@@ -95,6 +117,7 @@ CLIENT_OPERATIONS: Mapping[str, Operation] = {
                 "How far back the figures go, from `5m` to `1h`, or `start`.",
                 {"type": "string", "pattern": "^([0-9]{1,4}[mh]|start)$", "default": "1h"},
             ),
+            PROCESS,
             *page_parameters("Has no effect: the list is one page."),
         ),
     ),
@@ -107,7 +130,10 @@ CLIENT_OPERATIONS: Mapping[str, Operation] = {
         "Show a client",
         "One address: its figures, its open connections and sockets, and what is left of its limits.",
         DescribedAnswer(200, "The client.", ClientDetailsAnswer),
-        parameters=(Parameter("address", "The address of a client.", place="path", example="192.0.2.1"),),
+        parameters=(
+            PROCESS,
+            Parameter("address", "The address of a client.", place="path", example="192.0.2.1"),
+        ),
         problems=(InvalidInputError,),
     ),
 }

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from bridge_server.admin.clients.service import Bucket, ClientDetails
+from bridge_server.admin.neighbours import Reply, listed_processes
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339
 from bridge_server.web.clients import By, Client, ClientFigures
@@ -41,6 +42,47 @@ def read_last_seconds(query: Mapping[str, str]) -> int | None:
 def list_fields(clients: Sequence[Client]) -> dict[str, Any]:
     """The heaviest clients, the heaviest first. They are one page."""
     return {"clients": [client_fields(each) for each in clients], "next": None}
+
+
+def merged_list(
+    own_number: int, own: dict[str, Any], replies: Sequence[Reply], by: By, limit: int
+) -> dict[str, Any]:
+    """The heaviest clients of all processes together."""
+    lists = [own["clients"], *(each.fields["clients"] for each in replies if each.fields is not None)]
+    clients = heaviest_fields([client for each in lists for client in each], by, limit)
+    return {"clients": clients, "next": None, "processes": listed_processes(own_number, replies)}
+
+
+def merged_details(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
+    """A client, its figures and what it has open of all processes together; its limits hold for all."""
+    found = [own, *(each.fields for each in replies if each.fields is not None)]
+    return {
+        **own,
+        **{name: _added([each[name] for each in found]) for name in ("last_hour", "since_start")},
+        **{name: sum(each[name] for each in found) for name in ("waiting", "connections", "open_sockets")},
+        "processes": listed_processes(own_number, replies),
+    }
+
+
+def heaviest_fields(clients: Sequence[dict[str, Any]], by: str, limit: int) -> list[dict[str, Any]]:
+    """The heaviest of the clients that several processes have listed, each address once."""
+    of_address: dict[str, list[dict[str, Any]]] = {}
+    for client in clients:
+        of_address.setdefault(client["address"], []).append(client)
+    added = [{"address": address, **_added(each)} for address, each in of_address.items()]
+    return sorted(added, key=lambda client: -int(client[by]))[:limit]
+
+
+def _added(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Figures of one client, added up."""
+    total: dict[str, Any] = {}
+    for figures in found:
+        for name, value in figures.items():
+            if isinstance(value, dict):
+                total[name] = _added([total.get(name, {}), value])
+            elif isinstance(value, int):
+                total[name] = total.get(name, 0) + value
+    return total
 
 
 def client_fields(client: Client) -> dict[str, Any]:

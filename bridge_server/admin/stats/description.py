@@ -3,8 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated
 
-from bridge_server.admin.clients.description import ListedClientAnswer
-from bridge_server.web.description import AnswerShape, Count, DescribedAnswer, Moment, Operation, count
+from bridge_server.admin.clients.description import PROCESS, ListedClientAnswer, ProcessAnswer
+from bridge_server.kernel.errors import InvalidInputError
+from bridge_server.web.description import (
+    ABSENT,
+    AnswerShape,
+    Count,
+    DescribedAnswer,
+    Moment,
+    Operation,
+    count,
+)
 
 Bytes = Annotated[int, count(65_536)]
 
@@ -47,8 +56,8 @@ class DiskFiguresAnswer(AnswerShape):
     free_bytes: Bytes
 
 
-class ServerFiguresAnswer(AnswerShape):
-    """The server at a glance."""
+class OneServerFiguresAnswer(AnswerShape):
+    """One process at a glance."""
 
     at: Moment
     up_seconds: Count
@@ -69,6 +78,18 @@ class ServerFiguresAnswer(AnswerShape):
     clients: list[ListedClientAnswer]
 
 
+class ProcessFiguresAnswer(ProcessAnswer):
+    """The figures of one of several processes; null if it did not answer."""
+
+    figures: OneServerFiguresAnswer | None
+
+
+class ServerFiguresAnswer(OneServerFiguresAnswer):
+    """The server at a glance: all its processes together, and each by itself if several share a database."""
+
+    processes: list[ProcessFiguresAnswer] = ABSENT
+
+
 STATS_OPERATIONS: Mapping[str, Operation] = {
     "stats": Operation(
         tag="Observation",
@@ -76,5 +97,7 @@ STATS_OPERATIONS: Mapping[str, Operation] = {
         text="What lives, what waits, what was made, and the five clients with the most requests of the "
         "last hour.",
         answers=(DescribedAnswer(200, "The figures.", ServerFiguresAnswer),),
+        parameters=(PROCESS,),
+        problems=(InvalidInputError,),
     ),
 }

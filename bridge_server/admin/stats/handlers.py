@@ -3,15 +3,20 @@
 from aiohttp import web
 
 from bridge_server.admin.answers import fields_answer
+from bridge_server.admin.neighbours import Fields, Neighbours, of_all
 from bridge_server.admin.stats import wire
 from bridge_server.admin.stats.service import StatsReader
 
 
 class StatsHandlers:
-    """The one endpoint."""
+    """The one endpoint. Without `neighbours` there is no other process."""
 
-    def __init__(self, reader: StatsReader) -> None:
+    def __init__(self, reader: StatsReader, neighbours: Neighbours | None = None) -> None:
         self._reader = reader
+        self._neighbours = neighbours
 
-    async def stats(self, _: web.Request) -> web.Response:
-        return fields_answer(wire.stats_fields(await self._reader.read()))
+    async def stats(self, request: web.Request) -> web.Response:
+        return fields_answer(await of_all(self._neighbours, request, self._own, wire.merged_fields))
+
+    async def _own(self) -> Fields:
+        return wire.stats_fields(await self._reader.read())

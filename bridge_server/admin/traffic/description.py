@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from bridge_server.admin.clients.description import PROCESS, ProcessAnswer
 from bridge_server.admin.traffic.errors import NoTrafficError, RequestNotKeptError, TooManyFollowersError
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.relay.errors import CallNotFoundError
@@ -66,6 +67,7 @@ class KeptRequestAnswer(AnswerShape):
     gist: str
     session: NamedThingAnswer | None
     call: NamedThingAnswer | None
+    process: Count = ABSENT
     request: KeptContentsAnswer = ABSENT
     answer: KeptContentsAnswer = ABSENT
 
@@ -77,6 +79,7 @@ class KeptRequestsAnswer(AnswerShape):
     requests: list[KeptRequestAnswer]
     last: Count
     next: NextPage | None = ABSENT
+    processes: list[ProcessAnswer] = ABSENT
 
 
 class CallStepAnswer(AnswerShape):
@@ -115,6 +118,7 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
             Parameter(
                 "wait", "With `since`: up to so many seconds, 25 at most.", {"type": "number", "minimum": 0}
             ),
+            PROCESS,
             *page_parameters(),
         ),
         problems=(NoTrafficError,),
@@ -139,7 +143,10 @@ TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
         "Show a request",
         "In test mode with its header fields and bodies.",
         DescribedAnswer(200, "The request.", KeptRequestAnswer),
-        parameters=(Parameter("number", "The number of a request.", place="path", example="1"),),
+        parameters=(
+            Parameter("number", "The number of a request.", place="path", example="1"),
+            PROCESS,
+        ),
         problems=(NoTrafficError, RequestNotKeptError, InvalidInputError),
         needs_database=False,
     ),

@@ -1,0 +1,166 @@
+"""Figures that each process keeps in its memory: the process that is asked for them asks the others, too.
+
+A request to another process names it in `process=own`, so that it answers for itself alone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+from bridge_server.kernel.errors import InvalidInputError, NotFoundError, UnavailableError
+from bridge_server.storage.process import Process
+from bridge_server.version import USER_AGENT
+
+Fields: TypeAlias = dict[str, Any]
+
+OWN = "own"
+_ANSWER_SECONDS = 2.0
+_LONGEST_ANSWER_BYTES = 8 * 2**20
+_MOST_PROCESSES = 64
+_STATUS = "answered with status {}"
+_NOT_FOUND = _STATUS.format(404)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a process has answered, or why it has not."""
+
+    number: int
+    url: str
+    fields: Fields | None
+    fault: str | None = None
+
+    def entry(self) -> Fields:
+        """The process, as an answer names it."""
+        return {"number": self.number, "url": self.url, "fault": self.fault}
+
+
+class Neighbours:
+    """The processes on the database, of which this is one."""
+
+    def __init__(
+        self,
+        processes: Callable[[], Awaitable[Sequence[Process]]],
+        own_number: Callable[[], int],
+        token: Callable[[], str | None],
+    ) -> None:
+        """`token` is the bearer token that all processes accept."""
+        self._processes = processes
+        self._own_number = own_number
+        self._token = token
+        self._client: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Be able to ask while inside."""
+        timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as client:
+            self._client = client
+            try:
+                yield
+            finally:
+                self._client = None
+
+    @property
+    def own_number(self) -> int:
+        """The number of this process."""
+        return self._own_number()
+
+    async def others(self) -> Sequence[Process]:
+        """The other processes: those that run, and those that are silent."""
+        found = [each for each in await self._processes() if each.number != self.own_number]
+        return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
+
+    async def ask_all(self, path: str, queries: Callable[[int], Mapping[str, str] | None]) -> list[Reply]:
+        """The replies of the other processes to GET, within two seconds.
+
+        `queries` gives the query for a process by its number; None: it is not asked.
+        """
+        asked = [(each, query) for each in await self.others() if (query := queries(each.number)) is not None]
+        return await asyncio.gather(*(self._ask(each, path, query) for each, query in asked))
+
+    async def ask_one(self, number: int, path: str, query: Mapping[str, str]) -> Fields:
+        """The reply of one process. Raises InvalidInputError, NotFoundError, UnavailableError."""
+        for process in await self.others():
+            if process.number == number:
+                reply = await self._ask(process, path, query)
+                if reply.fault == _NOT_FOUND:
+                    raise NotFoundError(f"Process {number} {reply.fault}: it has not what you ask for.")
+                if reply.fields is None:
+                    raise UnavailableError(f"Process {number}, {process.url}, {reply.fault}.", 2)
+                return reply.fields
+        raise InvalidInputError(
+            f"No process {number} runs on the database: bridge-server processes lists them."
+        )
+
+    async def _ask(self, process: Process, path: str, query: Mapping[str, str]) -> Reply:
+        fields, fault = None, None
+        if process.is_running:
+            fields, fault = await self._got(process.url + path, {**query, "process": OWN})
+        else:
+            fault = f"has not been seen for {process.seen_seconds_ago:.0f} s"
+        return Reply(process.number, process.url, fields, fault)
+
+    async def _got(self, url: str, query: Mapping[str, str]) -> tuple[Fields | None, str | None]:
+        assert self._client is not None, "the neighbours are asked while the server runs"
+        # A name of the internal network need not be among the hosts that web pages may reach.
+        headers = {"Authorization": f"Bearer {self._token()}", "Host": "localhost"}
+        try:
+            async with self._client.get(
+                url, params=query, headers=headers, allow_redirects=False
+            ) as response:
+                if response.status != web.HTTPOk.status_code:
+                    return None, _STATUS.format(response.status)
+                content = await response.content.read(_LONGEST_ANSWER_BYTES)
+                while not response.content.at_eof() and len(content) < _LONGEST_ANSWER_BYTES:
+                    content += await response.content.read(_LONGEST_ANSWER_BYTES - len(content))
+                fields = orjson.loads(content)
+        except TimeoutError:
+            return None, f"did not answer within {_ANSWER_SECONDS:.0f} s"
+        except (aiohttp.ClientError, OSError) as error:
+            return None, f"cannot be reached: {error}"
+        except ValueError:
+            return None, "answered with something else than JSON"
+        return (fields, None) if isinstance(fields, dict) else (None, "answered with something else")
+
+
+def wanted_process(request: web.Request) -> str | int | None:
+    """The process that a request names: `own`, a number, or None for all. Raises InvalidInputError."""
+    text = request.query.get("process")
+    if text is None or text == OWN:
+        return text
+    if not text.isascii() or not text.isdecimal() or len(text) > 15:
+        raise InvalidInputError("The query parameter process takes the number of a process, or own.")
+    return int(text)
+
+
+async def of_all(
+    neighbours: Neighbours | None,
+    request: web.Request,
+    own: Callable[[], Awaitable[Fields]],
+    merge: Callable[[int, Fields, Sequence[Reply]], Fields],
+) -> Fields:
+    """The answer to a request for figures: of all processes together, or of the one that it names.
+
+    `own` gives those of this process.
+    """
+    wanted = wanted_process(request)
+    if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
+        return await own()
+    query = {name: value for name, value in request.query.items() if name != "process"}
+    if isinstance(wanted, int):
+        return await neighbours.ask_one(wanted, request.path, query)
+    mine, replies = await asyncio.gather(own(), neighbours.ask_all(request.path, lambda _: query))
+    return merge(neighbours.own_number, mine, replies)
+
+
+def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[Fields]:
+    """The processes that an answer is made of, and those that have not answered."""
+    entries = [{"number": own_number, "url": None, "fault": None}, *(each.entry() for each in replies)]
+    return sorted(entries, key=lambda entry: int(entry["number"] or 0))

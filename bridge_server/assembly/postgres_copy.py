@@ -1,0 +1,46 @@
+"""The copy of an SQLite database to PostgreSQL, while no server uses either."""
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+
+from bridge_server.settings.settings import Settings
+from bridge_server.storage.data_directory import held
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from bridge_server.storage.postgres.copying import Report, copy_into
+from bridge_server.storage.postgres.migrate import MigrationError
+from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
+from bridge_server.storage.postgres.opening import examined
+from bridge_server.storage.refusal import DatabaseRefusedError
+
+
+def copied_to_postgres(settings: Settings, url: str, report: Report) -> Mapping[str, int]:
+    """Copy the database file of the settings to the database of the URL; returns the rows of each table.
+
+    Raises DataDirectoryError if a server uses the file; DatabaseRefusedError, NewerSchemaError,
+    sqlite3.Error.
+    """
+    with held(settings.data_dir):
+        migrate(settings.database_file, packaged_migrations())
+        with closing(sqlite3.connect(settings.database_file)) as source:
+            return asyncio.run(_copied(source, url, report))
+
+
+def rows_in(settings: Settings) -> int:
+    """How many rows there are to copy. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(settings.database_file)) as source:
+        names = source.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        )
+        counts = [source.execute(f"SELECT count(*) FROM {name}") for (name,) in names.fetchall()]  # noqa: S608
+        return sum(count.fetchone()[0] for count in counts)
+
+
+async def _copied(source: sqlite3.Connection, url: str, report: Report) -> Mapping[str, int]:
+    async with examined(url) as connection:
+        try:
+            await migrate_postgres(connection)
+        except MigrationError as error:
+            raise DatabaseRefusedError(str(error)) from error
+        return await copy_into(connection, source, report)

@@ -1,0 +1,113 @@
+"""Copies an SQLite database, which no server uses, into an empty PostgreSQL database: all or nothing."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import asyncpg
+
+from bridge_server.storage.database import Row
+from bridge_server.storage.postgres.translation import encoded
+from bridge_server.storage.refusal import DatabaseRefusedError
+
+_OWN_TABLES = frozenset({"processes", "roles", "outbox_lanes", "schema_versions"})
+"""Tables of several processes, which a file does not have."""
+_ROWS_AT_A_TIME = 5_000
+_LONGEST_SECONDS = 24 * 3_600.0
+
+# A table comes after those that its rows refer to.
+_TABLES = """
+WITH RECURSIVE below (name, depth) AS (
+    SELECT tablename::text, 0 FROM pg_tables WHERE schemaname = current_schema()
+    UNION
+    SELECT conrelid::regclass::text, depth + 1 FROM pg_constraint
+    JOIN below ON confrelid = name::regclass WHERE contype = 'f' AND conrelid <> confrelid
+)
+SELECT name FROM below GROUP BY name ORDER BY max(depth), name
+"""
+_SEQUENCES = """
+SELECT sequence.relname::text, owner.relname::text, attname::text FROM pg_class AS sequence
+JOIN pg_depend ON objid = sequence.oid AND deptype IN ('a', 'i') AND refclassid = 'pg_class'::regclass
+JOIN pg_class AS owner ON owner.oid = refobjid
+JOIN pg_attribute ON attrelid = owner.oid AND attnum = refobjsubid
+WHERE sequence.relkind = 'S' AND sequence.relnamespace = current_schema()::regnamespace
+"""
+_SERVERS = """
+SELECT count(DISTINCT number) FROM processes
+WHERE seen_at_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint - 30000
+"""
+
+Report = Callable[[str, int], None]
+"""Called with the name of the table, and how many more of its rows have been copied."""
+
+
+async def copy_into(connection: Any, source: sqlite3.Connection, report: Report) -> Mapping[str, int]:
+    """Copy the rows by a connection of asyncpg to a migrated database; returns how many, by table.
+
+    Raises DatabaseRefusedError, which leaves the database empty.
+    """
+    async with connection.transaction():
+        tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
+        await _require_empty(connection, tables)
+        copied = {table: await _copy_table(connection, source, table, report) for table in tables}
+        await _set_sequences(connection, _given(source))
+        await _compare(connection, copied)
+    await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
+    return copied
+
+
+async def _require_empty(connection: Any, tables: list[str]) -> None:
+    await connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS EXCLUSIVE MODE")
+    if await connection.fetchval(_SERVERS):
+        raise DatabaseRefusedError("a server uses the PostgreSQL database: stop it, or name another database")
+    for table in tables:
+        if await connection.fetchval(f"SELECT EXISTS (SELECT FROM {table})"):  # noqa: S608 - a table's name
+            raise DatabaseRefusedError(
+                f"the PostgreSQL database is not empty, its table {table} has rows: name an empty one"
+            )
+
+
+async def _copy_table(connection: Any, source: sqlite3.Connection, table: str, report: Report) -> int:
+    columns = [name for _, name, *_ in source.execute(f"PRAGMA table_info({table})")]
+    count = 0
+    for rows in _slices(source, f"SELECT {', '.join(columns)} FROM {table}"):  # noqa: S608 - names of the schema
+        try:
+            await connection.copy_records_to_table(
+                table, records=rows, columns=columns, timeout=_LONGEST_SECONDS
+            )
+        except (asyncpg.DataError, asyncpg.PostgresError) as error:
+            raise DatabaseRefusedError(f"rows of the table {table} cannot be copied: {error}") from error
+        count += len(rows)
+        report(table, len(rows))
+    return count
+
+
+def _slices(source: sqlite3.Connection, query: str) -> Iterator[list[Row]]:
+    cursor = source.execute(query)
+    while rows := cursor.fetchmany(_ROWS_AT_A_TIME):
+        yield [tuple(encoded(row)) for row in rows]
+
+
+def _given(source: sqlite3.Connection) -> Mapping[str, int]:
+    """The greatest id that each table has ever given, where ids are never given again."""
+    return dict(source.execute("SELECT name, seq FROM sqlite_sequence"))
+
+
+async def _set_sequences(connection: Any, given: Mapping[str, int]) -> None:
+    """Have each sequence go on behind the greatest number that was ever given."""
+    for sequence, table, column in await connection.fetch(_SEQUENCES):
+        if table in _OWN_TABLES:
+            continue
+        copied = await connection.fetchval(f"SELECT max({column}) FROM {table}")  # noqa: S608 - names of the schema
+        greatest = max(copied or 0, given.get(table, 0))
+        if greatest > 0:
+            await connection.execute(f"SELECT setval('{sequence}', {greatest})")
+
+
+async def _compare(connection: Any, copied: Mapping[str, int]) -> None:
+    for table, count in copied.items():
+        found = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=_LONGEST_SECONDS)  # noqa: S608
+        if found != count:
+            raise DatabaseRefusedError(
+                f"of {count} rows of the table {table} {found} arrived: nothing is kept"
+            )

@@ -1,0 +1,152 @@
+"""`bridge-server copy`: what a server had in its file, another has in PostgreSQL afterwards."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bridge_server.storage.migrate import migrate, packaged_migrations
+from tests.support.bridge_client import BridgeClient
+from tests.support.command import run_command
+from tests.support.engines import make_rooms
+from tests.support.inbox_client import InboxClient, sign_in
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.project import opened_app
+from tests.support.server import running_server
+
+pytestmark = [
+    needs_postgres,
+    pytest.mark.sqlite("it begins with a file"),
+]
+
+ODD = 'nul \0, \U0010ffff, "quotes", back\\slash, tab\t, line\n, \N{GRINNING FACE}'
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    """Of a database without any table."""
+    return await postgres.bare_database("copied")
+
+
+def tables_of(file: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table, in order."""
+    with closing(sqlite3.connect(file)) as connection:
+        names = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
+        return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for (name,) in names}
+
+
+async def test_a_server_goes_on_with_what_was_in_its_file(url: str, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    async with running_server(data_dir) as server:
+        bridge = BridgeClient(server)
+        session_id = await bridge.open_session()
+        await bridge.update(session_id, ODD)
+        answered, pending = [await bridge.request_call(session_id, f"call {n}") for n in range(2)]
+        await bridge.answer(answered, ODD)
+        async with opened_app(server) as app:
+            inbox = await sign_in(server)
+            await inbox.subscribe(app.project_id)
+            await app.notify([inbox.account], title=ODD.replace("\0", ""), body="Body")
+            before = await inbox.titles()
+        await server.client.post(
+            f"{server.url}/subscribe", json={"topic": ODD, "webhook": "https://a.example/"}
+        )
+        clock = server.clock
+
+    done = run_command("copy", "--data-dir", data_dir, "--to", url, "--json")
+
+    assert done.exit_code == 0, done.err
+    counted = {name: len(rows) for name, rows in tables_of(data_dir / "bridge.sqlite3").items()}
+    assert orjson.loads(done.out)["rows"] == counted
+    async with running_server(tmp_path / "new", clock, database=url) as server:
+        bridge = BridgeClient(server)
+        assert (await bridge.session(session_id)).json["encryptionPayload"] == ODD
+        assert await bridge.pending(session_id) == [pending]
+        assert (await bridge.status(answered)).json["encryptionPayload"] == ODD
+        again = InboxClient(server, inbox.wallet, inbox.token)
+        assert await again.titles() == before
+        assert await bridge.request_call(session_id) not in (answered, pending)
+
+
+async def test_numbers_are_not_given_again(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "bridge.sqlite3"
+    file.parent.mkdir(mode=0o700)
+    migrate(file, packaged_migrations())
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('sendings', 7000)")
+        connection.execute("INSERT INTO accounts (id, account_key) VALUES (41, 'eip155:0x1')")
+
+    assert run_command("copy", "--data-dir", file.parent, "--to", url).exit_code == 0
+
+    async with connected(url) as connection:
+        add = "INSERT INTO accounts (account_key) VALUES ('eip155:0x2') RETURNING id"
+        assert await connection.fetchval(add) == 42
+        assert await connection.fetchval("SELECT nextval(pg_get_serial_sequence('sendings', 'id'))") == 7_001
+
+
+async def test_a_database_that_is_not_empty_is_refused_and_stays_as_it_is(url: str, tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    async with running_server(data_dir) as server:
+        await server.open_session()
+    async with connected(url) as connection:
+        await make_rooms(connection)
+        await connection.execute("INSERT INTO accounts (account_key) VALUES ('eip155:0x1')")
+
+        done = run_command("copy", "--data-dir", data_dir, "--to", url)
+
+        assert (done.exit_code, done.out) == (2, "")
+        assert "is not empty, its table accounts has rows" in done.err
+        assert await connection.fetchval("SELECT count(*) FROM sessions") == 0
+
+
+async def test_a_file_that_a_server_uses_is_refused(url: str, tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data") as server:
+        await server.open_session()
+        done = run_command("copy", "--data-dir", tmp_path / "data", "--to", url)
+
+    assert done.exit_code == 2
+    assert "another server" in done.err
+
+
+async def test_a_database_that_a_server_uses_is_refused(url: str, tmp_path: Path) -> None:
+    async with running_server(tmp_path / "data") as server:
+        await server.open_session()
+    async with running_server(tmp_path / "other", database=url):
+        done = run_command("copy", "--data-dir", tmp_path / "data", "--to", url)
+
+    assert done.exit_code == 2
+    assert "a server uses the PostgreSQL database" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--to", "postgresql:///nowhere?host=/nowhere"], "cannot be reached"),
+        (["--to", "mysql://open-sesame@db/bridge"], "--to: must be the URL of a PostgreSQL database"),
+        ([], "Missing option '--to'"),
+    ],
+)
+def test_a_target_that_cannot_be_used_is_refused(
+    tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    file = tmp_path / "data" / "bridge.sqlite3"
+    file.parent.mkdir(mode=0o700)
+    migrate(file, packaged_migrations())
+
+    done = run_command("copy", "--data-dir", file.parent, *arguments)
+
+    assert done.exit_code == 2
+    assert complaint in done.err
+    assert "sesame" not in done.err
+
+
+def test_a_directory_without_a_database_is_refused(tmp_path: Path) -> None:
+    done = run_command("copy", "--data-dir", tmp_path / "none", "--to", "postgresql:///bridge")
+
+    assert done.exit_code == 2
+    assert "there is no database in" in done.err

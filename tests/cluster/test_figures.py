@@ -1,0 +1,142 @@
+"""Figures that each process keeps for itself are answered for all processes together."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.support.admin_client import ADMIN_TOKEN, AdminClient
+from tests.support.bridge_client import BridgeClient
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, needs_postgres
+
+pytestmark = needs_postgres
+
+SETTINGS: dict[str, Any] = {**UNBOUNDED, "admin_token": ADMIN_TOKEN, "traffic": True, "quota_exempt": "none"}
+
+
+@pytest.fixture
+async def pair(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[list[ClusterProcess]]:
+    """Two processes that know of each other."""
+    url = await cluster_url(postgres, "figures")
+    async with processes_over(url, tmp_path, **SETTINGS) as pair:
+
+        async def know_each_other() -> bool:
+            answers = [await AdminClient(each.server).get("/admin/stats") for each in pair]
+            return all(len(answer.json["processes"]) == 2 for answer in answers)
+
+        await eventually(know_each_other)
+        yield pair
+
+
+async def test_figures_are_added_up_and_each_process_is_named(pair: list[ClusterProcess]) -> None:
+    first, second = pair
+    for _ in range(3):
+        await first.server.open_session()
+    await second.server.open_session()
+
+    stats = (await AdminClient(first.server).get("/admin/stats")).json
+
+    assert stats["sessions"]["since_start"] == 4
+    assert [each["figures"]["sessions"]["since_start"] for each in stats["processes"]] == [3, 1]
+    assert [each["fault"] for each in stats["processes"]] == [None, None]
+    assert [each["url"] for each in stats["processes"]] == [None, second.url]
+    numbers = [each["number"] for each in stats["processes"]]
+    alone = [(await AdminClient(second.server).get(f"/admin/stats?process={each}")).json for each in numbers]
+    assert [each["sessions"]["since_start"] for each in alone] == [3, 1]
+    own = (await AdminClient(second.server).get("/admin/stats?process=own")).json
+    assert own["sessions"]["since_start"] == 1
+    assert "processes" not in own
+
+
+async def test_clients_are_listed_with_what_they_asked_of_all_processes(pair: list[ClusterProcess]) -> None:
+    for process, count in zip(pair, (3, 2), strict=True):
+        for _ in range(count):
+            await process.server.open_session()
+
+    for process in pair:
+        admin = AdminClient(process.server)
+        listed = (await admin.get("/admin/clients?by=sessions&last=start")).json
+        details = (await admin.get("/admin/clients/127.0.0.1")).json
+        assert [(each["address"], each["sessions"]) for each in listed["clients"]] == [("127.0.0.1", 5)]
+        assert details["since_start"]["sessions"] == 5
+        assert [each["fault"] for each in listed["processes"]] == [None, None]
+
+
+async def test_requests_of_all_processes_are_one_list_page_by_page(pair: list[ClusterProcess]) -> None:
+    made = []
+    for number in range(9):
+        bridge = BridgeClient(pair[number % 2].server)
+        made.append(await bridge.open_session())
+        assert (await bridge.session(made[-1])).status == 204
+    admin, seen, after = AdminClient(pair[0].server), [], ""
+    pages = 0
+    while True:
+        page = (await admin.get(f"/admin/traffic?filter=route:session&limit=2{after}")).json
+        seen += page["requests"]
+        pages += 1
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+
+    assert pages == 5
+    numbers = sorted({each["process"] for each in seen})
+    assert [each["process"] for each in reversed(seen)] == [numbers[number % 2] for number in range(9)]
+    assert [each["session"]["id"][:8] for each in reversed(seen)] == [each[:8] for each in made]
+    for request in seen:
+        path = f"/admin/traffic/{request['number']}?process={request['process']}"
+        assert (await admin.get(path)).json["at"] == request["at"]
+    assert (await admin.get(f"/admin/traffic/99999?process={numbers[1]}")).status == 404
+    handles = {each["session"]["handle"] for each in seen}
+    assert {
+        (await AdminClient(each.server).get(f"/admin/sessions/{handle}")).status
+        for each in pair
+        for handle in handles
+    } == {200}
+
+
+async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
+    pair: list[ClusterProcess],
+) -> None:
+    first, second = pair
+    admin = AdminClient(first.server)
+    os.kill(second.pid, signal.SIGSTOP)
+    try:
+        stats, clients, traffic = [
+            (await admin.get(f"/admin/{name}")).json for name in ("stats", "clients", "traffic")
+        ]
+        assert [each["fault"] for each in stats["processes"]] == [None, "did not answer within 2 s"]
+        assert stats["processes"][1]["figures"] is None
+        assert [each["fault"] for each in clients["processes"]] == [None, "did not answer within 2 s"]
+        assert traffic["processes"][1]["fault"] == "did not answer within 2 s"
+        number = stats["processes"][1]["number"]
+        problem = (await admin.get(f"/admin/stats?process={number}")).problem(503)
+        assert second.url in problem["detail"]
+    finally:
+        os.kill(second.pid, signal.SIGCONT)
+    second.process.kill()
+
+    stats = (await admin.get("/admin/stats")).json
+
+    assert stats["processes"][1]["fault"].startswith("cannot be reached")
+    second.process.start()
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/admin/stats?process=x", "takes the number of a process, or own"),
+        ("/admin/stats?process=999999", "No process 999999 runs on the database"),
+        ("/admin/traffic?after=12", "does not come from `next`"),
+        ("/admin/traffic/1?process=x", "takes the number of a process, or own"),
+        ("/admin/traffic?process=-1", "takes the number of a process, or own"),
+    ],
+)
+async def test_a_process_that_cannot_be_asked_is_refused(
+    pair: list[ClusterProcess], path: str, detail: str
+) -> None:
+    assert detail in (await AdminClient(pair[0].server).get(path)).problem(400)["detail"]
