@@ -9,9 +9,11 @@ from importlib import import_module
 
 import structlog
 
+from bridge_server.assembly.wallet_role import WalletRole
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.kernel.sweeper import Hold, always
+from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
@@ -109,6 +111,22 @@ def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
         return database.has_changed_outside
     changes: Callable[[], Awaitable[bool]] = import_module(_POSTGRES).outside_changes(database)
     return changes
+
+
+def leases_of(settings: Settings, database: Engine) -> Leases:
+    """The outbox's destinations of this process: all of them, or those that it leases."""
+    if isinstance(database, SqliteDatabase):
+        return AllDestinations()
+    leases: Leases = import_module(_POSTGRES).leases_of(settings, database)
+    return leases
+
+
+def wallet_role_of(settings: Settings, database: Engine) -> WalletRole | None:
+    """The wallet's role among several processes; None where there is one process."""
+    if isinstance(database, SqliteDatabase):
+        return None
+    role: WalletRole = import_module(_POSTGRES).wallet_role_of(settings, database)
+    return role
 
 
 def database_fault(settings: Settings) -> str | None:

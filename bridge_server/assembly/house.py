@@ -6,7 +6,7 @@ from bridge_server.assembly.console import ConsoleParts
 from bridge_server.assembly.console_room import console_access_room, console_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.description import description_rooms
-from bridge_server.assembly.engine import outside_changes
+from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
 from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.health import health_room, readiness_of
 from bridge_server.assembly.inbox import inbox_room, inbox_services
@@ -38,7 +38,7 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
     inbox = inbox_services(foundation, projects, push.addresses)
-    wallet = assembled_wallet(foundation)
+    wallet = assembled_wallet(foundation, wallet_role_of(foundation.settings, foundation.database))
     serving = (
         relay_room(foundation),
         projects_room(projects),
@@ -49,8 +49,9 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
         pubsub_room(foundation),
         console_access_room(foundation),
     )
-    dispatcher = outbox_dispatcher(foundation, serving)
-    outbox = outbox_room(foundation, serving, dispatcher)
+    leases = leases_of(foundation.settings, foundation.database)
+    dispatcher = outbox_dispatcher(foundation, serving, leases)
+    outbox = outbox_room(foundation, serving, leases, dispatcher)
     demo = demo_room(projects.projects, foundation.demo)
     rooms = (
         storage_room(foundation),

@@ -10,6 +10,7 @@ from bridge_server.assembly.room import Room
 from bridge_server.outbox.channels import Channels
 from bridge_server.outbox.dispatcher import Dispatcher
 from bridge_server.outbox.known_hosts import KEPT_MS, MOST_HOSTS
+from bridge_server.outbox.leases import Leases
 from bridge_server.outbox.pending import oldest_due_ms
 from bridge_server.outbox.public_urls import PUBLIC_SCHEMES
 from bridge_server.outbox.store import OutboxStore
@@ -21,7 +22,7 @@ _OLDEST = (
 )
 
 
-def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatcher:
+def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room], leases: Leases) -> Dispatcher:
     """The dispatcher of the rooms' messages."""
     senders = {scheme: sender for room in rooms for scheme, sender in room.senders.items()}
     senders |= dict.fromkeys(PUBLIC_SCHEMES, foundation.public_sender)
@@ -32,10 +33,13 @@ def outbox_dispatcher(foundation: Foundation, rooms: Sequence[Room]) -> Dispatch
         foundation.events,
         foundation.clock,
         gone_handlers,
+        leases=leases,
     )
 
 
-def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispatcher) -> Room:
+def outbox_room(
+    foundation: Foundation, rooms: Sequence[Room], leases: Leases, dispatcher: Dispatcher
+) -> Room:
     """Delivery, and the dead letters that it leaves."""
     store = OutboxStore(foundation.database)
     dead_letters_kept_ms = foundation.settings.dead_letter_ttl * 1000
@@ -53,7 +57,7 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
 
     return Room(
         name="outbox",
-        running=(partial(_delivery, foundation, rooms, dispatcher),),
+        running=(partial(_delivery, foundation, rooms, leases, dispatcher),),
         stop=dispatcher.begin_nothing,
         emptied=(dispatcher.emptied,),
         catch_up=dispatcher.settle,
@@ -66,7 +70,7 @@ def outbox_room(foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispa
 
 @asynccontextmanager
 async def _delivery(
-    foundation: Foundation, rooms: Sequence[Room], dispatcher: Dispatcher
+    foundation: Foundation, rooms: Sequence[Room], leases: Leases, dispatcher: Dispatcher
 ) -> AsyncIterator[None]:
     """The clients of all senders are open while the outbox delivers."""
     async with AsyncExitStack() as stack:
@@ -75,6 +79,7 @@ async def _delivery(
             await stack.enter_async_context(foundation.public_webhooks)
         for client in (client for room in rooms for client in room.clients):
             await stack.enter_async_context(client())
+        await stack.enter_async_context(leases.holding(dispatcher.destinations_in_use))
         await dispatcher.start()
         try:
             yield

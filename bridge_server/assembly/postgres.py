@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from bridge_server.assembly.carried_events import CARRIED
 from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.assembly.wallet_role import WalletRole
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.settings.checks import secret_of
@@ -15,9 +16,11 @@ from bridge_server.storage.postgres.buckets import SharedBuckets
 from bridge_server.storage.postgres.clock import CorrectedClock, kept_right
 from bridge_server.storage.postgres.crossing import opened_with_wake_ups
 from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.leases import LeasedDestinations
 from bridge_server.storage.postgres.migrate import packaged_migrations, require_known
 from bridge_server.storage.postgres.opening import examined, opened
 from bridge_server.storage.postgres.outside import OutsideCommits
+from bridge_server.storage.postgres.roles import Role
 from bridge_server.storage.postgres.sweeping import sweeper_hold
 from bridge_server.storage.refusal import DatabaseRefusedError
 from bridge_server.web.shared_quotas import SharedQuotas
@@ -25,13 +28,18 @@ from bridge_server.web.shared_quotas import SharedQuotas
 __all__ = [
     "corrected_clock",
     "database_fault",
+    "leases_of",
     "opened_postgres",
     "outside_changes",
     "postgres_engine",
     "shared_buckets_open",
     "shared_quotas",
     "sweeper_hold",
+    "wallet_role_of",
 ]
+
+_LEASE_BEYOND_DELIVERY_SECONDS = 10
+_DELIVERY_MARGIN_SECONDS = 2
 
 
 def postgres_engine(settings: Settings, events: Events, clock: Clock) -> PostgresDatabase:
@@ -81,6 +89,17 @@ def shared_buckets_open(quotas: SharedQuotas) -> AbstractAsyncContextManager[Non
     return quotas.running()
 
 
+def leases_of(settings: Settings, database: PostgresDatabase) -> LeasedDestinations:
+    """The outbox's destinations that this process leases."""
+    delivery_seconds = max(settings.webhook_timeout, settings.push_timeout)
+    return LeasedDestinations(
+        database,
+        lambda: database.number,
+        delivery_seconds + _LEASE_BEYOND_DELIVERY_SECONDS,
+        delivery_seconds + _DELIVERY_MARGIN_SECONDS,
+    )
+
+
 def database_fault(settings: Settings) -> str | None:
     """Why a server with these settings could not use the database; None if it could."""
     try:
@@ -94,3 +113,16 @@ async def _examine(settings: Settings) -> None:
     for url in dict.fromkeys(filter(None, map(secret_of, (settings.database, settings.database_direct)))):
         async with examined(url) as connection:
             await require_known(connection, packaged_migrations()[-1].version)
+
+
+def wallet_role_of(settings: Settings, database: PostgresDatabase) -> WalletRole:
+    """The wallet's role, which one process has at a time."""
+    role = Role("wallet", database, is_wanted=settings.holds_wallet)
+    return WalletRole(
+        fence=role.fence,
+        is_here=lambda: role.is_served,
+        holder_url=role.holder_url,
+        announce=role.announce,
+        serve_forever=role.serve_forever,
+        first_look=role.first_look,
+    )

@@ -9,6 +9,7 @@ from bridge_server.assembly.foundation import Foundation
 from bridge_server.assembly.instruments import node_failure
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.wallet_accounts import wallet_accounts
+from bridge_server.assembly.wallet_role import WalletRole, served_in_turn
 from bridge_server.assembly.wallet_transactions import wallet_transactions
 from bridge_server.kernel.background import running
 from bridge_server.kernel.sweeper import Sweep
@@ -24,6 +25,7 @@ from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.node.node import Node
 from bridge_server.wallet.rpc.access import Access
 from bridge_server.wallet.rpc.discovery import DISCOVERY
+from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers, WalletElsewhere
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.wallet.rpc.method_table import MethodTable
 from bridge_server.wallet.rpc.methods import WalletMethods
@@ -32,13 +34,16 @@ from bridge_server.wallet.rpc.routes import description_routes, wallet_routes
 from bridge_server.wallet.rpc.signing_turns import SigningTurns
 from bridge_server.wallet.rpc.transaction_methods import TransactionMethods
 from bridge_server.wallet.signing import Signing, TypedDataScheme
-from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
 from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import Exchange, TrafficLog
 from bridge_server.web.turned_away import TurnedAway
+
+_FORWARDING_SECONDS = 60
+"""How long a forwarded call may take beside the waits for the node and for a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,17 @@ class AssembledWallet:
     queued: QueuedTransactions
     method_tables: tuple[MethodTable, ...]
     sweeps: tuple[Sweep, ...]
+    role: WalletRole | None
+    """The wallet's role among several processes; None where there is one process."""
 
 
-def assembled_wallet(foundation: Foundation) -> AssembledWallet:
-    """Put the wallet's services together."""
+def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> AssembledWallet:
+    """Put the wallet's services together; with a `role`, several processes share the database."""
     settings, clock = foundation.settings, foundation.clock
     accounts = wallet_accounts(settings, KeystoreFiles(settings.keystore, clock), clock, foundation.ids)
-    approvals, audit, node = _approvals(foundation), AuditLog(settings.audit_file), _node(foundation)
-    transactions = wallet_transactions(foundation, accounts, approvals, audit, node)
+    fence = None if role is None else role.fence
+    approvals, audit, node = _approvals(foundation, fence), AuditLog(settings.audit_file), _node(foundation)
+    transactions = wallet_transactions(foundation, accounts, approvals, audit, node, fence)
     methods = WalletMethods(
         accounts,
         Signing(accounts, approvals, audit, clock, TypedDataScheme(settings.typed_data_scheme)),
@@ -82,6 +90,7 @@ def assembled_wallet(foundation: Foundation) -> AssembledWallet:
         queued,
         (*methods.tables, transaction_methods.table, queued.table, DISCOVERY),
         (accounts.sweep, approvals.sweep, transactions.service.sweep),
+        role,
     )
 
 
@@ -94,8 +103,32 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
         """Delete approval requests of an earlier run first, and withdraw pending ones at the end."""
         await approvals.forget_waiting()
         async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
+            try:
+                yield
+            finally:
+                await approvals.withdrawn()
+
+    @asynccontextmanager
+    async def signing_here() -> AsyncIterator[None]:
+        """After the role is lost, unlocked keys are locked, as after a restart."""
+        try:
+            async with signing():
+                yield
+        finally:
+            wallet.accounts.lock_all()
+
+    role, elsewhere = wallet.role, _elsewhere(foundation, wallet)
+
+    @asynccontextmanager
+    async def moving() -> AsyncIterator[None]:
+        assert role is not None
+        assert elsewhere is not None
+        async with elsewhere.opened(), served_in_turn(role, signing_here, foundation.own_url):
             yield
-            await approvals.withdrawn()
+
+    async def catch_up() -> None:
+        if role is None or role.is_here():
+            await wallet.worker.catch_up()
 
     @asynccontextmanager
     async def emptied() -> AsyncIterator[None]:
@@ -107,10 +140,13 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
 
     return Room(
         name="wallet",
-        routes=(*_routes(foundation, wallet), *description_routes(foundation.every_request)),
-        running=(signing,),
+        routes=(
+            *_routes(foundation, wallet, elsewhere),
+            *description_routes(foundation.every_request),
+        ),
+        running=(signing if role is None else moving,),
         emptied=(emptied,),
-        catch_up=wallet.worker.catch_up,
+        catch_up=catch_up,
         sweeps=wallet.sweeps,
         gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
     )
@@ -139,10 +175,10 @@ def _note_node(traffic: TrafficLog, body: bytes, status: int, seconds: float, fa
     traffic.note(Exchange(BRIDGE, "POST", "node_url", "node", status, round(seconds * 1_000, 1), gist=said))
 
 
-def _approvals(foundation: Foundation) -> Approvals:
+def _approvals(foundation: Foundation, fence: Fence | None) -> Approvals:
     settings = foundation.settings
     return Approvals(
-        ApprovalStore(foundation.database),
+        ApprovalStore(foundation.database, fence),
         foundation.signals,
         foundation.stopping,
         foundation.clock,
@@ -153,14 +189,28 @@ def _approvals(foundation: Foundation) -> Approvals:
     )
 
 
-def _routes(foundation: Foundation, wallet: AssembledWallet) -> tuple[Route, ...]:
+def _elsewhere(foundation: Foundation, wallet: AssembledWallet) -> WalletElsewhere | None:
+    if wallet.role is None:
+        return None
+    settings = foundation.settings
+    approval_seconds = settings.approval_timeout if settings.approve == "queue" else 0
+    return WalletElsewhere(
+        wallet.role.holder_url, settings.node_timeout + approval_seconds + _FORWARDING_SECONDS
+    )
+
+
+def _routes(
+    foundation: Foundation, wallet: AssembledWallet, elsewhere: WalletElsewhere | None
+) -> tuple[Route, ...]:
     settings, addresses = foundation.settings, foundation.addresses
     token, origins = foundation.live.token("rpc_token"), _origins(settings, wallet.accounts)
     signals, database = foundation.signals, foundation.database
     turns = SigningTurns(lambda: signals.has_waiters, lambda: database.is_busy)
     access = Access(addresses, settings.operators_hosts, origins, has_token=token is not None)
+    here = WalletHandlers(wallet.method_tables, wallet.node, turns, addresses)
+    role = wallet.role
     return wallet_routes(
-        WalletHandlers(wallet.method_tables, wallet.node, turns, addresses),
+        here if role is None or elsewhere is None else MovingWalletHandlers(here, elsewhere, role.is_here),
         settings.rpc_body_limit,
         access.check,
         token,

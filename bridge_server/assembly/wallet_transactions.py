@@ -13,7 +13,7 @@ from bridge_server.wallet.transactions.confirming import Confirming
 from bridge_server.wallet.transactions.filling import Filling
 from bridge_server.wallet.transactions.service import TransactionService
 from bridge_server.wallet.transactions.signing import TransactionSigning
-from bridge_server.wallet.transactions.store import TransactionStore
+from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.wallet.transactions.worker import TransactionWorker
 
 
@@ -27,11 +27,16 @@ class WalletTransactions:
 
 
 def wallet_transactions(
-    foundation: Foundation, accounts: Accounts, approvals: Approvals, audit: AuditLog, node: Node
+    foundation: Foundation,
+    accounts: Accounts,
+    approvals: Approvals,
+    audit: AuditLog,
+    node: Node,
+    fence: Fence | None,
 ) -> WalletTransactions:
     """The services of transactions, which share one lock per sender."""
     clock = foundation.clock
-    store, locks, filling = TransactionStore(foundation.database), KeyedLock(), Filling(node)
+    store, locks, filling = TransactionStore(foundation.database, fence), KeyedLock(), Filling(node)
     signing = TransactionSigning(accounts, approvals, audit, clock)
     broadcasting = Broadcasting(store, node, foundation.stopping, clock)
     confirming = Confirming(store, node, filling, locks, clock)

@@ -66,6 +66,10 @@ class Delivery:
         """For how long the service wants no message for this destination; 0 when it may be sent one."""
         return -(-self._pauses.left_us(destination, self._clock.elapsed_us()) // 1_000)
 
+    def resting(self) -> set[str]:
+        """The destinations for which their services want no message now."""
+        return self._pauses.resting(self._clock.elapsed_us())
+
     def delivered(self, due: DueMessage) -> asyncio.Future[None]:
         """Store that the receiver took it; the future is done once that is stored."""
         host = host_of(due.message.destination)

@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import structlog
@@ -15,9 +16,11 @@ from bridge_server.kernel.events import Events
 from bridge_server.outbox.admission import Admission, Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
+from bridge_server.outbox.errors import MessageBeingSentError
 from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
 from bridge_server.outbox.lane import Lane, Surroundings
+from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
 from bridge_server.outbox.places import Place
 from bridge_server.outbox.queue_round import QueueRound
@@ -28,7 +31,8 @@ from bridge_server.outbox.troubled import Troubled
 
 _LANES_ROUSED_AT_ONCE = 1_000
 _MOMENT_SECONDS = 0.002
-_TICKS_BETWEEN_RECOUNTS = 60
+_RECOUNTS_SHARE = 20
+"""Recounts take no more than this part of the time."""
 _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY = 5
 
 log = structlog.get_logger()
@@ -51,8 +55,10 @@ class Dispatcher:
         chance: Callable[[], float] = random.random,
         grace_seconds: float = 2.0,
         limits: Limits | None = None,
+        leases: Leases | None = None,
     ) -> None:
         self._store = store
+        self._leases = leases or AllDestinations()
         self._events = events
         self._clock = clock
         self._stock = Stock()
@@ -67,7 +73,14 @@ class Dispatcher:
         self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
         self._schedule = Schedule(self._limits.waiting)
         self._surroundings = Surroundings(
-            self._store, self._delivery, self._admission, self._schedule, Troubled(), self._clock, self._end
+            self._store,
+            self._delivery,
+            self._admission,
+            self._schedule,
+            Troubled(),
+            self._clock,
+            self._leases,
+            self._end,
         )
         self._lanes: dict[Queue, Lane] = {}
         self._last_lanes: list[Lane] = []
@@ -141,12 +154,15 @@ class Dispatcher:
             await self.wake()
         await self._delivery.idle()
 
-    @contextmanager
-    def withheld(self, row_id: int, claimant: Claimant) -> Iterator[None]:
+    @asynccontextmanager
+    async def withheld(self, row_id: int, claimant: Claimant, *, is_due: bool = True) -> AsyncIterator[None]:
         """Inside the block the message of the claimant's queue is not sent: its row may be changed.
 
-        Raises MessageBeingSentError if it is being sent.
+        Raises MessageBeingSentError if it is being sent, or if it `is_due` and another process sends to its
+        destination.
         """
+        if is_due and not await self._leases.take(claimant.queue.destination):
+            raise MessageBeingSentError
         lane = self._lanes.get(claimant.queue)
         if lane is not None:
             lane.let_go(row_id)
@@ -172,9 +188,14 @@ class Dispatcher:
         due. When more is due than can wait in memory, the next recount goes on with the rest.
         """
         self._has_missed_events = False
+        await self._leases.look()
         await self._store.count()
         self._schedule.has_turned_away = self._admission.has_turned_away = False
         await self._round.go(self._clock.now_ms(), self._plan_page)
+
+    def destinations_in_use(self) -> Collection[str]:
+        """The destinations with a message under way, and those that asked to be left alone for a while."""
+        return {queue.destination for queue in self._lanes} | self._delivery.resting()
 
     def figures(self) -> dict[str, int]:
         """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
@@ -194,10 +215,10 @@ class Dispatcher:
             self._attend(Claimant(queue, event.client, event.were_tried))
 
     def _on_growth_elsewhere(self, event: OutboxGrew) -> None:
-        """The process that queued the messages sends them, unless their queue is being sent here."""
+        """The process that queued the messages sends them, unless their destination is or was one of here."""
         lane = self._lanes.get(Queue(event.destination, event.queue))
-        if self._running and lane is not None:
-            lane.rouse(event.were_tried)
+        if self._running and (lane is not None or self._leases.was_here(event.destination)):
+            self._on_growth(event)
 
     def _recount_soon(self) -> None:
         self._has_missed_events = True
@@ -223,10 +244,10 @@ class Dispatcher:
 
     def _attend(self, claimant: Claimant) -> None:
         lane = self._lanes.get(claimant.queue)
-        if lane is None:
-            self._admission.ask(claimant)
-        else:
+        if lane is not None:
             lane.rouse(claimant.has_failed)
+        elif not self._leases.is_elsewhere(claimant.queue.destination):
+            self._admission.ask(claimant)
 
     def _begin(self, place: Place) -> None:
         """Send the messages of a queue that was given a place."""
@@ -244,16 +265,23 @@ class Dispatcher:
             self._schedule.put(lane.claimant(), self._clock.now_ms() + rest_ms)
 
     async def _tick_forever(self) -> None:
-        ticks = 0
+        ticks, recount_at = 0, self._leases.ticks_to_recount()
         while True:
             await asyncio.sleep(self._clock.tick_seconds)
             ticks += 1
             try:
-                if ticks % _TICKS_BETWEEN_RECOUNTS == 0 or self._has_to_look_again(ticks):
-                    await self.recount()
+                if ticks >= recount_at or self._has_to_look_again(ticks):
+                    recount_at = ticks + self._leases.ticks_to_recount()
+                    recount_at += await self._ticks_of_recount() * _RECOUNTS_SHARE
                 await self.wake()
             except Exception as error:  # the next tick tries again
                 log.warning("outbox_tick_failed", error=str(error))
+
+    async def _ticks_of_recount(self) -> int:
+        """Recount; returns how many ticks that took."""
+        started = perf_counter()
+        await self.recount()
+        return round((perf_counter() - started) / self._clock.tick_seconds)
 
     def _has_to_look_again(self, ticks: int) -> bool:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""

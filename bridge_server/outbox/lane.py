@@ -12,6 +12,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.outbox.admission import Admission
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.errors import MessageBeingSentError
+from bridge_server.outbox.leases import Leases
 from bridge_server.outbox.models import Claimant, DueMessage
 from bridge_server.outbox.places import Place
 from bridge_server.outbox.schedule import Schedule
@@ -50,12 +51,13 @@ class Surroundings:
     schedule: Schedule
     troubled: Troubled
     clock: Clock
+    leases: Leases
     on_idle: Callable[["Lane"], None]
     withheld: Withheld = field(default_factory=Withheld)
 
 
 class Lane:
-    """Claims a queue's messages in memory: this process is the only one that sends them.
+    """Claims a queue's messages in memory: while this process has the lease, no other one sends them.
 
     A lane exists while a message is under way. A queue that only waits for a place needs none.
     """
@@ -75,6 +77,7 @@ class Lane:
         self._more_has_failed = claimant.has_failed
         self._is_blocked = False
         self._is_closed = False
+        self._tenure = shared.leases.tenure(self.queue.destination)
         self.workers: set[asyncio.Task[None]] = set()
 
     def rouse(self, has_failed: bool) -> None:
@@ -152,6 +155,8 @@ class Lane:
     async def _next(self, place: Place) -> DueMessage | None:
         """The message to send with this place, or None if there is none for this kind of place."""
         await self._shared.delivery.caught_up()
+        if not self._has_lease() and not await self._take_lease():
+            return None
         if not self._claimed and self._maybe_more and self._may_start():
             await self._claim()
         if not self._claimed or not self._may_start():
@@ -160,8 +165,22 @@ class Lane:
             return None
         return self._claimed.popleft()
 
+    def _has_lease(self) -> bool:
+        """Whether this process has had the destination ever since the messages were claimed."""
+        return self._tenure == self._shared.leases.tenure(self.queue.destination) != 0
+
+    async def _take_lease(self) -> bool:
+        """Claim the messages anew: another process may have sent them. False while that one has them."""
+        leases, destination = self._shared.leases, self.queue.destination
+        is_here = await leases.take(destination)
+        if self._tenure != leases.tenure(destination) or not is_here:
+            self._tenure = leases.tenure(destination)
+            self._claimed.clear()
+            self._maybe_more = is_here
+        return is_here
+
     def _may_start(self) -> bool:
-        if self._is_closed or len(self._in_flight) >= self._most_unsettled:
+        if not self._has_lease() or self._is_closed or len(self._in_flight) >= self._most_unsettled:
             return False
         return not self.rest_ms()
 
@@ -174,7 +193,7 @@ class Lane:
             limit = self._claim_size + len(busy)
             self._maybe_more = False
             withheld = self._shared.withheld
-            given_back = withheld.given_back
+            given_back, tenure = withheld.given_back, self._tenure
             now_ms = self._shared.clock.now_ms()
             try:
                 messages = await self._shared.store.next_messages(self.queue, now_ms, limit)
@@ -182,7 +201,8 @@ class Lane:
                 log.warning("webhooks_not_read", destination=self.queue.destination, error=str(error))
                 self._shared.schedule.put(self.claimant(), now_ms + _UNREADABLE_STORE_PAUSE_MS)
                 return
-            if withheld.given_back != given_back:  # these rows may be deleted by now, or changed
+            is_outdated = withheld.given_back != given_back or tenure != self._tenure
+            if is_outdated or not self._has_lease():  # these rows may be deleted by now, or changed
                 self._maybe_more = True
                 return
             if len(messages) == limit:

@@ -21,3 +21,7 @@ class Pauses:
             self._until_us.pop(destination, None)
             return 0
         return left_us
+
+    def resting(self, elapsed_us: int) -> set[str]:
+        """The destinations whose pause is not over."""
+        return {destination for destination, until_us in self._until_us.items() if until_us > elapsed_us}

@@ -46,6 +46,10 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
         (), description="Web pages that may call the wallet, such as https://app.example.org."
     )
     rpc_body_limit: PositiveInt = Field(2**20, description="The largest body that the wallet accepts.")
+    holds_wallet: bool = Field(
+        True,
+        description="false: this process leaves the wallet to another one on the PostgreSQL database.",
+    )
     node_url: NodeUrl | None = Field(None, description="The Ethereum node's JSON-RPC endpoint, over HTTP.")
     node_timeout: Duration = Field(10, description="How long the node may take to answer.")
     chain_id: ChainId | None = Field(None, description="The wallet's chain; by default the node's.")
@@ -88,6 +92,28 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
     @model_validator(mode="after")
     def _the_previous_rpc_token_has_a_successor(self) -> Self:
         require_current("rpc_token", self.rpc_token, self.rpc_token_previous)
+        return self
+
+    @model_validator(mode="after")
+    def _other_processes_reach_the_wallet(self) -> Self:
+        if self.database is None:
+            if not self.holds_wallet:
+                raise ValueError("holds_wallet: works beside database only: this is the only process")
+            return self
+        if not self.has_wallet or is_loopback(self.host):
+            return self
+        needed = {
+            "rpc_token": (self.rpc_token, "calls that another process forwards come from another machine"),
+            "internal_url": (self.internal_url, "other processes forward calls of the wallet to it"),
+            "trusted_proxies": (self.trusted_proxies, "name the other processes, which forward calls"),
+        }
+        faults = [
+            f"{name}: with a wallet and a PostgreSQL database it is needed: {reason}"
+            for name, (value, reason) in needed.items()
+            if not value
+        ]
+        if faults:
+            raise ValueError("\n".join(faults))
         return self
 
     @model_validator(mode="after")

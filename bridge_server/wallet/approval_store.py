@@ -1,6 +1,6 @@
 """Requests that a person must approve, in SQL."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from bridge_server.kernel.signals import Touched
 from bridge_server.storage.database import (
@@ -59,12 +59,16 @@ _AFTER_ALL = "~"
 class ApprovalStore:
     """Requests that wait for a decision. A command in another process decides."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Callable[[], Transaction[None]] | None = None) -> None:
+        """A request is added behind the `fence` of the process that has the wallet."""
         self.database = database
+        self._fence = fence
 
     @adding_transaction
     def add(self, approval: ApprovalRequest) -> Transaction[None]:
         """Store a pending request."""
+        if self._fence is not None:
+            yield from self._fence()
         yield Statement(_INSERT, _row(approval))
         yield ApprovalsChanged()
 

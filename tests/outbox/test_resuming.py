@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bridge_server.outbox import dispatcher
 from bridge_server.outbox.events import OutboxGrew
+from bridge_server.outbox.leases import AllDestinations
 from bridge_server.outbox.models import OutgoingMessage
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
@@ -97,7 +97,7 @@ async def test_a_restart_attends_to_every_destination(
 async def test_a_message_of_another_process_is_found(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 2)
+    monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 2)
     async with running_outbox(file, clock) as outbox:
         connection = sqlite3.connect(file)
         with connection:

@@ -7,7 +7,8 @@ from typing import ClassVar
 import pytest
 
 from bridge_server.kernel.errors import UnavailableError
-from bridge_server.outbox import delivery, dispatcher
+from bridge_server.outbox import delivery
+from bridge_server.outbox.leases import AllDestinations
 from bridge_server.outbox.models import DueMessage, OutgoingMessage, PendingQueue, Queue
 from bridge_server.outbox.store import OutboxStore, enqueue
 from tests.outbox.running import HOOK, running_outbox
@@ -118,7 +119,7 @@ class _LockedStore(OutboxStore):
 async def test_a_database_that_is_locked_for_a_while_does_not_end_the_sending(
     file: Path, clock: ManualClock, receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatcher, "_TICKS_BETWEEN_RECOUNTS", 1)
+    monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 1)
     stores: list[_LockedStore] = []
 
     def store_over(store: OutboxStore) -> _LockedStore:

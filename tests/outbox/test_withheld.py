@@ -41,7 +41,7 @@ async def test_a_message_that_is_dropped_after_it_was_read_is_not_sent(
         store = MessageStore(outbox.database)
         stored = await store.get(1, "message-0")
 
-        with outbox.dispatcher.withheld(1, Claimant(stored.queue, None, has_failed=False)):
+        async with outbox.dispatcher.withheld(1, Claimant(stored.queue, None, has_failed=False)):
             await store.drop(1, "message-0")
         slow[0].let_go.set()
 
@@ -54,7 +54,7 @@ async def test_a_message_is_sent_when_it_is_not_withheld_any_more(
 ) -> None:
     async with running_outbox(tmp_path / "bridge.sqlite3", ManualClock()) as outbox:
         queue = Queue(f"http://127.0.0.1:{receiver.port}", "")
-        with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
+        async with outbox.dispatcher.withheld(1, Claimant(queue, None, has_failed=False)):
             await outbox.owe(receiver.url("/withheld"), receiver.url("/free"))
             await outbox.comes_to("message_id", [("message-0",)])
 
@@ -72,7 +72,7 @@ async def test_a_message_that_is_dropped_while_it_waits_behind_others_is_not_sen
         store = MessageStore(outbox.database)
         stored = await store.get(8, "message-7")
 
-        with outbox.dispatcher.withheld(8, Claimant(stored.queue, None, has_failed=False)):
+        async with outbox.dispatcher.withheld(8, Claimant(stored.queue, None, has_failed=False)):
             await store.drop(8, "message-7")
         receiver.released.set()
 

@@ -128,7 +128,7 @@ async def open_rig(
     if chosen.database is None:
         place_schema(chosen.database_file)
     foundation = replace(lay_foundation(chosen, clock), stopping=stopping)
-    wallet = assembled_wallet(foundation)
+    wallet = assembled_wallet(foundation, role=None)
     async with AsyncExitStack() as stack:
         for opened in (foundation.database.opened(), wallet.audit.opened(), wallet.node):
             await stack.enter_async_context(opened)

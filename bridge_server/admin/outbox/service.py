@@ -1,6 +1,7 @@
 """What an operator does with stored messages, beside the dispatcher that sends them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from bridge_server.outbox.stored import (
     MessageKind,
     MessagePage,
     MessagePlace,
+    MessageState,
     StoredMessage,
     WholeMessage,
 )
@@ -102,12 +104,12 @@ class OutboxDesk:
 
     async def retry(self, row_id: int, message_id: str) -> StoredMessage:
         """Have a message sent now. Raises MessageNotFoundError, MessageBeingSentError."""
-        with self._dispatcher.withheld(row_id, await self._claimant(row_id, message_id)):
+        async with await self._withheld(row_id, message_id):
             return await self._store.retry(row_id, message_id, self._clock.now_ms())
 
     async def drop(self, row_id: int, message_id: str) -> None:
         """Delete a message for good. Raises MessageNotFoundError, MessageBeingSentError."""
-        with self._dispatcher.withheld(row_id, await self._claimant(row_id, message_id)):
+        async with await self._withheld(row_id, message_id):
             await self._store.drop(row_id, message_id)
 
     async def retry_dead(self, destination: str) -> int:
@@ -118,9 +120,11 @@ class OutboxDesk:
         """Delete all dead letters of a destination; returns how many."""
         return await drop_all_dead(self._store, destination, self._clock.now_ms())
 
-    async def _claimant(self, row_id: int, message_id: str) -> Claimant:
+    async def _withheld(self, row_id: int, message_id: str) -> AbstractAsyncContextManager[None]:
         stored = await self._store.get(row_id, message_id)
-        return Claimant(stored.queue, stored.client, stored.attempts > 0)
+        claimant = Claimant(stored.queue, stored.client, stored.attempts > 0)
+        is_due = stored.state(self._clock.now_ms()) is MessageState.DUE
+        return self._dispatcher.withheld(row_id, claimant, is_due=is_due)
 
 
 def _fits(attempt: DeliveryAttempt, wanted: AttemptFilter) -> bool:

@@ -1,9 +1,9 @@
 """Hears of the commits of other processes, and notices when it may have missed some."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -29,6 +29,9 @@ _TROUBLED_AFTER_SECONDS = 3.0
 
 log = structlog.get_logger()
 
+LookListener: TypeAlias = Callable[[Any], Awaitable[None]]
+"""Called with the connection of asyncpg at each look. Work that takes long ends the connection."""
+
 
 class Ear:
     """Has listeners hear the events of other processes; and everything, after a gap.
@@ -53,7 +56,7 @@ class Ear:
         self._connect = connect
         self._look_seconds = look_seconds
         self._ledger = Ledger()
-        self._ended = asyncio.Event()
+        self._awake = asyncio.Event()
         self._wire: Any = None
         self._exchanging = asyncio.Lock()
         self._everything = AtMostOnce(events.hear_everything, _EVERYTHING_SECONDS)
@@ -61,6 +64,18 @@ class Ear:
         self._silent_since: float | None = None
         self._rings_before = 0
         self._has_heard_itself = self._is_deaf = False
+        self._on_look: list[LookListener] = []
+        self._on_lost: list[Callable[[], None]] = []
+
+    def use(self, on_look: LookListener, on_lost: Callable[[], None]) -> None:
+        """Have the connection at each look, for a lock that ends with it; and hear at once when it ends."""
+        self._on_look.append(on_look)
+        self._on_lost.append(on_lost)
+        self.look_now()
+
+    def look_now(self) -> None:
+        """Look at once, and not only when it is time."""
+        self._awake.set()
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -121,6 +136,8 @@ class Ear:
             finally:
                 self._wire = None
                 wire.terminate()
+                for lost in self._on_lost:
+                    lost()
             self._silent_since = asyncio.get_running_loop().time()
             wire = await self._began_again()
 
@@ -137,14 +154,16 @@ class Ear:
         wire = await self._connect()
         try:
             async with asyncio.timeout(_EXCHANGE_SECONDS):
-                self._ended.clear()
-                wire.add_termination_listener(lambda _: self._ended.set())
+                self._awake.clear()
+                wire.add_termination_listener(lambda _: self._awake.set())
                 await wire.add_listener(CHANNEL, self._on_notification)
                 self._ledger.begin(await self._written(wire))
         except BaseException:
             wire.terminate()
             raise
         self._silent_since = None
+        if self._on_look:
+            self.look_now()
         self._everything.call()
         self._ask_itself()
         return wire
@@ -153,8 +172,11 @@ class Ear:
         while not wire.is_closed():
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._look_seconds):
-                    await self._ended.wait()
+                    await self._awake.wait()
+            self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:
+                for look in self._on_look:
+                    await look(wire)
                 written = await self._written(wire)
             if not self._ledger.look(written):
                 log.info("rings_missed")

@@ -7,6 +7,7 @@ from aiohttp import web
 from bridge_server.kernel.errors import BridgeError
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.wallet.rpc.discovery import written_openrpc
+from bridge_server.wallet.rpc.forwarding import MovingWalletHandlers
 from bridge_server.wallet.rpc.handlers import WalletHandlers
 from bridge_server.web.allowed_origins import AllowedOrigins
 from bridge_server.web.document import DocumentPage
@@ -15,7 +16,7 @@ from bridge_server.web.routes import Route
 
 
 def wallet_routes(
-    handlers: WalletHandlers,
+    handlers: WalletHandlers | MovingWalletHandlers,
     body_limit_bytes: int,
     guard: Callable[[web.Request], None],
     bearer: Callable[[str], bool] | None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 from bridge_server.kernel.errors import ConflictError
 from bridge_server.storage.database import (
@@ -40,6 +41,12 @@ from bridge_server.wallet.transactions.rows import (
 )
 from bridge_server.wallet.transactions.states import SETTLED, TransactionEvent, next_state
 
+Fence: TypeAlias = Callable[[], Transaction[None]]
+"""Statements that find out whether this process has the wallet still, and keep it until the commit.
+
+Raises UnavailableError when another one has it.
+"""
+
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
 # A transaction waits for the node again, or other accounts must be looked at soon.
@@ -60,8 +67,10 @@ class TransactionStore:
     A commit that has a transaction wait for the node publishes `TransactionsOwed`.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, fence: Fence | None = None) -> None:
+        """Each write but a sweep begins with the `fence` of the process that has the wallet."""
         self.database = database
+        self._fence = fence
 
     @transaction(turns=_of_request)
     def reserve(
@@ -80,6 +89,7 @@ class TransactionStore:
         another thread, perhaps more than once; when it raises, nothing is stored. A queued request becomes
         signed; raises ConflictError when it is queued no longer.
         """
+        yield from self._fenced()
         if self.database.is_full and not (yield Statement(sql.GET, (request.transaction_id,))):
             self.database.require_room()
         chosen = nonce
@@ -98,6 +108,7 @@ class TransactionStore:
         self, request: SendRequest, chain_id: int | None, signed: SignedTransaction | None, due_at_ms: int
     ) -> Transaction[StoredTransaction]:
         """Keep a request: queued as it came, or signed already (raw transactions)."""
+        yield from self._fenced()
         stored = queued_transaction(request, chain_id, due_at_ms)
         if signed is not None:
             stored = signed_transaction(request, signed, due_at_ms)
@@ -117,6 +128,7 @@ class TransactionStore:
     @transaction
     def accept(self, transaction_id: TransactionId, now_ms: int) -> Transaction[None]:
         """The node has it. Others of its account with the same nonce are replaced."""
+        yield from self._fenced()
         rows = yield Statement(sql.ACCEPT, (transaction_id,))
         for *place, transaction_hash in rows:
             error = f"Transaction {transaction_hash} has its nonce."
@@ -229,10 +241,15 @@ class TransactionStore:
 
     @transaction(turns=_of_senders)
     def _write(self, steps: Iterable[Step], senders: Collection[Address] = ()) -> Transaction[None]:
+        yield from self._fenced()
         steps = list(steps)
         for step in steps:  # noqa: UP028  a list takes no rows
             yield step
         yield TransactionsMoved()
+
+    def _fenced(self) -> Transaction[None]:
+        if self._fence is not None:
+            yield from self._fence()
 
 
 def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:

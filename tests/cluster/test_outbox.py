@@ -1,0 +1,141 @@
+"""Webhooks of processes that share a database: each destination is one process's at a time."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.support.bridge_client import BridgeClient
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.webhook_receiver import WebhookReceiver, hang, open_receiver, status
+
+pytestmark = needs_postgres
+
+# With these a lease is 11 seconds long.
+SETTINGS: dict[str, Any] = {
+    **UNBOUNDED,
+    "allow_private_webhooks": True,
+    "webhook_timeout": 1,
+    "push_timeout": 1,
+}
+TAKEN_OVER_SECONDS = 11 + 6 + 10  # the lease, the next recount, and two busy cores
+AT_ONCE = 4
+LEASED = "SELECT count(*) FROM outbox_lanes"
+OWED = "SELECT count(*) FROM outbox"
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    """Of an empty database."""
+    return await cluster_url(postgres, "outbox")
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[WebhookReceiver]:
+    async with open_receiver() as receiver:
+        yield receiver
+
+
+async def watched_session(process: ClusterProcess, receiver: WebhookReceiver) -> str:
+    bridge = BridgeClient(process.server)
+    session_id = await bridge.open_session()
+    assert (await bridge.subscribe(session_id, receiver.url())).status == 200
+    return session_id
+
+
+async def post_calls(pair: Sequence[ClusterProcess], session_id: str, count: int) -> None:
+    bridges = [BridgeClient(process.server) for process in pair]
+    await asyncio.gather(*(bridges[number % len(pair)].request_call(session_id) for number in range(count)))
+
+
+def ids(receiver: WebhookReceiver) -> Counter[str]:
+    """How often each message was received."""
+    return Counter(request.headers["webhook-id"] for request in receiver.requests)
+
+
+async def until(url: str, sql: str, expected: int, within_seconds: float = 20.0) -> None:
+    async with connected(url) as connection:
+
+        async def holds() -> bool:
+            return bool(await connection.fetchval(sql) == expected)
+
+        await eventually(holds, within_seconds)
+
+
+async def test_messages_that_two_processes_write_are_sent_once(
+    url: str, tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    async with processes_over(url, tmp_path, **SETTINGS) as pair:
+        session_id = await watched_session(pair[0], receiver)
+
+        for _ in range(2):
+            await post_calls(pair, session_id, 50)
+            await until(url, OWED, 0)
+            await until(url, LEASED, 0)  # whoever writes first has it the next time
+    assert len(ids(receiver)) == 100
+    assert set(ids(receiver).values()) == {1}
+
+
+async def test_a_process_that_ends_gives_its_destinations_to_the_others(
+    url: str, tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
+        session_id = await watched_session(first, receiver)
+        await post_calls([first], session_id, 20)
+        await receiver.got(AT_ONCE)
+
+        assert await asyncio.to_thread(first.process.stop) == 0
+        receiver.otherwise = status(200)
+        receiver.released.set()
+
+        await until(url, OWED, 0)
+        assert second.process.is_running
+    assert len(ids(receiver)) == 20
+
+
+async def test_a_killed_process_has_its_messages_sent_by_another(
+    url: str, tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with processes_over(url, tmp_path, **SETTINGS) as (killed, other):
+        session_id = await watched_session(killed, receiver)
+        await post_calls([killed], session_id, 20)
+        await receiver.got(AT_ONCE)
+        killed.process.kill()
+        receiver.otherwise = status(200)
+
+        await post_calls([other], session_id, 5)  # they wait for the lease as well
+
+        await until(url, OWED, 0, TAKEN_OVER_SECONDS)
+    assert len(ids(receiver)) == 25
+
+
+async def test_a_process_that_was_frozen_past_its_lease_sends_nothing_that_another_has_sent(
+    url: str, tmp_path: Path, receiver: WebhookReceiver
+) -> None:
+    receiver.otherwise = hang
+    async with processes_over(url, tmp_path, **SETTINGS) as (frozen, other):
+        session_id = await watched_session(frozen, receiver)
+        await post_calls([frozen], session_id, 20)
+        await receiver.got(AT_ONCE)
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            unanswered = ids(receiver)
+            receiver.otherwise = status(200)
+            await until(url, OWED, 0, TAKEN_OVER_SECONDS)
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+
+        await post_calls([frozen], session_id, 1)  # it is at work again
+        await post_calls([other], session_id, 1)
+        await until(url, OWED, 0)
+    assert len(ids(receiver)) == 22
+    assert ids(receiver) - unanswered == Counter(dict.fromkeys(ids(receiver), 1))

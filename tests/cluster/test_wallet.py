@@ -1,0 +1,211 @@
+"""The wallet of processes that share a database is in one of them; the others forward its calls."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bridge_server.testing.fake_node import FakeNode, open_fake_node
+from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
+from tests.support.eventually import eventually
+from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient, RpcError
+
+pytestmark = needs_postgres
+
+TOKEN = "a-token-of-the-wallet-for-tests"
+AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
+BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
+UNAVAILABLE = -32002
+NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
+HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
+END_EARS = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
+"""
+
+
+@pytest.fixture
+async def url(postgres: PostgresServer) -> str:
+    """Of an empty database."""
+    return await cluster_url(postgres, "wallets")
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[FakeNode]:
+    async with open_fake_node() as node:
+        yield node
+
+
+def settings(node: FakeNode, **more: Any) -> dict[str, Any]:
+    wallet = {
+        "dev_accounts": True,
+        "dev_accounts_public": True,
+        "rpc_token": TOKEN,
+        "node_url": node.url,
+        "trusted_proxies": "127.0.0.1/32",
+    }
+    return {**UNBOUNDED, **wallet, **more}
+
+
+def client(process: ClusterProcess) -> RpcClient:
+    return RpcClient(process.server, AUTHORIZATION)
+
+
+def transaction(number: int) -> dict[str, Any]:
+    return {"from": DEVELOPMENT_ADDRESS, "to": BOB, "value": hex(number + 1)}
+
+
+async def held_by(url: str, process: ClusterProcess) -> None:
+    """Return once the process has the wallet."""
+    async with connected(url) as connection:
+
+        async def holds() -> bool:
+            return bool(await connection.fetchval(HOLDER) == process.url)
+
+        await eventually(holds, 20)
+
+
+async def answered(rpc: RpcClient) -> None:
+    """Return once the wallet answers."""
+
+    async def answers() -> bool:
+        try:
+            return bool(await rpc.call("eth_accounts"))
+        except RpcError:
+            return False
+
+    await eventually(answers, 20)
+
+
+async def nonces(url: str) -> list[int]:
+    async with connected(url) as connection:
+        return [row[0] for row in await connection.fetch(NONCES)]
+
+
+async def sends(processes: Sequence[ClusterProcess], count: int) -> list[Any]:
+    clients = [client(process) for process in processes]
+    return await asyncio.gather(
+        *(
+            clients[number % len(clients)].call("eth_sendTransaction", transaction(number))
+            for number in range(count)
+        ),
+        return_exceptions=True,
+    )
+
+
+async def test_sends_of_one_account_through_two_processes_have_one_nonce_each(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node)) as pair:
+        await held_by(url, pair[0])
+
+        hashes = await sends(pair, 200)
+
+        assert len(set(hashes)) == 200
+        assert await nonces(url) == list(range(200))
+    assert len(set(node.sent())) == 200
+
+
+async def test_another_process_takes_the_wallet_of_a_killed_one_over(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node)) as (killed, other):
+        await held_by(url, killed)
+
+        sending = asyncio.create_task(sends([killed, other], 200))
+        await node.asked("eth_sendRawTransaction", 40)
+        killed.process.kill()
+        hashes = [each for each in await sending if isinstance(each, str)]
+        await held_by(url, other)
+        await answered(client(other))
+        later = await sends([other], 50)
+
+        assert len({*hashes, *later}) == len(hashes) + 50
+        found = await nonces(url)
+        assert found == list(range(len(found)))
+
+        async def all_sent() -> bool:
+            return len(set(node.sent())) == len(found)
+
+        await eventually(all_sent, 30)
+        assert len(found) >= len(hashes) + 50
+
+
+async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node)) as pair:
+        await held_by(url, pair[0])
+        assert len(await sends(pair, 10)) == 10
+
+        async with connected(url) as connection:
+            assert await connection.fetchval(END_EARS) > 0
+        await asyncio.gather(*(answered(client(process)) for process in pair))
+        hashes = await sends(pair, 10)
+
+        assert all(isinstance(each, str) for each in hashes)
+        found = await nonces(url)
+        assert found == list(range(20))
+
+
+async def test_a_process_that_stops_hands_the_wallet_over_at_once(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    async with processes_over(url, tmp_path, **settings(node)) as (first, second):
+        await held_by(url, first)
+
+        assert await asyncio.to_thread(first.process.stop) == 0
+
+        await held_by(url, second)
+        await answered(client(second))
+
+
+async def test_a_forwarded_call_is_answered_as_by_the_holder(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    own = [{}, {"holds_wallet": False, "dev_accounts": False}]
+    async with processes_over(url, tmp_path, own=own, **settings(node)) as (holder, other):
+        await held_by(url, holder)
+        rpc, forwarding = client(holder), client(other)
+
+        assert await forwarding.call("eth_accounts") == await rpc.call("eth_accounts")
+        message = ["0x6869", DEVELOPMENT_ADDRESS]
+        calls = [("eth_accounts",), ("personal_sign", *message), ("eth_chainId",), ("eth_notify",)]
+        beside = [(each.get("result"), each.get("error", {}).get("code")) for each in await rpc.batch(calls)]
+        there = await forwarding.batch(calls)
+        assert [(each.get("result"), each.get("error", {}).get("code")) for each in there] == beside
+        refused = await RpcClient(other.server).post(b"[]")
+        assert refused.status == 401
+        audited = (holder.process.data_dir / "audit.log").read_bytes().splitlines()
+        assert [orjson.loads(line)["client"] for line in audited] == ["127.0.0.1"] * 2
+
+
+async def test_nobody_answers_for_a_wallet_that_no_process_holds(
+    url: str, tmp_path: Path, node: FakeNode
+) -> None:
+    own = [{"holds_wallet": False}]
+    async with processes_over(url, tmp_path, 1, own=own, **settings(node)) as (process,):
+        rpc = client(process)
+
+        error = await rpc.error("eth_accounts")
+        batch = await rpc.batch([("eth_accounts",), ("eth_chainId",)])
+        malformed = await rpc.send({"jsonrpc": "2.0", "id": 7})
+
+        assert (error.code, "No process holds the wallet" in str(error)) == (UNAVAILABLE, True)
+        assert [each["error"]["code"] for each in batch] == [UNAVAILABLE] * 2
+        assert (malformed["id"], malformed["error"]["code"]) == (7, -32600)
+        notification = {"jsonrpc": "2.0", "method": "eth_accounts"}
+        assert (await rpc.post(orjson.dumps(notification))).status == 204
+
+
+async def test_a_forwarded_call_is_not_forwarded_again(url: str, tmp_path: Path, node: FakeNode) -> None:
+    async with processes_over(url, tmp_path, own=[{}, {"holds_wallet": False}], **settings(node)) as pair:
+        await held_by(url, pair[0])
+
+        again = RpcClient(pair[1].server, {**AUTHORIZATION, "Via": "1.1 proxy, 1.1 bridge-server"})
+
+        assert (await again.error("eth_accounts")).code == UNAVAILABLE
