@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from bridge_server.assembly.carried_events import CARRIED
-from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
 from bridge_server.kernel.events import Events
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
@@ -24,7 +24,8 @@ def postgres_engine(settings: Settings, events: Events) -> PostgresDatabase:
     """The database that the settings name. Nothing is opened."""
     url = secret_of(settings.database)
     assert url is not None
-    return PostgresDatabase(url, events, OVERRIDES, direct_url=secret_of(settings.database_direct))
+    direct_url = secret_of(settings.database_direct)
+    return PostgresDatabase(url, events, OVERRIDES, direct_url=direct_url, heavy=HEAVY)
 
 
 def opened_postgres(
