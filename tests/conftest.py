@@ -16,20 +16,24 @@ from tests.support.engines import Databases, release_databases, use
 from tests.support.forked_process import close_fork_server
 from tests.support.loop_time import PassTime, moving
 from tests.support.postgres import HAS_POSTGRES, PostgresServer, needs_postgres, postgres_server
+from tests.support.postgres_skips import pytest_runtest_makereport
 from tests.support.server import RunningServer, running_server
 from tests.support.slow import SLOW
 from tests.support.webhook_receiver import WebhookReceiver
 
+__all__ = ["pytest_runtest_makereport"]
+
 _MANY_OBJECTS = 200_000
 
 # No test depends on how fast the machine is, and a run of the suite repeats the examples of the one before.
-settings.register_profile(
-    "repeatable",
-    deadline=None,
-    derandomize=True,
-    max_examples=100 if SLOW else 40,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+for _name, _examples in (("repeatable", 100 if SLOW else 40), ("postgres", 5)):
+    settings.register_profile(
+        _name,
+        deadline=None,
+        derandomize=True,
+        max_examples=_examples,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 settings.load_profile("repeatable")
 
 
@@ -40,6 +44,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="sqlite",
         help="the database of the servers that tests start",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Repeat few examples where servers run on PostgreSQL: rules are the same, and each costs more."""
+    if config.getoption("--engine") == "postgres":
+        settings.load_profile("postgres")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -127,7 +137,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     databases = Databases(request.getfixturevalue("postgres"))
     use(databases)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        # A connection of PostgreSQL is a process of the server: it is most of what a test costs.
+        patch.setattr("bridge_server.storage.postgres.database._READER_COUNT", 2)
+        yield
     use(None)
     databases.loop.stop()
 

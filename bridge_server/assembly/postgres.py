@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from bridge_server.assembly.carried_events import CARRIED
-from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.assembly.postgres_overrides import HEAVY, OVERRIDES
 from bridge_server.assembly.wallet_role import WalletRole
 from bridge_server.kernel.clock import Clock, SystemClock
 from bridge_server.kernel.events import Events
@@ -46,7 +46,9 @@ def postgres_engine(settings: Settings, events: Events, clock: Clock) -> Postgre
     """The database that the settings name, which corrects the clock if it can be. Nothing is opened."""
     url = secret_of(settings.database)
     assert url is not None
-    database = PostgresDatabase(url, events, OVERRIDES, direct_url=secret_of(settings.database_direct))
+    database = PostgresDatabase(
+        url, events, OVERRIDES, direct_url=secret_of(settings.database_direct), heavy=HEAVY
+    )
     database.clock = clock if isinstance(clock, CorrectedClock) else None
     return database
 

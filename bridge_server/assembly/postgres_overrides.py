@@ -1,4 +1,4 @@
-"""Every statement that PostgreSQL spells otherwise, of all rooms."""
+"""Every statement that PostgreSQL spells otherwise, or that is slow there, of all rooms."""
 
 from collections import ChainMap
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from bridge_server.projects import sql_postgres as projects
 from bridge_server.pubsub import sql_postgres as pubsub
 from bridge_server.pubsub.irn import sql_postgres as irn
 from bridge_server.push import sql_postgres as push
+from bridge_server.relay import sql_postgres as relay
 from bridge_server.topics import sql_postgres as topics
 from bridge_server.wallet import sql_postgres as approvals
 from bridge_server.wallet.transactions import sql_postgres as transactions
@@ -25,6 +26,7 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
     pubsub.OVERRIDES,
     irn.OVERRIDES,
     push.OVERRIDES,
+    relay.OVERRIDES,
     topics.OVERRIDES,
     approvals.OVERRIDES,
     transactions.OVERRIDES,
@@ -32,3 +34,6 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
 )
 OVERRIDES: Mapping[str, str] = dict(ChainMap(*map(dict, OF_ROOMS)))
 """By the statement that a room has written."""
+
+HEAVY = frozenset((*inbox.HEAVY, *notify.HEAVY, *outbox.HEAVY, *projects.HEAVY, *relay.HEAVY))
+"""Reads that are run alone and on half of the connections, as the rooms have written them."""

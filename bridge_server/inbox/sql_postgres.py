@@ -48,3 +48,12 @@ OVERRIDES: Mapping[str, str] = {
     **{statement: swept(statement) for statement in sign_in_store.SWEEPS},
 }
 """By the statement that is written in `sql` and `sign_in_store`."""
+
+HEAVY = (
+    sql.SUBSCRIPTIONS,
+    sql.UNREAD,
+    sql.PAGE,
+    sql.PAGE_AFTER,
+    sql.ARRIVALS,
+)
+"""Reads of many rows, which polls do not wait for."""

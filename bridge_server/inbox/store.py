@@ -84,7 +84,7 @@ class InboxStore:
         rows = await self.database.read(sql.ARRIVALS, (asked, limit))
         return [Arrival(_notification(row[1:]), orjson.loads(row[0])) for row in rows]
 
-    @transaction(turns=always(Turns(shared=(FIGURES,))))
+    @transaction(turns=always(Turns((FIGURES,))))
     def mark_read(self, account: int, sendings: Sequence[int], now_ms: int, by: ReadBy) -> Transaction[int]:
         """Mark unread notifications of the account as read and count them; returns how many."""
         asked, is_bulk = orjson.dumps(sendings).decode(), by is ReadBy.BULK

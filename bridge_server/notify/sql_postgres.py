@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bridge_server.notify import missed_sql, sql
+from bridge_server.notify import audience_sql, history_sql, missed_sql, sql
 from bridge_server.storage.postgres.rewriting import numbers, texts, with_parts
 from bridge_server.storage.postgres.sweeps import swept
 
@@ -79,3 +79,19 @@ OVERRIDES: Mapping[str, str] = {
     **{statement: swept(statement) for statement in _SWEEPS},
 }
 """By the statement that is written in `sql` and `missed_sql`."""
+
+HEAVY = (
+    sql.SORT,
+    sql.NOT_COVERED,
+    sql.LOOKUP,
+    sql.LISTING_PAGE,
+    audience_sql.EVERYBODY,
+    audience_sql.END,
+    audience_sql.OF_TYPE,
+    history_sql.NOTIFICATIONS,
+    history_sql.DELIVERED,
+    history_sql.MISSED,
+    history_sql.RECEIVED,
+    history_sql.MISSED_BY_ACCOUNT,
+)
+"""Reads of many rows, which polls do not wait for."""

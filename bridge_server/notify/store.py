@@ -33,7 +33,7 @@ _SWEEP_SLICE = 500
 
 def _turns_of_sender(sender: Sender, *_: object, **__: object) -> Turns:
     project_id = sender.project.project_id if isinstance(sender, Publisher) else sender
-    return Turns((turn_of_project(project_id), SENDINGS))
+    return Turns((turn_of_project(project_id), SENDINGS), shared=(FIGURES,))
 
 
 def _turns_of_publisher(publisher: Publisher, *_: object, **__: object) -> Turns:

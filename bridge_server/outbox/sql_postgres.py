@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from bridge_server.outbox import enqueue_sql, listing_sql, store
+from bridge_server.outbox import enqueue_sql, listing_sql, pending_sql, store
 from bridge_server.storage.postgres.rewriting import numbers, texts
 from bridge_server.storage.postgres.sweeps import swept
 
@@ -25,3 +25,13 @@ OVERRIDES: Mapping[str, str] = {
     listing_sql.DROP_DEAD: numbers(listing_sql.DROP_DEAD),
 }
 """By the statement of the outbox."""
+
+HEAVY = (
+    store.PENDING_QUEUES,
+    pending_sql.OLDEST_DUE,
+    listing_sql.PAGE,
+    listing_sql.PAGE_REST,
+    listing_sql.DEAD_PAGE,
+    listing_sql.DEAD_PAGE_REST,
+)
+"""Reads of many rows, which polls do not wait for."""

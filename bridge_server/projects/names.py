@@ -11,7 +11,18 @@ from bridge_server.projects.models import ProjectId, TypeId
 NAME_MAX_CHARACTERS = 64
 RESERVED_PROJECT_IDS = frozenset(
     {"admin", "call-status", "compat", "console", "docs", "hello", "inbox", "info", "livez", "metrics", "new"}
-    | {"notify", "openapi.json", "push", "readyz", "rpc", "session", "subscribe", "subscribers", "v1"}
+    | {
+        "notify",
+        "openapi.json",
+        "openrpc.json",
+        "push",
+        "readyz",
+        "rpc",
+        "session",
+        "subscribe",
+        "subscribers",
+    }
+    | {"v1"}
 )
 """The first segments of this server's paths, present and planned; a project id would collide with them."""
 

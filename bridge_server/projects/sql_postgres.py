@@ -40,3 +40,11 @@ OVERRIDES: Mapping[str, str] = {
     deleting_sql.NOTIFICATIONS: with_parts(deleting_sql.NOTIFICATIONS, _IDS),
 }
 """By the statement that is written in `sql`, `subscription_sql` and `deleting_sql`."""
+
+HEAVY = (
+    sql.OVERVIEW,
+    sql.COUNT_PROJECTS,
+    sql.COUNT_SUBSCRIBERS,
+    sql.FIGURES,
+)
+"""Reads of many rows, which polls do not wait for."""

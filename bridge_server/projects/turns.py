@@ -9,7 +9,8 @@ SENDINGS = Turn("sendings")
 FIGURES = Turn("figures")
 """Figures of notifications are right together: what was sent is read, marked, lapsed or unread.
 
-Readers' marks share it, and whatever marks or deletes many has it alone.
+Whatever marks or deletes has it alone, or two of these could each wait for a row that the other has counted
+in. Whatever sends shares it, and has the turn of sendings.
 """
 
 

@@ -1,4 +1,4 @@
-"""A sweep of PostgreSQL spares a row that another process prolongs at that moment."""
+"""A sweep of PostgreSQL spares a row that another process prolongs or answers at that moment."""
 
 import asyncio
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from bridge_server.assembly.postgres_overrides import OVERRIDES
+from bridge_server.relay import sql as relay_sql
 from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.storage.postgres.sweeps import swept
 from bridge_server.storage.postgres.translation import translated
@@ -37,6 +38,40 @@ async def test_a_row_that_is_prolonged_while_it_is_swept_stays(postgres: Postgre
         assert [row[0] for row in await watching.fetch("SELECT webhook FROM topic_webhooks")] == [
             "https://a.example"
         ]
+
+
+_SESSION = "INSERT INTO sessions (session_id, expires_at_ms) VALUES ('s', 9000) RETURNING id"
+_CALL = """
+INSERT INTO calls (call_id, session, expires_at_ms, listed, payload) VALUES ('c', $1, 1000, 1, '')
+RETURNING id
+"""
+
+
+@needs_postgres
+@pytest.mark.parametrize("has_one_before", [False, True])
+async def test_a_call_whose_status_is_stored_while_it_is_swept_stays(
+    postgres: PostgresServer, has_one_before: bool
+) -> None:
+    url = await postgres.database("bridge", migrate)
+    async with connected(url) as answering, connected(url) as sweeping, connected(url) as watching:
+        call = await answering.fetchval(_CALL, await answering.fetchval(_SESSION))
+        if has_one_before:
+            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 2_000, b"first")
+        async with answering.transaction():
+            await answering.execute(translated(relay_sql.UPSERT_STATUS), call, 9_000, b"last")
+            sweep = translated(OVERRIDES[relay_sql.SWEEP_CALL])
+            deleting = asyncio.create_task(sweeping.execute(sweep, call, 3_000, 3_000))
+
+            async def waits() -> Any:
+                return await watching.fetchval(_WAITING)
+
+            await eventually(waits)
+
+        assert await deleting == "DELETE 0"
+        assert await watching.fetchval("SELECT payload FROM call_statuses") == b"last"
+
+        assert await sweeping.execute(sweep, call, 9_000, 9_000) == "DELETE 1"
+        assert await watching.fetchval("SELECT count(*) FROM call_statuses") == 0
 
 
 def test_a_sweep_names_rows_by_their_places() -> None:

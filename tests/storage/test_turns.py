@@ -96,11 +96,11 @@ TURNS: dict[str, Case] = {
     "SignInStore.sign_in": (SignInStore.sign_in, ("nonce", IGNORED, b"digest", 5, 1), NO_TURNS),
     "SignInStore.sign_out": (SignInStore.sign_out, (b"digest",), NO_TURNS),
     "SignInStore.sweep": (SignInStore.sweep, (1,), swept("sign-ins")),
-    "InboxStore.mark_read": (InboxStore.mark_read, (3, (1,), 1, IGNORED), Turns(shared=(FIGURES,))),
+    "InboxStore.mark_read": (InboxStore.mark_read, (3, (1,), 1, IGNORED), Turns((FIGURES,))),
     "NotifyStore.send": (
         NotifyStore.send,
         (PUBLISHER, IGNORED, IGNORED, 1, IGNORED),
-        Turns((PROJECT, SENDINGS)),
+        Turns((PROJECT, SENDINGS), shared=(FIGURES,)),
     ),
     "NotifyStore.mark_all_as_read": (
         NotifyStore.mark_all_as_read,
@@ -275,7 +275,7 @@ async def test_a_sender_that_is_an_operator_names_the_project_too() -> None:
 
     await NotifyStore.send(NotifyStore(database), PROJECT_ID, IGNORED, IGNORED, 1, IGNORED)  # type: ignore[arg-type]
 
-    assert database.turns == Turns((PROJECT, SENDINGS))
+    assert database.turns == Turns((PROJECT, SENDINGS), shared=(FIGURES,))
 
 
 async def test_transactions_that_change_states_name_the_accounts_that_are_known() -> None:

@@ -65,15 +65,17 @@ class _Postgres:
         self._loop = loop
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Rows:
-        rows = self._loop.run(self._connection.fetch(_translated(sql), *parameters))
-        return [tuple(row) for row in rows]
+        rows = self._loop.run(self._connection.fetch(_translated(sql), *_encoded(parameters)))
+        return [_decoded(tuple(row)) for row in rows]
 
     def changed(self, sql: str, parameters: Sequence[Any] = ()) -> int:
-        tag: str = self._loop.run(self._connection.execute(_translated(sql), *parameters))
+        tag: str = self._loop.run(self._connection.execute(_translated(sql), *_encoded(parameters)))
         return int(tag.rpartition(" ")[2])
 
     def executemany(self, sql: str, parameters: Iterable[Sequence[Any]]) -> None:
-        self._loop.run(self._connection.executemany(_translated(sql), list(parameters)))
+        self._loop.run(
+            self._connection.executemany(_translated(sql), [_encoded(each) for each in parameters])
+        )
 
     def tables(self) -> list[str]:
         names = "SELECT tablename::text FROM pg_tables WHERE schemaname = current_schema()"
@@ -85,6 +87,18 @@ def _translated(sql: str) -> str:
     from bridge_server.storage.postgres.translation import translated  # noqa: PLC0415 - asyncpg may be missing
 
     return str(translated(sql))
+
+
+def _encoded(parameters: Sequence[Any]) -> Sequence[Any]:
+    from bridge_server.storage.postgres.translation import encoded  # noqa: PLC0415 - as above
+
+    return encoded(parameters)
+
+
+def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    from bridge_server.storage.postgres.translation import decoded  # noqa: PLC0415 - as above
+
+    return decoded(row)
 
 
 class Databases:

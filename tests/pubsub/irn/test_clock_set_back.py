@@ -102,10 +102,11 @@ async def test_a_call_is_not_remembered_without_end(tmp_path: Path) -> None:
         await wallet.subscribe(TOPIC)
         server.clock.set_by(-600)
         await dapp.publish(TOPIC, "message", request_id=1)
+        assert await wallet.messages(1) == ["message"]  # or it might expire first
         server.clock.set_by(301)
         await dapp.publish(TOPIC, "message", request_id=1)
 
-        assert await wallet.messages(2) == ["message", "message"]
+        assert await wallet.messages(1) == ["message"]
 
 
 async def _subscribe_and_leave(

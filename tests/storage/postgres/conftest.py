@@ -1,11 +1,14 @@
-"""A PostgreSQL database with the tables of `tests.storage.notes`."""
+"""PostgreSQL databases: with the tables of `tests.storage.notes`, or with those of the rooms."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 
+from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.database import PostgresDatabase
+from bridge_server.storage.postgres.migrate import migrate
 from tests.support.drivers import notes_url
 from tests.support.postgres import PostgresServer
 
@@ -22,3 +25,14 @@ async def database(url: str, events: Events) -> AsyncIterator[PostgresDatabase]:
     database = PostgresDatabase(url, events, {})
     async with database.opened():
         yield database
+
+
+@pytest.fixture
+async def processes(postgres: PostgresServer) -> AsyncIterator[Sequence[PostgresDatabase]]:
+    """The database of the rooms as two processes have it."""
+    url = await postgres.database("bridge", migrate)
+    async with AsyncExitStack() as stack:
+        found = [PostgresDatabase(url, Events(), OVERRIDES) for _ in range(2)]
+        for process in found:
+            await stack.enter_async_context(process.opened())
+        yield found

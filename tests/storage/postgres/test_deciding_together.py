@@ -4,19 +4,16 @@ A process is a database of its own in the loop of the test. The stores and their
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 import pytest
 
-from bridge_server.assembly.postgres_overrides import OVERRIDES
 from bridge_server.console.errors import LinkRefusedError
 from bridge_server.console.store import AccessStore
 from bridge_server.inbox.device_store import DeviceStore
 from bridge_server.inbox.models import DeviceId, NewDevice
 from bridge_server.kernel.errors import BridgeError
-from bridge_server.kernel.events import Events
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.missing import MissedLimits
 from bridge_server.notify.models import Failures, Notification, NotifyRequest
@@ -38,9 +35,8 @@ from bridge_server.relay.models import CallId, Payload, SessionId, StoredCall
 from bridge_server.relay.store import RelayStore
 from bridge_server.storage.database import Statement, Transaction, scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
-from bridge_server.storage.postgres.migrate import migrate
 from bridge_server.topics.models import Topic
-from tests.support.postgres import PostgresServer, needs_postgres
+from tests.support.postgres import needs_postgres
 
 pytestmark = needs_postgres
 
@@ -70,16 +66,6 @@ class Unlimited:
 
 
 Processes = Sequence[PostgresDatabase]
-
-
-@pytest.fixture
-async def processes(postgres: PostgresServer) -> AsyncIterator[Processes]:
-    url = await postgres.database("bridge", migrate)
-    async with AsyncExitStack() as stack:
-        found = [PostgresDatabase(url, Events(), OVERRIDES) for _ in range(2)]
-        for process in found:
-            await stack.enter_async_context(process.opened())
-        yield found
 
 
 def _always(type_id: TypeId) -> IdAmong:

@@ -216,7 +216,10 @@ async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
     await proxy.release()
 
     async with connected(url) as other:
-        active = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        active = (
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND state = 'idle in transaction'"
+        )
 
         async def is_over() -> bool:
             return not await other.fetchval(active)

@@ -73,6 +73,16 @@ CREATE TABLE call_statuses (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE call_statuses ALTER COLUMN payload SET STORAGE EXTERNAL; -- ciphertext does not compress
 
+-- Whether the call has no status that is read after this time. A statement that deletes calls sees the statuses of
+-- the moment when it began: this waits for those that are being written, and asks again.
+CREATE FUNCTION is_without_status(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM calls WHERE id = $1 FOR UPDATE;
+    PERFORM 1 FROM call_statuses WHERE call = $1 FOR UPDATE;
+    RETURN NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = $1 AND expires_at_ms > $2);
+END
+$$;
+
 -- Webhooks that asked to hear of new calls on a topic (a session id).
 CREATE TABLE topic_webhooks (
     topic TEXT COLLATE "C" NOT NULL,
