@@ -120,13 +120,13 @@ def test_a_camera_reads_the_code(url: str) -> None:
     assert [code.text for code in zxingcpp.read_barcodes(picture)] == [url]
 
 
-def test_the_banner_names_the_command_as_it_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_banner_names_the_command_as_it_is_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = Path(sys.executable).parent / "bridge-server"
     monkeypatch.setattr(sys, "argv", [str(own)])
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.chdir(own.parents[2])
     from_the_checkout = typed_command()
-    monkeypatch.chdir("/")
+    monkeypatch.chdir(tmp_path)
     from_elsewhere = typed_command()
     monkeypatch.setenv("PATH", str(own.parent))
 
