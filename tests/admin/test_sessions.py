@@ -172,7 +172,8 @@ async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
         await observed.bridge.end(await observed.bridge.open_session())
     observed.bridge.clock.advance(23 * 3600)
     last = await observed.bridge.open_session()
-    pages, after = [], ""
+    pages: list[list[str]] = []
+    after: str | None = ""
     while after is not None:
         page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
         pages.append([each["id"][:8] for each in page["sessions"]])
