@@ -15,6 +15,7 @@ from bridge_server.cli.dev_data import DevData
 from bridge_server.cli.listening import lan_listening
 from bridge_server.cli.open_console import open_console
 from bridge_server.cli.options import CommandError
+from bridge_server.cli.program import typed_command
 from bridge_server.cli.screen import Output, screen_of
 from bridge_server.cli.serving import Started
 from bridge_server.cli.traffic_lines import TrafficLines
@@ -59,7 +60,7 @@ async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapp
             )
         facts = dev_facts(options, server, lan_url)
         stack.enter_context(config_file_at(options.config_out, {**server.facts, **facts}))
-        output.write(dev_banner({**server.facts, **facts}, screen))
+        output.write(dev_banner({**server.facts, **facts}, screen, typed_command()))
         if server.built.traffic is not None:
             lines = TrafficLines(server.built.traffic, output.write, screen)
             await stack.enter_async_context(running(lines.run_forever()))

@@ -1,7 +1,11 @@
 """How this program is started again: as a module of Python, or as the file that `scripts/build` made."""
 
+import shlex
 import sys
 from pathlib import Path
+from shutil import which
+
+_NAME = "bridge-server"
 
 
 def own_command() -> list[str]:
@@ -12,3 +16,21 @@ def own_command() -> list[str]:
     if started.name == "__main__.py" or not started.is_file():
         return [sys.executable, "-m", "bridge_server"]
     return [str(started.resolve())]
+
+
+def typed_command() -> str:
+    """The words that start this program in the shell: its name if that is on the PATH, else its place.
+
+    In a checkout it is not: `scripts/serve` runs the command of the virtual environment.
+    """
+    own = own_command()
+    found = which(_NAME)
+    if found is not None and str(Path(found).resolve()) in (own[0], str(Path(sys.executable).parent / _NAME)):
+        return _NAME
+    return shlex.join([_short(own[0]), *own[1:]])
+
+
+def _short(file: str) -> str:
+    """The path from the working directory if the file is below it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -11,12 +11,14 @@ from bridge_server.cli.options import CommandError
 from bridge_server.cli.reachable_url import local_url
 from bridge_server.cli.running_server import running_url
 from bridge_server.kernel.fields import http_url
+from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.version import USER_AGENT
 
 _ANSWER_SECONDS = 60.0
 _OK = 200
 _UNAUTHORIZED = 401
+_HEADERS = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
 
 
 def server_url(settings: Settings) -> str:
@@ -40,7 +42,7 @@ def call_wallet(settings: Settings, url: str, method: str, params: list[Any]) ->
     except ValueError as error:
         raise CommandError(f"--url {error}") from error
     try:
-        status, content = asyncio.run(_post(endpoint, body, _headers(settings)))
+        status, content = asyncio.run(_answer(endpoint, body, settings))
     except TimeoutError:
         raise CommandError(f"the server at {url} does not answer") from None
     except aiohttp.ClientError as error:
@@ -55,14 +57,17 @@ def _body(method: str, params: list[Any]) -> bytes:
         raise CommandError("the passphrase is not text in UTF-8: it cannot be sent to the server") from error
 
 
-def _headers(settings: Settings) -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT}
-    if settings.rpc_token is not None:
-        headers["Authorization"] = f"Bearer {settings.rpc_token.get_secret_value()}"
-    return headers
+async def _answer(url: str, body: bytes, settings: Settings) -> tuple[int, bytes]:
+    """The status and the body of the answer. The previous token is tried where the present one is refused."""
+    token, previous = secret_of(settings.rpc_token), secret_of(settings.rpc_token_previous)
+    answer = await _post(url, body, token)
+    if answer[0] == _UNAUTHORIZED and previous is not None:
+        return await _post(url, body, previous)
+    return answer
 
 
-async def _post(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+async def _post(url: str, body: bytes, token: str | None) -> tuple[int, bytes]:
+    headers = _HEADERS if token is None else {**_HEADERS, "Authorization": f"Bearer {token}"}
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,

@@ -14,6 +14,7 @@ from bridge_server.description.problems import (
 )
 from bridge_server.description.shapes import Schemas, example_of
 from bridge_server.description.texts import HEADERS, INTRODUCTION, SECURITY, TAGS, WAIT_PARAMETERS
+from bridge_server.description.webhooks import SHAPES, webhooks_of
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.description import JSON, DescribedAnswer, Operation
 from bridge_server.web.routes import Route
@@ -24,7 +25,7 @@ OPENAPI_VERSION = "3.1.0"
 def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
     """The document of these rows, as JSON values."""
     pairs = [(row, operation) for row in rows if (operation := described(row)) is not None]
-    schemas = Schemas(_shapes(operation for _, operation in pairs))
+    schemas = Schemas([*_shapes(operation for _, operation in pairs), *SHAPES])
     paths: dict[str, Any] = {}
     for row, operation in pairs:
         paths.setdefault(spelled(row.path), {})[row.method.lower()] = _operation(row, operation, schemas)
@@ -44,6 +45,7 @@ def openapi_document(rows: Sequence[Route]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used_tags],
         "paths": paths,
+        "webhooks": webhooks_of(schemas),
         "components": {
             "schemas": {**schemas.components, **problem_schemas},
             "responses": responses,

@@ -11,8 +11,7 @@ from markdown_it.token import Token
 
 from bridge_server.documentation.library import Library
 from bridge_server.version import REPOSITORY
-
-ROOT = "/docs"
+from bridge_server.web.problem_links import PAGES_PATH
 
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 _TABLE = '<div class="scrolls" role="region" aria-label="Table" tabindex="0">'
@@ -56,9 +55,9 @@ class Markdown:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(page), parts.path))
         anchor = f"#{parts.fragment}" if parts.fragment else ""
         if path.endswith(".md") and path.removesuffix(".md") in self._library.pages:
-            return f"{ROOT}/{path.removesuffix('.md')}{anchor}"
+            return f"{PAGES_PATH}/{path.removesuffix('.md')}{anchor}"
         if path in self._library.pictures:
-            return f"{ROOT}/{path}"
+            return f"{PAGES_PATH}/{path}"
         inside = path.removeprefix("../") if path.startswith("../") else f"docs/{path}"
         return f"{REPOSITORY}/blob/main/{inside}{anchor}"
 

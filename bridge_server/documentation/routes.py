@@ -2,6 +2,7 @@
 
 from bridge_server.documentation.handlers import DocumentationHandlers
 from bridge_server.kernel.token_bucket import Limit
+from bridge_server.web.problem_links import PAGES_PATH
 from bridge_server.web.routes import Handler, Route
 
 
@@ -14,7 +15,7 @@ def documentation_routes(handlers: DocumentationHandlers, every_request: Limit) 
         )
 
     return (
-        row("/docs", "docs-start", handlers.page),
+        row(PAGES_PATH, "docs-start", handlers.page),
         row("/docs/static/{name}", "docs-static", handlers.static),
         row("/docs/try/{name}", "docs-swagger-ui", handlers.swagger_ui),
         row(r"/docs/{page:[\s\S]*}", "docs-page", handlers.page),

@@ -11,7 +11,7 @@ from multidict import CIMultiDictProxy
 
 from bridge_server.console.static_folder import STYLESHEET
 from bridge_server.documentation.library import Library, picture_type, title_of
-from bridge_server.documentation.markdown import ROOT, Markdown
+from bridge_server.documentation.markdown import Markdown
 from bridge_server.documentation.operations import Document, indented, shapes_of, tags_of
 from bridge_server.documentation.problems import Problem, every_problem
 from bridge_server.documentation.swagger_ui import FOLDER, swagger_ui_files
@@ -20,6 +20,7 @@ from bridge_server.version import NAME, VERSION
 from bridge_server.wallet.rpc.openrpc import MEANING_OF_CODE, openrpc_document
 from bridge_server.web.answers import ready_made
 from bridge_server.web.page_headers import page_headers
+from bridge_server.web.problem_links import PAGES_PATH
 from bridge_server.web.static_files import StaticFiles
 
 _FOLDER = Path(__file__).parent
@@ -52,7 +53,7 @@ class Site:
         self._markdown = Markdown(library)
         self._problems = every_problem()
         self._swagger_ui = swagger_ui_files(swagger_ui)
-        self.static_files = StaticFiles(f"{ROOT}/static", [STYLESHEET, *sorted(_STATIC.iterdir())])
+        self.static_files = StaticFiles(f"{PAGES_PATH}/static", [STYLESHEET, *sorted(_STATIC.iterdir())])
         """The stylesheets and the script of the pages."""
         self._makers: Mapping[str, Callable[[], MadePage]] = {
             "": self._start,
@@ -66,7 +67,7 @@ class Site:
     @cached_property
     def tried_files(self) -> StaticFiles:
         """The files of Swagger UI, which are read when its page is asked for."""
-        return StaticFiles(f"{ROOT}/try", self._swagger_ui)
+        return StaticFiles(f"{PAGES_PATH}/try", self._swagger_ui)
 
     def page(self, path: str) -> MadePage:
         """The page of a path below `/docs/`. Of an unknown path it is a 404 that names similar ones."""
@@ -153,7 +154,7 @@ class Site:
         )
         environment.filters.update(markdown=self._markdown.text, json=indented)
         environment.globals.update(
-            root=ROOT,
+            root=PAGES_PATH,
             static=self.static_files.paths,
             guides=self._library.titles(),
             product=NAME,

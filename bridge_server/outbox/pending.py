@@ -8,6 +8,7 @@ from bridge_server.outbox.models import Queue
 from bridge_server.storage.database import Database
 
 _MOST = 100
+_MOST_LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class PendingMessage:
 
 async def oldest_due_ms(database: Database) -> int | None:
     """The time since which a message has been due the longest, or the next is due; None when none is owed."""
-    ((due_at_ms,),) = await database.read(pending_sql.OLDEST_DUE)
+    ((due_at_ms,),) = await database.read(pending_sql.OLDEST_DUE, (_MOST_LOOKED_AT,))
     return None if due_at_ms is None else int(due_at_ms)
 
 

@@ -11,6 +11,7 @@ from bridge_server.storage.database import Database, Row
 
 _NEWEST = 2**63 - 1
 _COUNTED_AT_ONCE = 5_000
+_LOOKED_AT_ONCE = 5_000
 _COUNT_KEPT_US = 60_000_000
 _TIME_DIGITS = 12
 
@@ -57,6 +58,14 @@ class StoredCallLife:
     push_webhook: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """Living sessions, and the number behind which the next page begins; None at the end."""
+
+    sessions: Sequence[SeenSession]
+    next_before: int | None
+
+
 class SessionList:
     """Reads sessions and calls for an operator."""
 
@@ -65,10 +74,19 @@ class SessionList:
         self._clock = clock
         self._counted: tuple[int, int] | None = None
 
-    async def page(self, before: int | None, limit: int) -> Sequence[SeenSession]:
-        """The living sessions with lower numbers, all for None; newest first."""
-        parameters = (self._clock.now_ms(), _NEWEST if before is None else before, limit)
-        return [_session(row) for row in await self._database.read(sql.PAGE, parameters)]
+    async def page(self, before: int | None, limit: int) -> SessionPage:
+        """The living sessions with lower numbers, all for None; newest first.
+
+        At most 5,000 rows are looked at: of sessions that have expired and are not deleted yet there can be
+        any number, and a page among them has fewer sessions than its limit, or none.
+        """
+        before = _NEWEST if before is None else before
+        parameters = (self._clock.now_ms(), before, limit + 1, _LOOKED_AT_ONCE)
+        found = [_session(row) for row in await self._database.read(sql.PAGE, parameters)]
+        if len(found) > limit:
+            return SessionPage(found[:limit], found[limit - 1].number)
+        end = await self._database.read(sql.SLICE_END, (before, _LOOKED_AT_ONCE - 1))
+        return SessionPage(found, int(end[0][0]) if end else None)
 
     async def session(self, session_id: str) -> SeenSession:
         """One living session. Raises SessionNotFoundError."""

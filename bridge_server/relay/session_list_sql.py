@@ -1,11 +1,15 @@
 """What an operator reads of sessions and calls. Each statement reads as many rows as it says, by an index."""
 
 PAGE = """
-SELECT id, session_id, expires_at_ms, payload IS NOT NULL, push_type, push_webhook,
-       (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?1
+SELECT id, session_id, expires_at_ms, approved, push_type, push_webhook,
+       (SELECT count(*) FROM calls WHERE session = slice.id AND listed = 1 AND calls.expires_at_ms > ?1
             AND NOT EXISTS (SELECT 1 FROM call_statuses WHERE call = calls.id))
-FROM sessions WHERE id < ?2 AND expires_at_ms > ?1 ORDER BY id DESC LIMIT ?3
+FROM (SELECT id, session_id, expires_at_ms, payload IS NOT NULL AS approved, push_type, push_webhook
+      FROM sessions WHERE id < ?2 ORDER BY id DESC LIMIT ?4) AS slice
+WHERE expires_at_ms > ?1 ORDER BY id DESC LIMIT ?3
 """
+# The last row of a slice, if others may follow.
+SLICE_END = "SELECT id FROM sessions WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"
 ONE = """
 SELECT id, session_id, expires_at_ms, payload IS NOT NULL, push_type, push_webhook,
        (SELECT count(*) FROM calls WHERE session = sessions.id AND listed = 1 AND calls.expires_at_ms > ?1

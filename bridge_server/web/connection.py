@@ -41,11 +41,12 @@ class StoppedReceivingError(UnavailableError):
 class Connection(ObservedHandler):
     """One connection of a client."""
 
-    __slots__ = ("_connections", "_is_proxy", "backlog", "client", "peer_key")
+    __slots__ = ("_connections", "_is_proxy", "_refusal", "backlog", "client", "peer_key")
 
-    def __init__(self, connections: Connections, server: web.Server, **options: Any) -> None:
+    def __init__(self, connections: Connections, refusal: bytes, server: web.Server, **options: Any) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **options)
         self._connections = connections
+        self._refusal = refusal
         self._is_proxy = False
         self.peer_key: str | None = None
         self.client = ""
@@ -59,7 +60,7 @@ class Connection(ObservedHandler):
         self.peer_key = None if self._is_proxy else self._connections.addresses.key_of(peer)
         self.client = "" if self._is_proxy else self.peer_key or peer
         if not self._connections.admit(self):
-            writer.write(_TOO_MANY_CONNECTIONS)
+            writer.write(self._refusal)
             writer.close()
             return
         self.backlog = Backlog(writer, self.peer_key)
@@ -130,6 +131,7 @@ class GuardedRunner(RefusingRunner):
         refuse: Refuse,
         connections: Connections,
         shutdown_seconds: float,
+        has_help: bool,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -137,6 +139,7 @@ class GuardedRunner(RefusingRunner):
         )
         self._kind = refusing(Connection, refuse)
         self._connections = connections
+        self._refusal = _refusal(has_help)
         self._options = LIMITS | options
 
     @property
@@ -145,7 +148,7 @@ class GuardedRunner(RefusingRunner):
         server = super().server
         if server is None:
             return None
-        make = partial(self._kind, self._connections, server, **self._options)
+        make = partial(self._kind, self._connections, self._refusal, server, **self._options)
         try:
             make()
         except Exception as error:  # a version of aiohttp that was not tested
@@ -175,7 +178,7 @@ def _bound_what_the_system_holds(transport: asyncio.Transport) -> None:
             raw.setsockopt(socket.IPPROTO_TCP, _UNSENT_OPTION, _MOST_UNSENT_BYTES)
 
 
-def _refusal() -> bytes:
+def _refusal(has_help: bool) -> bytes:
     """The whole answer to a connection over the limit, before any request is read."""
     body = orjson.dumps(
         {
@@ -185,12 +188,9 @@ def _refusal() -> bytes:
             "detail": "Your address has too many open connections. Close some, or use them again.",
         }
     )
+    link = f"Link: {help_link(LimitError.code)}\r\n" if has_help else ""
     head = (
         "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\n"
-        f"Link: {help_link(LimitError.code)}\r\n"
-        f"Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
+        f"{link}Content-Length: {len(body)}\r\nRetry-After: {_RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-_TOO_MANY_CONNECTIONS = _refusal()

@@ -1,5 +1,6 @@
 """Errors as `application/problem+json` (RFC 9457): the one table from kinds of failure to HTTP statuses."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
@@ -24,9 +25,11 @@ from bridge_server.kernel.errors import (
     UpstreamError,
 )
 from bridge_server.web.answers import ready_made
-from bridge_server.web.problem_links import TYPE_PREFIX, help_link
+from bridge_server.web.problem_links import HAS_PAGES, TYPE_PREFIX, help_link
+from bridge_server.web.request_id import REQUEST_ID
 
 _MOST_CODES = 256
+_NOTHING_MORE: Mapping[str, Any] = {}
 
 STATUS_OF_KIND: dict[type[BridgeError], int] = {
     InvalidInputError: 400,
@@ -74,12 +77,12 @@ def status_of_kind(failure: type[BridgeError]) -> int:
     return next(STATUS_OF_KIND[kind] for kind in failure.__mro__ if kind in STATUS_OF_KIND)
 
 
-def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
+def problem_of_error(error: BridgeError, request: web.Request) -> web.Response:
     """The answer to a failure that the caller can understand."""
     extras: dict[str, Any] = {}
     if isinstance(error, InvalidInputError) and error.faults:
         extras["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in error.faults]
-    response = _problem(error.code, error.title, status_of(error), error.detail, request_id, extras)
+    response = _problem(error.code, error.title, status_of(error), error.detail, request, extras)
     if isinstance(error, LimitError | UnavailableError):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, NotAuthenticatedError):
@@ -87,10 +90,10 @@ def problem_of_error(error: BridgeError, request_id: str) -> web.Response:
     return response
 
 
-def problem_of_http(error: web.HTTPException, request_id: str) -> web.Response:
+def problem_of_http(error: web.HTTPException, request: web.Request) -> web.Response:
     """The answer to an error that aiohttp raised: an unknown route, a wrong method, a bad header."""
     detail = _DETAIL_OF_STATUS.get(error.status, f"{error.reason}.")
-    response = _problem(code_of_http(error), error.reason, error.status, detail, request_id, {})
+    response = _problem(code_of_http(error), error.reason, error.status, detail, request, {})
     if isinstance(error, web.HTTPMethodNotAllowed):
         response.headers["Allow"] = ", ".join(sorted(error.allowed_methods))
     return response
@@ -106,25 +109,38 @@ def code_of_refusal(status: int) -> str:
     return REFUSALS.get(status, BUG)[0]
 
 
-def problem_of_refusal(status: int, detail: str, request_id: str) -> web.Response:
-    """The answer to a request that cannot be read."""
+def problem_of_refusal(status: int, detail: str, request_id: str, has_help: bool) -> web.Response:
+    """The answer to a request that cannot be read, in an application that has a page about it, or has not."""
     code, title = REFUSALS.get(status, BUG)
-    return _problem(code, title, status, detail, request_id, {})
+    return _written(code, title, status, detail, request_id, has_help)
 
 
-def problem_of_ordered_fault(status: int, request_id: str) -> web.Response:
+def problem_of_ordered_fault(status: int, request: web.Request) -> web.Response:
     """The answer that a test has ordered (`serve --test`)."""
     title = HTTPStatus(status).phrase if status in _STATUSES else "An ordered fault"
-    return _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request_id, {})
+    return _problem(ORDERED_FAULT, title, status, "The test has ordered this answer.", request, {})
 
 
-def problem_of_bug(request_id: str) -> web.Response:
+def problem_of_bug(request: web.Request) -> web.Response:
     """The answer when the server itself is at fault, without details."""
-    return _problem(*BUG, 500, _DETAIL_OF_STATUS[500], request_id, {})
+    return _problem(*BUG, 500, _DETAIL_OF_STATUS[500], request, {})
 
 
 def _problem(
-    code: str, title: str, status: int, detail: str, request_id: str, extras: dict[str, Any]
+    code: str, title: str, status: int, detail: str, request: web.Request, extras: dict[str, Any]
+) -> web.Response:
+    has_help = request.app.get(HAS_PAGES, False)
+    return _written(code, title, status, detail, request[REQUEST_ID], has_help, extras)
+
+
+def _written(
+    code: str,
+    title: str,
+    status: int,
+    detail: str,
+    request_id: str,
+    has_help: bool,
+    extras: Mapping[str, Any] = _NOTHING_MORE,
 ) -> web.Response:
     body = {
         "type": f"{TYPE_PREFIX}{code}",
@@ -133,9 +149,12 @@ def _problem(
         "detail": detail,
         "instance": request_id,
     }
-    return web.Response(body=orjson.dumps(body | extras), status=status, headers=_headers(code))
+    return web.Response(
+        body=orjson.dumps({**body, **extras}), status=status, headers=_headers(code, has_help)
+    )
 
 
 @lru_cache(maxsize=_MOST_CODES)
-def _headers(code: str) -> CIMultiDictProxy[str]:
-    return ready_made({"Content-Type": "application/problem+json", "Link": help_link(code)})
+def _headers(code: str, has_help: bool) -> CIMultiDictProxy[str]:
+    link = {"Link": help_link(code)} if has_help else {}
+    return ready_made({"Content-Type": "application/problem+json", **link})

@@ -161,3 +161,22 @@ def test_only_so_many_sightings_are_kept() -> None:
     assert len(sightings) <= 200
     assert sightings.of("session-4999") is sightings.of("call-4999") is not None
     assert sightings.of("session-0") is None
+
+
+async def test_a_page_looks_at_a_slice_of_rows_also_where_all_have_expired(
+    observed: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.relay.session_list._LOOKED_AT_ONCE", 4)
+    first = await observed.bridge.open_session()
+    for _ in range(9):
+        await observed.bridge.end(await observed.bridge.open_session())
+    observed.bridge.clock.advance(23 * 3600)
+    last = await observed.bridge.open_session()
+    pages: list[list[str]] = []
+    after: str | None = ""
+    while after is not None:
+        page = (await observed.admin.get(f"/admin/sessions?limit=2&after={after}")).json
+        pages.append([each["id"][:8] for each in page["sessions"]])
+        after = page["next"]
+
+    assert (pages[0], pages[-1]) == ([last[:8]], [first[:8]])

@@ -246,6 +246,18 @@ def test_a_server_that_does_not_tell_is_listed_as_the_settings_say(
     assert "rpc_token" in line
 
 
+def test_a_server_that_has_the_previous_token_yet_tells(
+    account: AccountCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with server_process(account.data_dir, environment={"BRIDGE_RPC_TOKEN": "the first"}):
+        monkeypatch.setenv("BRIDGE_RPC_TOKEN", "the second")
+        monkeypatch.setenv("BRIDGE_RPC_TOKEN_PREVIOUS", "the first")
+        made = account.json("new")
+
+        assert account.json("list")["accounts"][0]["address"] == made["address"]
+        assert account.json("unlock", made["address"])["address"] == made["address"]
+
+
 def test_another_directory_of_key_files_may_be_named(
     account: AccountCommands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

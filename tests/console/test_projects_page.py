@@ -53,10 +53,15 @@ async def test_a_long_list_of_projects_has_pages(console: ConsoleClient) -> None
     assert place is not None
     second = await console.page(place[1])
     opened = await console.page(place[1].replace("?", "/many-150?"))
+    form = re.search(r'action="(/console/projects/many-150[^"]*)"', opened)
+    assert form is not None
+    changed = await console.change(form[1], "add-type", name="News", type_id="news")
+    subscribed = await console.change(form[1], "subscribe", account=ACCOUNT, types="")
 
     assert (first.count('<th scope="row">'), "many-150" in first) == (100, False)
     assert "/console/projects/many-150?list=" in second
-    assert 'aria-current="true"><bdi>Many 150' in opened
+    assert all('aria-current="true"><bdi>Many 150' in page for page in (opened, changed, subscribed))
+    assert place[1] in changed  # back to that page of the list
     assert (await console.get("/console/projects?list=x")).status == 400
     with database_of(console.server.settings) as database:
         database.execute("DELETE FROM projects WHERE project_id LIKE 'many-%'")
@@ -119,6 +124,8 @@ async def test_subscribers_are_added_found_and_removed(console: ConsoleClient) -
     second = await console.page(after[1].replace("&amp;", "&").partition("#")[0])
     assert "test:chain:00000030" not in first
     assert "test:chain:00000030" in second
+    where = after[1].replace("&amp;", "&").partition("#")[0]
+    assert "test:chain:00000030" in await console.change(where, "unsubscribe", account="test:chain:00000029")
     for search in (ACCOUNT, ACCOUNT.lower(), ACCOUNT[9:], "eip155:5" + ACCOUNT[8:]):
         found = await console.page(f"{path}?search={search}")
         assert ACCOUNT in found

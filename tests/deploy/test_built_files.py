@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import aiohttp
@@ -18,11 +19,23 @@ pytestmark = [slow, pytest.mark.timeout(900)]
 
 _ROOT = Path(__file__).parents[2]
 _SECONDS = 600
+_MADE_ALREADY = os.environ.get("BUILT_FILES")
+"""A directory with the files of an earlier build."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The .pyz unpacks its libraries at its first start, once for all tests."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SHIV_ROOT", str(tmp_path_factory.mktemp("shiv")))
+        yield
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What scripts/build made; the tests are skipped where it cannot install its tools."""
+    if _MADE_ALREADY is not None:
+        return Path(_MADE_ALREADY)
     target = tmp_path_factory.mktemp("dist")
     finished = _run(_ROOT / "scripts" / "build", target)
     if finished.returncode != 0 and "No matching distribution found" in finished.stderr:
@@ -44,8 +57,9 @@ def test_four_files_are_made(built: Path) -> None:
 async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
     built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setenv("SHIV_ROOT", str(tmp_path / "shiv"))
     monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    printed = _run(built / name, "version")
+    assert (printed.returncode, printed.stderr, VERSION in printed.stdout) == (0, "", True)
 
     with server_from_shell(tmp_path, program=[built / name]) as server:
         assert await pair_over(server.url) == ANSWERED
@@ -59,16 +73,10 @@ async def test_the_file_runs_a_server_over_which_a_dapp_and_a_wallet_meet(
                 async with reader.get(f"/docs/{path}") as response:
                     assert (path, response.status) == (path, status)
 
-    assert VERSION in _run(built / name, "version").stdout
-
 
 @pytest.mark.parametrize("name", ["bridge-server.pyz", "bridge-server"])
-def test_the_file_plays_the_tour_and_has_every_command(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_file_plays_the_tour_and_has_every_command(built: Path, name: str) -> None:
     """The tour signs, encrypts, stores, delivers and starts a server: it needs almost every library."""
-    monkeypatch.setenv("SHIV_ROOT", str(tmp_path / "shiv"))
-
     tour = _run(built / name, "tour", "--without-node")
 
     assert (tour.returncode, tour.stderr) == (0, "")

@@ -3,12 +3,14 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 import pytest
 import zxingcpp
 
 from bridge_server.cli.dev_banner import dev_banner
+from bridge_server.cli.program import typed_command
 from bridge_server.cli.qr_code import qr_code
 from bridge_server.cli.screen import Output, Screen, screen_of
 
@@ -116,3 +118,20 @@ def test_a_camera_reads_the_code(url: str) -> None:
     picture = memoryview(pixels).cast("B", shape=(4 * len(rows), 4 * len(rows[0])))
 
     assert [code.text for code in zxingcpp.read_barcodes(picture)] == [url]
+
+
+def test_the_banner_names_the_command_as_it_is_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = Path(sys.executable).parent / "bridge-server"
+    monkeypatch.setattr(sys, "argv", [str(own)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.chdir(own.parents[2])
+    from_the_checkout = typed_command()
+    monkeypatch.chdir(tmp_path)
+    from_elsewhere = typed_command()
+    monkeypatch.setenv("PATH", str(own.parent))
+
+    assert from_the_checkout == f"{own.parents[1].name}/bin/bridge-server"
+    assert (from_elsewhere, typed_command()) == (str(own), "bridge-server")
+    facts = {**FACTS, "console_url": "http://127.0.0.1:8080/console"}
+    banner = dev_banner(facts, Screen(), "bin/bridge-server")
+    assert "sign in by: bin/bridge-server console --data-dir" in banner

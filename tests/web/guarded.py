@@ -59,7 +59,9 @@ async def guarded(
     application = web.Application()
     application[CONNECTIONS] = connections
     application.router.add_route("*", "/{anything:.*}", handle)
-    runner = GuardedRunner(application, _refuse, connections, shutdown_seconds=5.0, keepalive_timeout=75.0)
+    runner = GuardedRunner(
+        application, _refuse, connections, shutdown_seconds=5.0, has_help=False, keepalive_timeout=75.0
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, backlog=1024).start()

@@ -16,8 +16,8 @@ class SessionHandlers:
 
     async def sessions(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
-        found = await self._views.page(wire.read_after(after), limit + 1)
-        return fields_answer(wire.page_fields(found, limit, self._views.handles))
+        page = await self._views.page(wire.read_after(after), limit)
+        return fields_answer(wire.page_fields(*page, self._views.handles))
 
     async def session(self, request: web.Request) -> web.Response:
         story = await self._views.story(request.match_info["handle"])

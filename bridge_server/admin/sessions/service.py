@@ -69,9 +69,10 @@ class SessionViews:
         self._clock = clock
         self._status_ms = status_ms
 
-    async def page(self, before: int | None, limit: int) -> Sequence[SessionView]:
-        """The living sessions with lower numbers, newest first."""
-        return [self._view(each) for each in await self._sessions.page(before, limit)]
+    async def page(self, before: int | None, limit: int) -> tuple[Sequence[SessionView], int | None]:
+        """The living sessions with lower numbers, newest first; and what `before` is for the next page."""
+        page = await self._sessions.page(before, limit)
+        return [self._view(each) for each in page.sessions], page.next_before
 
     async def count(self) -> int:
         """How many sessions live; the number may be a minute old."""

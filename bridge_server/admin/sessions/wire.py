@@ -26,12 +26,11 @@ def read_after(text: str) -> int | None:
     return int(text)
 
 
-def page_fields(found: Sequence[SessionView], limit: int, handles: Handles) -> dict[str, Any]:
-    """A page of at most `limit` sessions. `found` has one more if another page follows."""
-    page = found[:limit]
+def page_fields(page: Sequence[SessionView], next_before: int | None, handles: Handles) -> dict[str, Any]:
+    """A page of sessions, and the `after` of the next page if one may follow."""
     return {
         "sessions": [session_fields(each, handles) for each in page],
-        "next": str(page[-1].session.number) if len(found) > limit else None,
+        "next": None if next_before is None else str(next_before),
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from bridge_server.admin.projects import wire
 from bridge_server.admin.projects.analytics_wire import figures_fields
@@ -34,6 +34,8 @@ _PROJECT = f"{_PROJECTS}/{{project_id:[^/]{{1,128}}}}"
 _LIVE = ("projects",)
 _PAGE = 25
 _PROJECTS_PAGE = 100
+_PLACES = ("list", "search", "after")
+"""Where the lists of projects and of subscribers are open."""
 
 
 class ProjectsPage:
@@ -96,7 +98,7 @@ class ProjectsPage:
         if asked.form.get("confirmed_id") != project_id:
             raise InvalidInputError("The project was not deleted: type its id to confirm.")
         await self._projects.delete(project_id)
-        return Done(f"{ROOT}{_PROJECTS}", f"The project {project_id} is deleted.")
+        return Done(f"{ROOT}{_PROJECTS}{_kept(asked, 'list')}", f"The project {project_id} is deleted.")
 
     async def add_type(self, asked: Asked) -> Done:
         new = wire.read_type(text_fields(asked.form, "name", optional=("type_id",)))
@@ -197,7 +199,13 @@ def _path(project_id: str) -> str:
 
 
 def _done(asked: Asked, message: str, secrets: Mapping[str, str] | None = None) -> Done:
-    return Done(_path(_project_id(asked)), message, secrets or {})
+    return Done(f"{_path(_project_id(asked))}{_kept(asked, *_PLACES)}", message, secrets or {})
+
+
+def _kept(asked: Asked, *names: str) -> str:
+    """The query with these parameters of the page that the form was on, so that it shows as before."""
+    given = {name: asked.query[name] for name in names if asked.query.get(name)}
+    return f"?{urlencode(given)}" if given else ""
 
 
 def _read_lines(text: str) -> list[NewSubscription]:

@@ -72,5 +72,5 @@ class SessionsPage:
 
     async def _list(self, asked: Asked) -> dict[str, Any]:
         after = asked.query.get("after", "")
-        found = await self._views.page(wire.read_after(after), _PAGE + 1)
-        return {**wire.page_fields(found, _PAGE, self._views.handles), "after": after}
+        page = await self._views.page(wire.read_after(after), _PAGE)
+        return {**wire.page_fields(*page, self._views.handles), "after": after}

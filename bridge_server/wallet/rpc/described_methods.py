@@ -4,9 +4,6 @@ The rows are in the order in which their examples work on a new wallet with the 
 account is imported before it is unlocked. A test calls each example.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from bridge_server.version import USER_AGENT
 from bridge_server.wallet.rpc.described_examples import (
     ALICE,
@@ -24,11 +21,11 @@ from bridge_server.wallet.rpc.described_examples import (
     TYPED_DATA_SIGNED,
     ZERO_HASH,
 )
+from bridge_server.wallet.rpc.described_method import DescribedMethod, MethodParameter
 from bridge_server.wallet.rpc.described_shapes import (
     NOTHING,
     TEXT,
     TRUTH,
-    Schema,
     listed,
     perhaps,
     shape,
@@ -47,34 +44,6 @@ from bridge_server.wallet.rpc.rpc_errors import (
 _SIGNING = (UNAUTHORIZED, USER_REJECTED, RESOURCE_UNAVAILABLE)
 _SENDING = (*_SIGNING, INVALID_STATE, TRANSACTION_REJECTED, DISCONNECTED, CHAIN_DISCONNECTED)
 _CHAIN = (DISCONNECTED, CHAIN_DISCONNECTED)
-
-
-@dataclass(frozen=True, slots=True)
-class MethodParameter:
-    """A parameter of a method, by its place."""
-
-    name: str
-    schema: Schema
-    summary: str = ""
-    required: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedMethod:
-    """A method. `params` and `result` of the example are the values; `varies` says that the result differs
-    from call to call, or from wallet to wallet.
-    """
-
-    name: str
-    tag: str
-    summary: str
-    parameters: tuple[MethodParameter, ...] = ()
-    result_name: str
-    result: Schema
-    errors: tuple[int, ...] = ()
-    example: list[Any] = field(default_factory=list)
-    example_result: Any
-    varies: bool = False
 
 
 _ACCOUNT = MethodParameter("account", shape("Address"), "An account of the wallet.")

@@ -3,7 +3,8 @@
 from typing import Any
 
 from bridge_server.version import NAME, REPOSITORY, VERSION
-from bridge_server.wallet.rpc.described_methods import METHODS, DescribedMethod, MethodParameter
+from bridge_server.wallet.rpc.described_method import DescribedMethod, MethodParameter
+from bridge_server.wallet.rpc.described_methods import METHODS
 from bridge_server.wallet.rpc.described_shapes import SHAPES
 from bridge_server.wallet.rpc.rpc_errors import (
     CHAIN_DISCONNECTED,

@@ -30,7 +30,7 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
     """The problem that answers an error. Raises CancelledError when the client has left."""
     request_id = request[REQUEST_ID]
     if isinstance(error, BridgeError):
-        response = problem_of_error(error, request_id)
+        response = problem_of_error(error, request)
         if isinstance(error, QuotaError):
             declare(error.charges, response.headers)
         if isinstance(error, LimitError):
@@ -39,8 +39,8 @@ def answer_to(error: Exception, request: web.Request, route: str) -> web.StreamR
         return response
     if isinstance(error, web.HTTPException):
         note_refusal(request, route, error.status, code_of_http(error), request_id)
-        return problem_of_http(error, request_id)
+        return problem_of_http(error, request)
     if isinstance(error, ConnectionError):  # the client left while its request was read
         raise asyncio.CancelledError from error
     note_failure(request, error, request_id)
-    return problem_of_bug(request_id)
+    return problem_of_bug(request)

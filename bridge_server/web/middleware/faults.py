@@ -9,7 +9,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.web.problems import problem_of_ordered_fault
-from bridge_server.web.request_id import REQUEST_ID
 from bridge_server.web.routes import Route
 
 
@@ -59,7 +58,7 @@ def _drop(request: web.Request) -> None:
 
 
 def _refusal(request: web.Request, fault: RequestFault, status: int) -> web.Response:
-    response = problem_of_ordered_fault(status, request[REQUEST_ID])
+    response = problem_of_ordered_fault(status, request)
     if fault.retry_after_seconds is not None:
         response.headers["Retry-After"] = str(fault.retry_after_seconds)
     return response

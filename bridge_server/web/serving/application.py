@@ -16,6 +16,7 @@ from bridge_server.web.connection import GuardedRunner
 from bridge_server.web.connections import CONNECTIONS
 from bridge_server.web.middleware.bearer import note_refusals
 from bridge_server.web.middleware.cors import preflight
+from bridge_server.web.problem_links import HAS_PAGES, PAGES_PATH
 from bridge_server.web.refusals import RefusingRunner
 from bridge_server.web.routes import Handler, Route, forgiving, rows_by_path
 from bridge_server.web.serving.gateway import Gateway
@@ -38,6 +39,7 @@ def build_application(
     largest_body_bytes = max(row.body_limit_bytes for row in rows)
     application = web.Application(client_max_size=largest_body_bytes + _SLACK_BYTES)
     application[_GATEWAY] = gateway
+    application[HAS_PAGES] = any(row.path == PAGES_PATH for row in rows)
     forgiven = tuple(replace(row, path=forgiving(row.path)) for row in rows if row.forgives_slashes)
     for path, rows_of_path in rows_by_path(rows + forgiven).items():
         for row in (*rows_of_path, _other_methods(path, rows_of_path)):
@@ -56,9 +58,10 @@ def runner_of(application: web.Application, shutdown_seconds: float = _SHUTDOWN_
         "auto_decompress": False,
         "keepalive_timeout": _KEEPALIVE_SECONDS,
     }
-    refuse, connections = application[_GATEWAY].refuse, application.get(CONNECTIONS)
+    has_pages, connections = application[HAS_PAGES], application.get(CONNECTIONS)
+    refuse = partial(application[_GATEWAY].refuse, has_pages)
     if connections is not None:
-        return GuardedRunner(application, refuse, connections, shutdown_seconds, **options)
+        return GuardedRunner(application, refuse, connections, shutdown_seconds, has_pages, **options)
     return RefusingRunner(
         application, refuse, handler_cancellation=True, shutdown_timeout=shutdown_seconds, **options
     )

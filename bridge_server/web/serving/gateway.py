@@ -80,13 +80,13 @@ class Gateway:
             body(row.body_limit_bytes),
         )
 
-    def refuse(self, request: web.BaseRequest, status: int, detail: str) -> web.Response:
+    def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:
         """The answer to a request that could not be read, so that no route can be looked for.
 
         It is all that the three outermost layers make of a problem. No header was read, and so no origin.
         """
         request_id = self._request_ids.name(request)
-        response = problem_of_refusal(status, detail, request_id)
+        response = problem_of_refusal(status, detail, request_id, has_help)
         response.headers[HEADER] = request_id
         share(response.headers)
         self._figures.of_route(_REFUSED).count(status, 0.0)

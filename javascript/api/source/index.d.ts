@@ -74,7 +74,7 @@ export class Notifier {
   notifyAll(
     notification: Content & { to?: Iterable<string>; after?: string },
   ): AsyncGenerator<Progress, void, undefined>
-  /** Yields the account ids of all subscribers in order, or of those that follow `after`. */
+  /** Yields the account ids of all subscribers in order, or of those that follow `after`, as they arrive. */
   subscribers(options?: { after?: string }): AsyncGenerator<string, void, undefined>
   /** The subscribers among the accounts, any number, by account id. */
   lookup(accounts: Iterable<string>): Promise<Map<string, SubscribedAccount>>

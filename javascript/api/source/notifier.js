@@ -1,3 +1,4 @@
+import { Listing } from './listing.js'
 import { Patience, Requests, sleep } from './requests.js'
 
 const ACCOUNTS_AT_ONCE = 500
@@ -39,13 +40,13 @@ export class Notifier {
   async *notifyAll({ to, after = '', dryRun = false, ...content }) {
     const id = content.id ?? (dryRun ? undefined : newId())
     const fields = fieldsOf({ ...content, id })
-    const named = to === undefined ? undefined : [...new Set(list(to))].sort()
+    let all = to === undefined ? undefined : [...new Set(list(to))].sort()
     let progress = {
       id, after, total: undefined, accounts: 0, sent: 0, rateLimited: 0, typeNotSubscribed: 0, notFound: 0,
       waits: 0, because: '', result: undefined,
     }
     yield progress
-    const all = named ?? (yield* this.#patient(progress, 'GET', `/${this.#project}/subscribers`))
+    all ??= yield* this.#readAll(progress)
     const accounts = all.filter((account) => account > after)
     progress = { ...progress, total: accounts.length }
     yield progress
@@ -57,12 +58,9 @@ export class Notifier {
     }
   }
 
-  /** Yields the account ids of all subscribers in order, or of those that follow `after`. */
+  /** Yields the account ids of all subscribers in order, or of those that follow `after`, as they arrive. */
   async *subscribers({ after = '' } = {}) {
-    const walk = this.#patient({}, 'GET', `/${this.#project}/subscribers`)
-    let step = await walk.next()
-    while (!step.done) step = await walk.next()
-    for (const account of step.value) if (account > after) yield account
+    for await (const { page } of this.#pages(after)) if (page) yield* page
   }
 
   /** Resolves to the subscribers among the accounts: a Map of `{ account, notificationTypes }` by account id. */
@@ -76,6 +74,36 @@ export class Notifier {
       }
     }
     return found
+  }
+
+  /** Returns all subscribers that follow `after`; yields the progress before each wait. */
+  async *#readAll(progress) {
+    const all = []
+    for await (const { page, waits, because } of this.#pages(progress.after)) {
+      if (page) for (const account of page) all.push(account)
+      else yield { ...progress, waits, because }
+    }
+    return all
+  }
+
+  /** Yields the pages of the listing, and before each wait how long it will be and why. */
+  async *#pages(after) {
+    const listing = new Listing(this.#requests, `/${this.#project}/subscribers`, after)
+    const patience = new Patience(this.#requests.url, this.#walkPatience)
+    for (;;) {
+      let wait
+      try {
+        for await (const page of listing.pages()) {
+          patience.succeeded()
+          yield { page }
+        }
+        return
+      } catch (failure) {
+        wait = { waits: patience.pauseAfter(failure, true), because: failure.message }
+      }
+      yield wait
+      await sleep(wait.waits)
+    }
   }
 
   #notifyPath(dryRun) {

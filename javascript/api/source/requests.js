@@ -32,32 +32,41 @@ export class Requests {
 
   /** Resolves to the JSON of an answer with 2xx; rejects with FailedAttempt or RequestRefusedError. */
   async attempt(method, path, body) {
-    const [status, text, retryAfter] = await this.#answer(method, path, body)
-    if (status >= 200 && status < 300) return parsed(text)
-    const refusal = new RequestRefusedError(status, problemOf(text), retryAfter)
-    if (status !== 429 && status < 500) throw refusal
-    const mayHaveSent = status !== 429 && status !== 503
-    throw new FailedAttempt(refusal.message, { mayHaveSent, status, retryAfter, refusal })
+    const pieces = []
+    for await (const piece of this.pieces(method, path, body)) pieces.push(piece)
+    return parsed(pieces.join(''))
   }
 
-  async #answer(method, path, body) {
+  /** Yields the text of an answer with 2xx as it arrives; rejects as `attempt`. */
+  async *pieces(method, path, body) {
     const aborting = new AbortController()
-    let timer
-    const wait = () => {
-      clearTimeout(timer)
-      timer = setTimeout(() => aborting.abort(), this.#attemptSeconds * 1000)
-    }
     try {
-      wait()
-      const fetch = this.#fetch ?? globalThis.fetch
-      const answer = await fetch(this.url + path, {
-        method,
-        body,
-        headers: this.#headers,
-        redirect: 'manual',
-        signal: aborting.signal,
-      })
-      return [answer.status, await textOf(answer, wait), seconds(answer.headers.get('retry-after'))]
+      const answer = await this.#inTime(aborting, this.#asked(method, path, body, aborting.signal))
+      const [reader, decoder, refusal] = [answer.body?.getReader(), new TextDecoder(), []]
+      const isSuccess = answer.status >= 200 && answer.status < 300
+      while (reader) {
+        const { done, value } = await this.#inTime(aborting, reader.read())
+        if (done) break
+        const piece = decoder.decode(value, { stream: true })
+        if (isSuccess) yield piece
+        else refusal.push(piece)
+      }
+      if (!isSuccess) throw failureOf(answer, refusal.join(''))
+    } finally {
+      aborting.abort()
+    }
+  }
+
+  #asked(method, path, body, signal) {
+    const fetch = this.#fetch ?? globalThis.fetch
+    return fetch(this.url + path, { method, body, headers: this.#headers, redirect: 'manual', signal })
+  }
+
+  /** A long answer may take longer than an attempt, as long as something arrives. */
+  async #inTime(aborting, step) {
+    const timer = setTimeout(() => aborting.abort(), this.#attemptSeconds * 1000)
+    try {
+      return await step
     } catch (cause) {
       const late = `no answer within ${this.#attemptSeconds} s`
       const reason = aborting.signal.aborted ? late : (cause.cause?.message ?? cause.message)
@@ -66,6 +75,16 @@ export class Requests {
       clearTimeout(timer)
     }
   }
+}
+
+/** A refusal that is final, or a failed attempt when it may pass. */
+function failureOf(answer, text) {
+  const { status } = answer
+  const retryAfter = seconds(answer.headers.get('retry-after'))
+  const refusal = new RequestRefusedError(status, problemOf(text), retryAfter)
+  if (status !== 429 && status < 500) return refusal
+  const mayHaveSent = status !== 429 && status !== 503
+  return new FailedAttempt(refusal.message, { mayHaveSent, status, retryAfter, refusal })
 }
 
 /** Says how long to wait after a failed attempt; throws when the server has failed for too long. */
@@ -114,18 +133,6 @@ function pauseOf(failures, asked) {
   const doubled = Math.min(FIRST_WAIT * 2 ** Math.min(failures - 1, 16), LONGEST_OWN_WAIT)
   const own = doubled * (1 - Math.random() / 2)
   return asked === undefined ? own : Math.max(own, Math.min(asked, LONGEST_WAIT) + FIRST_WAIT * Math.random())
-}
-
-/** The body of an answer. A long one may take longer than an attempt, as long as something arrives. */
-async function textOf(answer, onPiece) {
-  if (!answer.body) return ''
-  const [reader, decoder, pieces] = [answer.body.getReader(), new TextDecoder(), []]
-  for (;;) {
-    const { done, value } = await reader.read()
-    if (done) return pieces.join('')
-    onPiece()
-    pieces.push(decoder.decode(value, { stream: true }))
-  }
 }
 
 /** Node and Deno name the fault; elsewhere nobody can say that nothing was sent. */

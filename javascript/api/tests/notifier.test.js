@@ -142,3 +142,36 @@ test('a server that is not there is unreachable', async () => {
   await assert.rejects(alone.notify({ ...TEXT, to: [account(1)] }), BridgeUnreachableError)
   await assert.rejects(all(alone.subscribers()), BridgeUnreachableError)
 })
+
+/** A `fetch` that answers the listing in these pieces; an Error breaks it off. */
+const answering = (...answers) => async () => {
+  const [pieces, encoder] = [answers.shift(), new TextEncoder()]
+  const body = new ReadableStream({
+    pull(controller) {
+      const piece = pieces.shift()
+      if (piece === undefined) controller.close()
+      else if (piece instanceof Error) controller.error(piece)
+      else controller.enqueue(encoder.encode(piece))
+    },
+  })
+  return new Response(body)
+}
+
+test('subscribers come as they arrive, and a listing that breaks off goes on behind the last one', async () => {
+  const fetch = answering(['["a:', '1","a:2","a', ':3","a:', new Error('broken')], ['["a:1","a:2","a:3","a:4"]'])
+  const walk = new Notifier('http://bridge.example', 'app', 'secret', { fetch }).subscribers({ after: 'a:1' })
+
+  assert.equal((await walk.next()).value, 'a:2')
+  assert.deepEqual(await all(walk), ['a:3', 'a:4'])
+})
+
+test('a listing may be empty, and must be one', async () => {
+  const listing = (...pieces) => {
+    return all(new Notifier('http://bridge.example', 'app', 'secret', { fetch: answering(pieces) }).subscribers())
+  }
+  assert.deepEqual(await listing('[', ']'), [])
+  for (const text of ['{"a": 1}', '["a", 1]', '', '["a"', '["a","b"', '["a"]["b"]', '[["a","b"]]']) {
+    await assert.rejects(listing(text), /no list of accounts/, text)
+  }
+  await assert.rejects(listing(...Array(20).fill('x'.repeat(100_000))), /no list of accounts/)
+})
