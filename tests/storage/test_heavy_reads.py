@@ -7,6 +7,7 @@ import pytest
 from bridge_server.assembly.postgres import postgres_engine
 from bridge_server.assembly.postgres_overrides import HEAVY
 from bridge_server.inbox import sql as inbox_sql
+from bridge_server.kernel.clock import SystemClock
 from bridge_server.kernel.events import Events
 from bridge_server.notify import sql as notify_sql
 from bridge_server.outbox import store as outbox_store
@@ -32,6 +33,7 @@ def test_the_database_of_the_server_is_given_them(tmp_path: Path, monkeypatch: p
     given: list[object] = []
     monkeypatch.setattr(database.PostgresDatabase, "__init__", lambda *_, heavy, **__: given.append(heavy))
 
-    postgres_engine(Settings(data_dir=tmp_path, database="postgresql://bridge@localhost/bridge"), Events())
+    settings = Settings(data_dir=tmp_path, database="postgresql://bridge@localhost/bridge")
+    postgres_engine(settings, Events(), SystemClock())
 
     assert given == [HEAVY]
