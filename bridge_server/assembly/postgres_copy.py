@@ -8,7 +8,7 @@ from contextlib import closing
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations
-from bridge_server.storage.postgres.copying import Report, copy_into
+from bridge_server.storage.postgres.copying import Report, copy_into, rows_of
 from bridge_server.storage.postgres.migrate import MigrationError
 from bridge_server.storage.postgres.migrate import migrate as migrate_postgres
 from bridge_server.storage.postgres.opening import examined
@@ -30,11 +30,7 @@ def copied_to_postgres(settings: Settings, url: str, report: Report) -> Mapping[
 def rows_in(settings: Settings) -> int:
     """How many rows there are to copy. Raises sqlite3.Error."""
     with closing(sqlite3.connect(settings.database_file)) as source:
-        names = source.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-        )
-        counts = [source.execute(f"SELECT count(*) FROM {name}") for (name,) in names.fetchall()]  # noqa: S608
-        return sum(count.fetchone()[0] for count in counts)
+        return rows_of(source)
 
 
 async def _copied(source: sqlite3.Connection, url: str, report: Report) -> Mapping[str, int]:

@@ -41,6 +41,15 @@ Report = Callable[[str, int], None]
 """Called with the name of the table, and how many more of its rows have been copied."""
 
 
+def rows_of(source: sqlite3.Connection) -> int:
+    """How many rows there are to copy."""
+    names = source.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    counts = [source.execute(f"SELECT count(*) FROM {name}") for (name,) in names]  # noqa: S608 - a table's name
+    return sum(count.fetchone()[0] for count in counts)
+
+
 async def copy_into(connection: Any, source: sqlite3.Connection, report: Report) -> Mapping[str, int]:
     """Copy the rows by a connection of asyncpg to a migrated database; returns how many, by table.
 
