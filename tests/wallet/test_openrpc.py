@@ -89,7 +89,7 @@ def _faults_inside(value: Any, schema: dict[str, Any], place: str) -> list[str]:
 
 
 def test_it_describes_the_methods_that_are_served_and_no_others(tmp_path: Path) -> None:
-    wallet = assembled_wallet(lay_foundation(Settings(data_dir=tmp_path)))
+    wallet = assembled_wallet(lay_foundation(Settings(data_dir=tmp_path)), role=None)
     served = [name for table in wallet.method_tables for name in table.by_name]
 
     described = [method["name"] for method in _DOCUMENT["methods"]]
