@@ -205,8 +205,16 @@ TURNS: dict[str, Case] = {
     "BucketStore.sweep": (BucketStore.sweep, (1,), swept("buckets")),
 }
 
-CALLS_WITHOUT_A_STORE = {"assembly/health.py", "assembly/limits.py"}
-"""They save token buckets, by upserts, in SQLite only."""
+CALLS_WITHOUT_A_STORE = {
+    # They save token buckets, by upserts, in SQLite only.
+    "assembly/health.py",
+    "assembly/limits.py",
+    # In PostgreSQL's own tables each transaction is one statement, which decides by itself.
+    "storage/postgres/leases.py",
+    "storage/postgres/processes.py",
+    "storage/postgres/roles.py",
+}
+"""Transactions that need no turn."""
 
 
 class RecordingDatabase:
