@@ -31,7 +31,17 @@ def clients_command(operator: Operator, by: str, last: str, limit: int) -> None:
     """
     query = {"by": by, "last": last, "limit": str(limit)}
     fields = ask_server(operator.settings, "/admin/clients", query)
-    operator.show({"clients": fields["clients"]}, client_lines(fields["clients"]))
+    missing = [
+        f"without process {each['number']} ({each['url']}), which {each['fault']}"
+        for each in missing_of(fields)
+    ]
+    shown: dict[str, Any] = {name: fields[name] for name in ("clients", "processes") if name in fields}
+    operator.show(shown, [*client_lines(fields["clients"]), *missing])
+
+
+def missing_of(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The processes whose figures are not in the answer."""
+    return [each for each in fields.get("processes", ()) if each["fault"] is not None]
 
 
 def client_lines(clients: Sequence[Mapping[str, Any]]) -> list[str]:

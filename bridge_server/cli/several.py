@@ -98,6 +98,8 @@ class _Family:
         self._code = 0
         self._files = ExitStack()
         self._is_ready = False
+        self._is_watched = "WATCHDOG_USEC" in os.environ
+        self._proven_at = 0.0
 
     def run(self) -> int:
         """Returns the exit code."""
@@ -112,6 +114,7 @@ class _Family:
         return self._code
 
     def _step(self) -> None:
+        self._prove_life()
         pipes = {each.pipe: each for each in self._children.values() if each.pipe >= 0}
         received, readable = self._signals.wait(list(pipes))
         for pipe in readable:
@@ -129,6 +132,13 @@ class _Family:
             self._stop()
         if self._killed_at is not None and now >= self._killed_at:
             self._kill()
+
+    def _prove_life(self) -> None:
+        """Tell the service manager that the parent is at work, well within WatchdogSec."""
+        now = time.monotonic()
+        if self._is_watched and now >= self._proven_at + _LOOK_SECONDS:
+            self._proven_at = now
+            notify_systemd("WATCHDOG=1")
 
     def _start(self, number: int) -> None:
         self._children[number] = forked(self._run, number, self._port, self._signals.leave)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bridge_server.cli.amounts import duration_text, size_text
-from bridge_server.cli.clients import client_lines
+from bridge_server.cli.clients import client_lines, missing_of
 from bridge_server.cli.operator import Operator, columns, for_operator
 from bridge_server.cli.running_admin import ask_server
 
@@ -62,6 +62,10 @@ def stats_lines(stats: Mapping[str, Any]) -> list[str]:
             f"{size_text(disk['free_bytes'])} free",
         ),
     ]
+    missing = [f"process {each['number']} ({each['url']}) {each['fault']}" for each in missing_of(stats)]
+    if "processes" in stats:
+        answered = len(stats["processes"]) - len(missing)
+        rows.insert(1, ("processes", "; ".join([f"{answered} together", *missing])))
     return [*columns(rows), "", *client_lines(stats["clients"])]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from cluster import measure_cluster, measure_cluster_kills
 from console_page import measure_console
 from fixtures import measure_fixtures
 from irn_sockets import measure_idle_irn, measure_irn
@@ -56,6 +57,10 @@ SECTIONS: dict[str, dict[str, Measure]] = {
     "Start, and an idle server": {"start": measure_start},
     "Size of a server": {"sizing": measure_sizing},
     "Writes by 64 at once, on PostgreSQL and on SQLite": {"postgres-writes": measure_postgres_writes},
+    "Two processes on one PostgreSQL database": {"cluster": measure_cluster},
+    "Answered writes lost by kills of processes and of their database": {
+        "cluster-kills": measure_cluster_kills
+    },
     "A fixture of pytest, beyond an empty test": {"fixtures": measure_fixtures},
 }
 

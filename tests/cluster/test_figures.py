@@ -1,5 +1,6 @@
 """Figures that each process keeps for itself are answered for all processes together."""
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ import pytest
 from tests.cluster.processes import UNBOUNDED, ClusterProcess, cluster_url, processes_over
 from tests.support.admin_client import ADMIN_TOKEN, AdminClient
 from tests.support.bridge_client import BridgeClient
+from tests.support.command import run_command
 from tests.support.eventually import eventually
 from tests.support.postgres import PostgresServer, needs_postgres
 
@@ -113,6 +115,13 @@ async def test_a_process_that_does_not_answer_is_named_and_holds_nobody_up(
         assert stats["processes"][1]["figures"] is None
         assert [each["fault"] for each in clients["processes"]] == [None, "did not answer within 2 s"]
         assert traffic["processes"][1]["fault"] == "did not answer within 2 s"
+        variables = {"BRIDGE_ADMIN_TOKEN": ADMIN_TOKEN}
+        for name in ("stats", "clients"):
+            printed = await asyncio.to_thread(
+                run_command, name, "--data-dir", first.process.data_dir, environment=variables
+            )
+            assert f"({second.url})" in printed.out, printed.err
+            assert "did not answer within 2 s" in printed.out
         number = stats["processes"][1]["number"]
         problem = (await admin.get(f"/admin/stats?process={number}")).problem(503)
         assert second.url in problem["detail"]

@@ -1,8 +1,10 @@
 """`serve --processes`: several processes behind one port, and a parent that keeps them."""
 
+import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -105,6 +107,28 @@ async def test_a_process_that_ends_by_itself_ends_all(url: str, tmp_path: Path) 
 
         assert server.process.wait(20) == 1
         assert not any(map(is_alive, children))
+
+
+async def test_the_service_manager_hears_from_the_parent_alone(url: str, tmp_path: Path) -> None:
+    address = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(address))
+        manager.settimeout(20)
+        async with family(url, tmp_path, NOTIFY_SOCKET=str(address), WATCHDOG_USEC="60000000") as server:
+            heard = await asyncio.to_thread(heard_until, manager, b"READY=1")
+            heard += await asyncio.to_thread(heard_until, manager, b"WATCHDOG=1")
+            assert server.stop() == 0
+            heard += await asyncio.to_thread(heard_until, manager, b"STOPPING=1")
+
+    assert set(heard) == {b"READY=1", b"WATCHDOG=1", b"STOPPING=1"}
+    assert heard.count(b"READY=1") == 1
+
+
+def heard_until(manager: socket.socket, last: bytes) -> list[bytes]:
+    heard = [manager.recv(1_000)]
+    while heard[-1] != last:
+        heard.append(manager.recv(1_000))
+    return heard
 
 
 async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None:
