@@ -33,7 +33,10 @@ pytestmark = needs_postgres
 SOON = 0.05
 """Seconds between looks: most tests do not want to wait for them."""
 NEVER = 1_000.0
-END = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1"
+END = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE application_name = $1 AND datname = current_database()
+"""
 TEXTS = EventTexts([Touched])
 
 
