@@ -100,20 +100,17 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
             if not self.holds_wallet:
                 raise ValueError("holds_wallet: works beside database only: this is the only process")
             return self
-        if not self.has_wallet or is_loopback(self.host):
+        if is_loopback(self.host) or not self.has_wallet:
             return self
         needed = {
-            "rpc_token": (self.rpc_token, "calls that another process forwards come from another machine"),
-            "internal_url": (self.internal_url, "other processes forward calls of the wallet to it"),
+            "rpc_token": (self.rpc_token, "other processes forward calls of the wallet from their machines"),
+            "internal_url": (self.internal_url or self.processes > 1, "other processes forward calls to it"),
             "trusted_proxies": (self.trusted_proxies, "name the other processes, which forward calls"),
         }
-        faults = [
-            f"{name}: with a wallet and a PostgreSQL database it is needed: {reason}"
-            for name, (value, reason) in needed.items()
-            if not value
-        ]
-        if faults:
-            raise ValueError("\n".join(faults))
+        missing = [(name, reason) for name, (value, reason) in needed.items() if not value]
+        if missing:
+            with_it = "is needed for a wallet beside database that other machines can reach"
+            raise ValueError("\n".join(f"{name}: {with_it}: {reason}" for name, reason in missing))
         return self
 
     @model_validator(mode="after")

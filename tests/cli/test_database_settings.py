@@ -70,6 +70,24 @@ def test_a_direct_url_alone_is_refused() -> None:
     )
 
 
+def test_the_only_process_has_the_wallet() -> None:
+    assert complaint_about(holds_wallet=False).startswith("holds_wallet: works beside database only")
+
+
+def test_a_wallet_that_other_processes_reach_says_what_it_needs() -> None:
+    wallet = {"database": _URL, "host": "0.0.0.0", "node_url": "http://node:8545"}
+    complaint = complaint_about(**wallet)
+
+    assert [line.partition(":")[0] for line in complaint.splitlines()] == [
+        "rpc_token", "internal_url", "trusted_proxies",
+    ]  # fmt: skip
+    given = {"rpc_token": "t" * 32, "trusted_proxies": ["10.0.0.0/8"]}
+    assert complaint_about(**wallet, **given).startswith("internal_url: ")
+    assert settings_of({**wallet, **given, "internal_url": "http://10.0.0.2:8080"}).holds_wallet
+    assert settings_of({**wallet, **given, "processes": 2}).holds_wallet
+    assert settings_of({**wallet, "host": "127.0.0.1"}).holds_wallet
+
+
 def test_a_missing_driver_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "find_spec", lambda name: None)
 

@@ -210,7 +210,9 @@ CALLS_WITHOUT_A_STORE = {
     "assembly/health.py",
     "assembly/limits.py",
     # In PostgreSQL's own tables each transaction is one statement, which decides by itself.
+    "storage/postgres/leases.py",
     "storage/postgres/processes.py",
+    "storage/postgres/roles.py",
 }
 """Transactions that need no turn."""
 

@@ -207,7 +207,10 @@ async def test_pages_of_this_machine_may_call_a_wallet_that_has_only_published_k
         {"dev_accounts": False, "private_keys": "0x" + "11" * 32},
         {"dev_accounts": False},
         {"dev_mnemonic": "legal winner thank year wave sausage worth useful legal winner thank yellow"},
-        {"host": "0.0.0.0", "dev_accounts_public": True},
+        pytest.param(
+            {"host": "0.0.0.0", "dev_accounts_public": True},
+            marks=pytest.mark.sqlite("beside PostgreSQL such a wallet needs rpc_token"),
+        ),
         {"trusted_proxies": ["10.0.0.0/8"], "dev_accounts_public": True},
         {"public_url": "https://bridge.example", "dev_accounts_public": True},
     ],

@@ -12,11 +12,11 @@ import pytest
 import structlog
 
 from bridge_server.assembly.operator import operations
-from bridge_server.settings.settings import Settings
 from bridge_server.testing.fake_node import FakeNode, open_fake_node
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
+from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
 from tests.wallet.approval_desk import Desk, open_desk
 from tests.wallet.rig import open_rig
@@ -183,7 +183,7 @@ async def test_a_stopping_server_answers_pending_requests_at_once(tmp_path: Path
 
 
 async def test_pending_requests_expire_when_the_server_starts_after_a_kill(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "data")
+    settings = settings_over(tmp_path / "data")
     (tmp_path / "data").mkdir()
     async with operations(settings) as opened:
         left_behind = waiting_request(opened.clock.now_ms())

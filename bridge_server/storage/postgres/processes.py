@@ -22,10 +22,11 @@ SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
     (SELECT max(url) FROM processes WHERE number = ?)
 """
 # What a stopped process has left proves its last commits, as long as another may have missed their ring.
+# They were seen by the clock of the database. Each commit writes the rows of this process again.
 _SWEEP = """
 DELETE FROM processes WHERE (number, lane) IN (
     SELECT number, lane FROM processes
-    WHERE abs(seen_at_ms) < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ?
+    WHERE abs(seen_at_ms) < (extract(epoch FROM clock_timestamp()) * 1000)::bigint - ? AND number <> ?
     ORDER BY number LIMIT ?
 )
 """
@@ -66,7 +67,8 @@ class Processes:
         """
 
         def work() -> Transaction[int]:
-            return scalar(int, (yield Statement(_SWEEP, (_FORGOTTEN_AFTER_MS, _SLICE))))
+            swept = yield Statement(_SWEEP, (_FORGOTTEN_AFTER_MS, self.own_number, _SLICE))
+            return scalar(int, swept)
 
         return await self._database.transaction(work)
 

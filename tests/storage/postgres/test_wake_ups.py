@@ -35,7 +35,7 @@ SOON = 0.05
 NEVER = 1_000.0
 END = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name = $1
+WHERE application_name = $1 AND datname = current_database()
 """
 TEXTS = EventTexts([Touched])
 
