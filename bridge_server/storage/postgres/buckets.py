@@ -11,7 +11,7 @@ from typing import Any
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.storage.postgres.bucket_charges import WaitingCharge, BucketCharges, Spent, present_of
+from bridge_server.storage.postgres.bucket_charges import BucketCharges, Spent, WaitingCharge, present_of
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,
