@@ -16,7 +16,7 @@ class Spent:
 
 
 @dataclass(slots=True, eq=False)
-class Ask:
+class WaitingCharge:
     """One charge that waits."""
 
     tokens: int
@@ -33,15 +33,15 @@ class BucketCharges:
 
     limit: Limit
     key: str
-    asks: list[Ask] = field(default_factory=list)
+    asks: list[WaitingCharge] = field(default_factory=list)
     most: int | None = None
     """The tokens that were left the last time."""
     has_extra: bool = True
 
-    def attempted(self) -> list[Ask]:
+    def attempted(self) -> list[WaitingCharge]:
         """The charges that fit together; the first, if none does."""
         left = self.limit.burst if self.most is None else self.most
-        fitting: list[Ask] = []
+        fitting: list[WaitingCharge] = []
         for ask in self.asks:
             left -= ask.tokens
             if left < 0 and fitting:
@@ -49,11 +49,11 @@ class BucketCharges:
             fitting.append(ask)
         return fitting
 
-    def extra_of(self, attempted: Sequence[Ask]) -> int:
+    def extra_of(self, attempted: Sequence[WaitingCharge]) -> int:
         """The extra tokens that one of these has."""
         return max(ask.extra for ask in attempted) if self.has_extra else 0
 
-    def allow(self, attempt: Sequence[Ask], extra: int, after_us: int, now_us: int) -> None:
+    def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
         """Each is told how it left the bucket; the last one has the extra tokens."""
         limit, later = self.limit, sum(ask.tokens for ask in attempt)
         for ask in attempt:
@@ -63,7 +63,7 @@ class BucketCharges:
         del self.asks[: len(attempt)]
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
-    def refuse(self, attempt: Sequence[Ask], extra: int, present_us: int, now_us: int) -> None:
+    def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
         """What may fit is to be tried again: without extra tokens, or fewer at once. A charge that does not
         fit alone is refused, and so is every one that asked at the same moment for no less.
         """
@@ -95,6 +95,6 @@ def refusal(limit: Limit, full_at_us: int, now_us: int, tokens: int) -> Spending
     return replace(spend(limit, full_at_us, now_us, cost=0), allowed=False, retry_after_us=1)
 
 
-def _settle(ask: Ask, spent: Spent) -> None:
+def _settle(ask: WaitingCharge, spent: Spent) -> None:
     if not ask.done.done():
         ask.done.set_result(spent)

@@ -11,7 +11,7 @@ from typing import Any
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.token_bucket import Limit
-from bridge_server.storage.postgres.bucket_charges import Ask, BucketCharges, Spent, present_of
+from bridge_server.storage.postgres.bucket_charges import BucketCharges, Spent, WaitingCharge, present_of
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     LostConnectionError,
@@ -105,7 +105,7 @@ class SharedBuckets:
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
             raise unavailable("the limits cannot be looked up in the database")
-        ask = Ask(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
+        ask = WaitingCharge(tokens, extra, is_durable, asyncio.get_running_loop().create_future())
         row = self._rows.get((limit.name, key))
         if row is None:
             row = self._rows[limit.name, key] = BucketCharges(limit, key)
@@ -157,13 +157,13 @@ class SharedBuckets:
 
     def _set_right(self, row: BucketCharges) -> None:
         """Write the bucket as it is by the present clock and limit, which a refusal does not."""
-        row.asks.insert(0, Ask(0, 0, False, asyncio.get_running_loop().create_future()))
+        row.asks.insert(0, WaitingCharge(0, 0, False, asyncio.get_running_loop().create_future()))
 
     async def _exchange(
         self,
         now_us: int,
         rows: Sequence[BucketCharges],
-        attempts: Sequence[Sequence[Ask]],
+        attempts: Sequence[Sequence[WaitingCharge]],
         extras: Sequence[int],
     ) -> list[Any]:
         prices = [
