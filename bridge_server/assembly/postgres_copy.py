@@ -1,9 +1,7 @@
 """The copy of an SQLite database to PostgreSQL, while no server uses either."""
 
 import asyncio
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
@@ -23,20 +21,18 @@ def copied_to_postgres(settings: Settings, url: str, report: Report) -> Mapping[
     """
     with held(settings.data_dir):
         migrate(settings.database_file, packaged_migrations())
-        with closing(sqlite3.connect(settings.database_file)) as source:
-            return asyncio.run(_copied(source, url, report))
+        return asyncio.run(_copied(settings, url, report))
 
 
 def rows_in(settings: Settings) -> int:
     """How many rows there are to copy. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(settings.database_file)) as source:
-        return rows_of(source)
+    return rows_of(settings.database_file)
 
 
-async def _copied(source: sqlite3.Connection, url: str, report: Report) -> Mapping[str, int]:
+async def _copied(settings: Settings, url: str, report: Report) -> Mapping[str, int]:
     async with examined(url) as connection:
         try:
             await migrate_postgres(connection)
         except MigrationError as error:
             raise DatabaseRefusedError(str(error)) from error
-        return await copy_into(connection, source, report)
+        return await copy_into(connection, settings.database_file, report)

@@ -19,7 +19,8 @@ _MIXED_MODULES = {"approval_store", "device_state_store", "device_store", "sign_
 """Modules that may hold statements beside other code."""
 
 # Owed messages are counted, in an index, when the server starts and once a minute.
-_WALKS = {"bridge_server.outbox.store._COUNT_OWED"}
+# The oldest of them is looked for among a bounded number of its entries, when /metrics is asked for.
+_WALKS = {"bridge_server.outbox.store._COUNT_OWED", "bridge_server.outbox.pending_sql.OLDEST_DUE"}
 # What `serve --test` counts is a test's own rows.
 _OF_TEST_MODE = {"bridge_server.testmode.sql.COUNT"}
 

@@ -11,7 +11,7 @@ _CURSOR = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(?:,[0-9]{1,15}:[0-9]{1,15}){0,127
 _ENDED = 0
 
 
-class Cursor:
+class PlaceAtEach:
     """How far a reader of pages has come at each process: the number of the last request that was shown."""
 
     def __init__(self, shown: Mapping[int, int]) -> None:
@@ -26,18 +26,18 @@ class Cursor:
         return self.shown.get(process) == _ENDED
 
 
-def read_cursor(text: str) -> Cursor:
+def read_cursor(text: str) -> PlaceAtEach:
     """The parameter `after` of a page of all processes. Raises InvalidInputError."""
     if not text:
-        return Cursor({})
+        return PlaceAtEach({})
     if not _CURSOR.fullmatch(text):
         raise InvalidInputError(f"{text[:40]!r} does not come from `next` of the page before.")
     pairs = [part.split(":") for part in text.split(",")]
-    return Cursor({int(process): int(number) for process, number in pairs})
+    return PlaceAtEach({int(process): int(number) for process, number in pairs})
 
 
 def page_query(
-    cursor: Cursor, process: int, limit: int, query: Mapping[str, str]
+    cursor: PlaceAtEach, process: int, limit: int, query: Mapping[str, str]
 ) -> Mapping[str, str] | None:
     """The query for the next page of one process; None if it has no more."""
     if cursor.has_ended(process):
@@ -51,7 +51,7 @@ def page_query(
 
 
 def merged_page(
-    cursor: Cursor,
+    cursor: PlaceAtEach,
     own_number: int,
     own: dict[str, Any] | None,
     replies: Sequence[Reply],
@@ -74,7 +74,7 @@ def merged_page(
     }
 
 
-def _next(cursor: Cursor, pages: Mapping[int, dict[str, Any]], shown: Sequence[dict[str, Any]]) -> str | None:
+def _next(cursor: PlaceAtEach, pages: Mapping[int, dict[str, Any]], shown: Sequence[dict[str, Any]]) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
     positions = dict(cursor.shown)
     for number, page in pages.items():

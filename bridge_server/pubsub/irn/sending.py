@@ -186,8 +186,7 @@ class Sending:
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
         """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
         position = min(each.position for each in behind.values())
-        topics = list(behind if self._store.is_shared else self._mine)
-        while page := await self._page(topics, position):
+        while page := await self._page(behind, position):
             await self._wait_for_pong()
             for message in page:
                 await self._wait_for_room()
@@ -201,9 +200,16 @@ class Sending:
                 await self._drain()
             position = page[-1].number
 
-    async def _page(self, topics: Sequence[Topic], position: int) -> Sequence[WaitingMessage]:
-        read = self._store.waiting_anywhere if self._store.is_shared else self._store.waiting
-        return await read(self._client, topics, position, self._clock.now_ms(), _PAGE)
+    async def _page(self, behind: Mapping[Topic, Attachment], position: int) -> Sequence[WaitingMessage]:
+        now_ms = self._clock.now_ms()
+        if not self._store.is_shared:
+            return await self._store.waiting(self._client, list(self._mine), position, now_ms, _PAGE)
+        positions = {
+            topic: each.position
+            for topic, each in self._mine.items()
+            if behind.get(topic) is each or not (each.is_live or each.is_new)
+        }
+        return await self._store.waiting_anywhere(self._client, positions, now_ms, _PAGE)
 
     def _has_new_answer(self) -> bool:
         """Whether an answer was written just now, and the client may not have read it yet."""

@@ -99,11 +99,10 @@ DELETE FROM irn_messages WHERE number IN (SELECT value FROM json_each(?))
 # Of several processes on one database: what a client has acknowledged stays for a while, for its sockets at
 # other processes. SQLite, where it is deleted, has no column `is_received`.
 WAITING_ANYWHERE = """
-SELECT irn_messages.number, topic, data, 0 FROM irn_deliveries
-JOIN irn_messages ON irn_messages.number = irn_deliveries.number
-WHERE client = ? AND irn_deliveries.number > ? AND topic IN (SELECT value FROM json_each(?))
-    AND (expires_at_ms > ? OR expires_at_ms < 0)
-ORDER BY irn_deliveries.number LIMIT ?
+SELECT irn_messages.number, topic, data, 0 FROM json_each(?) AS asked
+CROSS JOIN irn_messages ON topic = asked.key AND irn_messages.number > asked.value
+CROSS JOIN irn_deliveries ON irn_deliveries.number = irn_messages.number
+WHERE client = ? AND (expires_at_ms > ? OR expires_at_ms < 0) ORDER BY irn_messages.number LIMIT ?
 """
 SETTLE_DELIVERED = """
 UPDATE irn_messages SET expires_at_ms = ?

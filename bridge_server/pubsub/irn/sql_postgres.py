@@ -21,6 +21,11 @@ _OF_NUMBERS = (sql.BY_NUMBERS, sql.DELETE_DELIVERED)
 
 _OF_MESSAGE = "irn_deliveries.number = irn_messages.number"
 _OPEN_ONLY = {_OF_MESSAGE: f"{_OF_MESSAGE} AND is_received = 0"}
+_POSITIONS = {
+    "data, 0": "data, is_received",
+    "json_each(?)": "jsonb_each_text(?::text::jsonb)",
+    "> asked.value": "> asked.value::bigint",
+}
 _RECEIVED = {"DELETE FROM irn_deliveries WHERE": "UPDATE irn_deliveries SET is_received = 1 WHERE"}
 
 # The others may read for 10 s more what the last receiver has acknowledged, whose time is stored, negative.
@@ -37,7 +42,7 @@ OVERRIDES: Mapping[str, str] = {
     sql.NUMBERS: _NUMBERS,
     sql.REMEMBER_CALLS: with_parts(texts(sql.REMEMBER_CALLS), _SORTED),
     sql.SUBSCRIBE: with_parts(texts(sql.SUBSCRIBE), _SORTED),
-    sql.WAITING_ANYWHERE: with_parts(texts(sql.WAITING_ANYWHERE), {"data, 0": "data, is_received"}),
+    sql.WAITING_ANYWHERE: with_parts(sql.WAITING_ANYWHERE, _POSITIONS),
     sql.FETCHABLE: with_parts(texts(sql.FETCHABLE), _OPEN_ONLY),
     sql.DELETE_UNWANTED: with_parts(texts(sql.DELETE_UNWANTED), _OPEN_ONLY),
     sql.ACKNOWLEDGE: with_parts(numbers(sql.ACKNOWLEDGE), _RECEIVED),

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import orjson
+
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.applying import apply_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
@@ -59,10 +61,14 @@ class IrnStore:
         return [_message(row) for row in await self.database.read(sql.WAITING, parameters)]
 
     async def waiting_anywhere(
-        self, client: ClientKey, topics: Sequence[Topic], after: int, now_ms: int, limit: int
+        self, client: ClientKey, positions: Mapping[Topic, int], now_ms: int, limit: int
     ) -> Sequence[WaitingMessage]:
-        """Likewise, and what another socket of the client, at any process, has acknowledged lately."""
-        parameters = (client, after, json_array(topics), now_ms, limit)
+        """What has a greater number than the position of its topic, where several processes send messages.
+
+        Also what another socket of the client has acknowledged lately. Across topics a message may appear
+        after others with greater numbers: each topic has its own position.
+        """
+        parameters = (orjson.dumps(positions).decode(), client, now_ms, limit)
         return [_message(row) for row in await self.database.read(sql.WAITING_ANYWHERE, parameters)]
 
     async def fetchable(

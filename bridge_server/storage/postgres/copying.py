@@ -2,6 +2,8 @@
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -41,27 +43,34 @@ Report = Callable[[str, int], None]
 """Called with the name of the table, and how many more of its rows have been copied."""
 
 
-def rows_of(source: sqlite3.Connection) -> int:
-    """How many rows there are to copy."""
-    names = source.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
-    ).fetchall()
-    counts = [source.execute(f"SELECT count(*) FROM {name}") for (name,) in names]  # noqa: S608 - a table's name
-    return sum(count.fetchone()[0] for count in counts)
+def rows_of(file: Path) -> int:
+    """How many rows there are to copy. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(file)) as source:
+        names = source.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        ).fetchall()
+        counts = [source.execute(f"SELECT count(*) FROM {name}") for (name,) in names]  # noqa: S608 - a table's name
+        return sum(count.fetchone()[0] for count in counts)
 
 
-async def copy_into(connection: Any, source: sqlite3.Connection, report: Report) -> Mapping[str, int]:
+async def copy_into(connection: Any, file: Path, report: Report) -> Mapping[str, int]:
     """Copy the rows by a connection of asyncpg to a migrated database; returns how many, by table.
 
-    Raises DatabaseRefusedError, which leaves the database empty.
+    Raises DatabaseRefusedError and sqlite3.Error, which leave the database empty.
     """
+    with closing(sqlite3.connect(file)) as source:
+        copied = await _copy_all(connection, source, report)
+    await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
+    return copied
+
+
+async def _copy_all(connection: Any, source: sqlite3.Connection, report: Report) -> Mapping[str, int]:
     async with connection.transaction():
         tables = [name for (name,) in await connection.fetch(_TABLES) if name not in _OWN_TABLES]
         await _require_empty(connection, tables)
         copied = {table: await _copy_table(connection, source, table, report) for table in tables}
         await _set_sequences(connection, _given(source))
         await _compare(connection, copied)
-    await connection.execute("ANALYZE", timeout=_LONGEST_SECONDS)
     return copied
 
 
