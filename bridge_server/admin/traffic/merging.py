@@ -74,7 +74,9 @@ def merged_page(
     }
 
 
-def _next(cursor: PlaceAtEach, pages: Mapping[int, dict[str, Any]], shown: Sequence[dict[str, Any]]) -> str | None:
+def _next(
+    cursor: PlaceAtEach, pages: Mapping[int, dict[str, Any]], shown: Sequence[dict[str, Any]]
+) -> str | None:
     """The cursor of the page that follows; None if every process has shown all that it has."""
     positions = dict(cursor.shown)
     for number, page in pages.items():
