@@ -108,7 +108,7 @@ def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
         assert any("subscriptions" in step and "(project=?)" in step for step in plan(file, STATEMENTS[name]))
 
 
-@pytest.mark.parametrize("name", _WALKS)
+@pytest.mark.parametrize("name", sorted(_WALKS))
 def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path, name: str) -> None:
     assert plan(file, STATEMENTS[name]) == ["SCAN outbox USING COVERING INDEX outbox_due"]
 
