@@ -29,6 +29,8 @@ class Lease:
     tokens: int = 0
     asking: int = 0
     """Tokens that make part of a charge for whose rest the database is being asked."""
+    unpaid: int = 0
+    """Tokens that were spent here beyond the lease, for which the database is still being asked."""
     ends_us: int = 0
     """When the last token will have lapsed."""
 

@@ -84,8 +84,10 @@ class SharedQuotas:
         now_us = self._clock.now_us()
         charges = []
         for key, limit, tokens in costs:
-            full_at_us = self.standing((limit.name, key), limit).spending.full_at_us
-            charges.append(Charge(limit, spend(limit, full_at_us, now_us, tokens)))
+            bucket = (limit.name, key)
+            full_at_us = max(now_us, self.standing(bucket, limit).spending.full_at_us)
+            unpaid = self._leases[bucket].unpaid if bucket in self._leases else 0
+            charges.append(Charge(limit, spend(limit, full_at_us + limit.price_us(unpaid), now_us, tokens)))
         if not all(charge.spending.allowed for charge in charges):
             raise QuotaError(charges)
 
@@ -102,8 +104,8 @@ class SharedQuotas:
             here = min(tokens, lease.usable(limit, now_us))
             lease.tokens -= here
             if rest := tokens - here:
-                lease.full_at_us = max(lease.full_at_us, now_us) + limit.price_us(rest)
-                self._do(self._charge_rest(limit, key, rest))
+                lease.unpaid += rest
+                self._do(self._charge_rest(limit, key, lease, rest))
 
     def standing(self, bucket: BucketId, limit: Limit) -> Charge:
         lease, now_us = self._leases.get(bucket), self._clock.now_us()
@@ -182,12 +184,16 @@ class SharedQuotas:
         lease.full_at_us = spending.full_at_us
         return refusal(limit, lease.standing(limit, now_us).full_at_us, now_us, tokens)
 
-    async def _charge_rest(self, limit: Limit, key: str, tokens: int) -> None:
-        for _ in range(_ATTEMPTS):
-            spending = await self._spend_leased(limit, key, tokens)
-            tokens = min(tokens, spending.remaining)
-            if spending.allowed or not tokens:
-                return
+    async def _charge_rest(self, limit: Limit, key: str, lease: Lease, unpaid: int) -> None:
+        tokens = unpaid
+        try:
+            for _ in range(_ATTEMPTS):
+                spending = await self._spend_leased(limit, key, tokens)
+                tokens = min(tokens, spending.remaining)
+                if spending.allowed or not tokens:
+                    return
+        finally:
+            lease.unpaid -= unpaid
 
     async def _return(self, limit: Limit, key: str, tokens: int) -> None:
         spent = await self._buckets.spend(limit, key, -tokens, is_durable=False)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
+from typing import Any
 
 import pytest
 from hypothesis import example as example_of
@@ -174,6 +175,31 @@ async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
     await asyncio.gather(*second._work)
 
     assert await left(url, "own-bytes", OWN, clock) == 0
+
+
+async def test_what_is_still_being_charged_is_not_there_any_more(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, is_free, asked = processes[0], asyncio.Event(), count()
+    spend_in_database = SharedBuckets.spend
+
+    async def slow(*args: Any, **options: Any) -> Any:
+        if next(asked) > 0:
+            await is_free.wait()
+        return await spend_in_database(*args, **options)
+
+    monkeypatch.setattr(SharedBuckets, "spend", slow)
+    first.charge_what_is_left([Cost("a", OWN, 400)])
+    first.charge_what_is_left([Cost("a", OWN, 400)])
+    one, other = first._work
+    await asyncio.wait([one, other], return_when=asyncio.FIRST_COMPLETED)
+
+    with pytest.raises(QuotaError):
+        first.require_costs([Cost("a", OWN, 400)])
+    is_free.set()
+    await asyncio.gather(*first._work)
+    with pytest.raises(QuotaError):
+        first.require_costs([Cost("a", OWN, 400)])
 
 
 async def test_nothing_is_let_through_without_the_database(processes: Processes) -> None:
