@@ -22,6 +22,7 @@ BOB = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8"
 UNAVAILABLE = -32002
 NONCES = "SELECT nonce FROM wallet_transactions WHERE nonce IS NOT NULL ORDER BY nonce"
 HOLDER = "SELECT url FROM roles WHERE name = 'wallet'"
+EPOCH = "SELECT epoch FROM roles WHERE name = 'wallet'"
 END_EARS = """
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND query LIKE '%seen_at_ms > %' AND pid <> pg_backend_pid()
@@ -143,7 +144,13 @@ async def test_the_wallet_returns_when_the_connection_that_held_it_is_cut(
         assert len(await sends(pair, 10)) == 10
 
         async with connected(url) as connection:
+            epoch = await connection.fetchval(EPOCH)
             assert await connection.fetchval(END_EARS) > 0
+
+            async def is_taken_again() -> bool:
+                return bool(await connection.fetchval(EPOCH) > epoch)
+
+            await eventually(is_taken_again)
         await asyncio.gather(*(answered(client(process)) for process in pair))
         hashes = await sends(pair, 10)
 
