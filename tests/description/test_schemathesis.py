@@ -16,7 +16,7 @@ from tests.support.server import RunningServer, running_server
 from tests.support.slow import slow
 
 _SCRIPTS = Path(__file__).parents[2] / "scripts"
-_MOST_SECONDS = 40
+_MOST_SECONDS = 20
 _EXAMPLES = 12
 _CHECKS = (
     "status_code_conformance",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,10 @@ _ANYWHERE = {
 """Codes of problems that any path may have: `not-found` where a route is turned off, for example."""
 _METHOD_NOT_ALLOWED = 405
 _PROBLEM = "application/problem+json"
+_LONGEST_WORD = 16
+"""Longer parts of a path are ids, which say nothing of the answer's kind."""
+_ENOUGH = 25
+"""So many answers of one kind are examined by each process of tests: a burst of polls is one answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,7 @@ class Description:
         self.document = openapi_document(rows)
         self._components = _strict(self.document["components"])
         self._validators: dict[str, Draft202012Validator] = {}
+        self._seen: Counter[tuple[str, str, int]] = Counter()
         described = [
             _Described(
                 row,
@@ -63,6 +69,11 @@ class Description:
         """Assert that the answer is one that the description has. Other routes pass."""
         wanted = "GET" if method == "HEAD" else method
         bare = path.partition("?")[0]
+        parts = ["*" if len(part) > _LONGEST_WORD else part for part in bare.split("/")]
+        kind = method, "/".join(parts), status
+        self._seen[kind] += 1
+        if self._seen[kind] > _ENOUGH:
+            return
         found = [each for each in self._operations if each.pattern.fullmatch(bare)]
         for each in found:
             if each.row.method == wanted and each.row.path.count("{") == found[0].row.path.count("{"):
