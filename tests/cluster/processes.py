@@ -63,7 +63,7 @@ async def processes_over(
 ) -> AsyncIterator[list[ClusterProcess]]:
     """So many processes on the database of the URL; `own` has settings by name for each, in order.
 
-    They start one after the other and are killed at the end, if they run.
+    They start one after the other and are stopped at the end, if they run.
     """
     async with AsyncExitStack() as clients:
         with ExitStack() as stack:
@@ -81,6 +81,12 @@ async def processes_over(
                 clock = ManualClock(SystemClock().now_ms())
                 made.append(ClusterProcess(process, RunningServer(process.url, settings_of, clock, client)))
             yield made
+            await asyncio.gather(*(asyncio.to_thread(_stopped, each.process) for each in made))
+
+
+def _stopped(process: ServerProcess) -> None:
+    if process.is_running:
+        process.stop()
 
 
 def _environment(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -110,7 +110,11 @@ def test_statements_listed_as_scanning_a_project_do(file: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(_WALKS))
 def test_statements_that_scan_a_table_scan_its_index_of_owed_messages(file: Path, name: str) -> None:
-    assert plan(file, STATEMENTS[name]) == ["SCAN outbox USING COVERING INDEX outbox_due"]
+    steps = plan(file, STATEMENTS[name])
+
+    assert [step for step in steps if step.startswith("SCAN ")] == [
+        "SCAN outbox USING COVERING INDEX outbox_due"
+    ]
 
 
 def test_queues_and_their_messages_are_found_in_the_index_in_their_order(file: Path) -> None:
