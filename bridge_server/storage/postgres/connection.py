@@ -18,6 +18,7 @@ EXCHANGE_SECONDS = 20.0
 _CONNECT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.1
+_LOOK_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 2.0
 
 _SETTINGS = {
@@ -126,10 +127,17 @@ class KeptConnection:
 
     async def _stay_connected(self) -> None:
         while True:
-            await self._ended.wait()
+            await self._end()
             log.warning("database_connection_lost", connection=self._name)
             await self._connect_again()
             log.info("database_connection_restored", connection=self._name)
+
+    async def _end(self) -> None:
+        """Return once the connection has ended: it is also looked at, in case no listener was called."""
+        while self.is_open and not self._ended.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._ended.wait()
 
     async def _connect_again(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
