@@ -134,7 +134,7 @@ class KeptConnection:
 
     async def _end(self) -> None:
         """Return once the connection has ended: it is also looked at, in case no listener was called."""
-        while self.is_open and not self._ended.is_set():
+        while not self._ended.is_set() and (self._connection is None or self.is_open):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._ended.wait()
