@@ -63,7 +63,7 @@ def _serve(run: ServerRun) -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except BaseException:
+    except BaseException:  # whatever it is, a forked process must not go on with its parent's program
         traceback.print_exc()
     finally:
         sys.stdout.flush()

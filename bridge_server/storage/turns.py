@@ -14,7 +14,7 @@ def alone(kind: str, name: str = "") -> Turns:
 
 
 def always(turns: Turns) -> TurnsOf:
-    """The same turns whatever the arguments."""
+    """A function that gives these turns for any arguments of the transaction."""
     return lambda *_, **__: turns
 
 

@@ -62,7 +62,7 @@ Channel: TypeAlias = Literal["webhook", "webhook-push", "fcm", "apns", "webpush"
 
 
 class SuccessAnswer(AnswerShape):
-    """It is done."""
+    """The request was carried out."""
 
     success: Literal[True]
 

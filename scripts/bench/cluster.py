@@ -139,7 +139,7 @@ async def _lost_rings(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
 
 
 async def _rates(plan: Plan, folder: Path, cluster: Any) -> list[Row]:
-    """The same conversations at one process and at two. The clients and PostgreSQL share the processors."""
+    """Conversations a second at one process, then at two. Clients and PostgreSQL share the processors."""
     async with _processes(cluster.url(), folder) as pair:
         rounds: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
         for number in range(plan.rounds + 1):  # the first pays for preparations, and is not counted

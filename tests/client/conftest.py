@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bridge_server.client import Notifier
+from tests.client.gate import gate_before
+from tests.client.pairs import BRISK
 from tests.support.clock import ManualClock
+from tests.support.project import App, opened_app
 from tests.support.server import RunningServer, running_server
+from tests.support.webhook_receiver import WebhookReceiver
 
 
 @pytest.fixture(params=["", "/compat/v0.7"], ids=["plain", "v0.7"])
@@ -23,3 +28,31 @@ async def relay(tmp_path: Path) -> AsyncIterator[RunningServer]:
     clock = ManualClock(time.time_ns() // 1_000_000)
     async with running_server(tmp_path, clock, allow_private_webhooks=True) as server:
         yield server
+
+
+@pytest.fixture
+async def app(server: RunningServer) -> AsyncIterator[App]:
+    """A project of the server, with its secret."""
+    async with opened_app(server) as app:
+        yield app
+
+
+@pytest.fixture
+async def notifier(app: App) -> AsyncIterator[Notifier]:
+    """A notifier of the project."""
+    async with Notifier(app.server.url, app.project_id, app.secret, pace=BRISK) as notifier:
+        yield notifier
+
+
+@pytest.fixture
+async def gate(app: App) -> AsyncIterator[WebhookReceiver]:
+    """A gate before the server, which answers in its place when a test says so."""
+    async with gate_before(app.server.url) as gate:
+        yield gate
+
+
+@pytest.fixture
+async def gated(app: App, gate: WebhookReceiver) -> AsyncIterator[Notifier]:
+    """A notifier that speaks through the gate, whose URL ends with a slash."""
+    async with Notifier(gate.url("/"), app.project_id, app.secret, pace=BRISK) as notifier:
+        yield notifier

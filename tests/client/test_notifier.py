@@ -1,7 +1,5 @@
 """`Notifier` against a server: what it sends, returns, retries and refuses."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from bridge_server.client import (
@@ -14,7 +12,7 @@ from bridge_server.client import (
     RequestRefusedError,
     SubscribedAccount,
 )
-from tests.client.gate import gate_before, losing_the_answer, saying
+from tests.client.gate import losing_the_answer, saying
 from tests.client.pairs import BRISK
 from tests.support.project import (
     DELIVERED,
@@ -24,10 +22,8 @@ from tests.support.project import (
     account,
     accounts,
     look,
-    opened_app,
     subscribe_crowd,
 )
-from tests.support.server import RunningServer
 from tests.support.webhook_receiver import Answer, WebhookReceiver, reset, status
 
 pytestmark = pytest.mark.one_server
@@ -35,31 +31,6 @@ pytestmark = pytest.mark.one_server
 TEXT = (NEWS, "ETH is up ☂ 🚀", "مرحبا, 1 ETH costs 4,000 USD.")
 NOT_NOW = {"503": status(503), "503 with Retry-After": status(503, Retry_After="0"), "429": status(429)}
 BROKEN = {"500": status(500), "502": status(502), "broken off": reset}
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    async with opened_app(server) as app:
-        yield app
-
-
-@pytest.fixture
-async def notifier(app: App) -> AsyncIterator[Notifier]:
-    async with Notifier(app.server.url, app.project_id, app.secret, pace=BRISK) as notifier:
-        yield notifier
-
-
-@pytest.fixture
-async def gate(app: App) -> AsyncIterator[WebhookReceiver]:
-    async with gate_before(app.server.url) as gate:
-        yield gate
-
-
-@pytest.fixture
-async def gated(app: App, gate: WebhookReceiver) -> AsyncIterator[Notifier]:
-    """A notifier that speaks through the gate."""
-    async with Notifier(gate.url("/"), app.project_id, app.secret, pace=BRISK) as notifier:
-        yield notifier
 
 
 def delivered(app: App) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, closing
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from bridge_server.client import (
 )
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.settings.settings import Settings
-from tests.client.gate import gate_before, losing_the_answer
+from tests.client.gate import losing_the_answer
 from tests.client.pairs import BRISK
 from tests.support.loop_time import PassTime
 from tests.support.project import (
@@ -29,11 +29,10 @@ from tests.support.project import (
     account,
     accounts,
     look,
-    opened_app,
     operator_beside,
     subscribe,
 )
-from tests.support.server import RunningServer, server_process
+from tests.support.server import server_process
 from tests.support.webhook_receiver import WebhookReceiver, long_body, reset, status
 
 TEXT = (NEWS, "ETH is up", "1 ETH costs 4,000 USD.")
@@ -52,31 +51,6 @@ async def main(url, project, secret):
 
 asyncio.run(main(*sys.argv[1:]))
 """
-
-
-@pytest.fixture
-async def app(server: RunningServer) -> AsyncIterator[App]:
-    async with opened_app(server) as app:
-        yield app
-
-
-@pytest.fixture
-async def notifier(app: App) -> AsyncIterator[Notifier]:
-    async with Notifier(app.server.url, app.project_id, app.secret, pace=BRISK) as notifier:
-        yield notifier
-
-
-@pytest.fixture
-async def gate(app: App) -> AsyncIterator[WebhookReceiver]:
-    async with gate_before(app.server.url) as gate:
-        yield gate
-
-
-@pytest.fixture
-async def gated(app: App, gate: WebhookReceiver) -> AsyncIterator[Notifier]:
-    """A notifier that speaks through the gate."""
-    async with Notifier(gate.url(""), app.project_id, app.secret, pace=BRISK) as notifier:
-        yield notifier
 
 
 async def crowd(app: App, count: int = CROWD) -> None:

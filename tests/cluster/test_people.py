@@ -38,7 +38,7 @@ async def notify(process: ClusterProcess, secret: str, account: str, **content: 
 
 
 def beside(process: ClusterProcess, inbox: InboxClient) -> InboxClient:
-    """The same account at another process."""
+    """A client of this account's inbox at another process."""
     return InboxClient(process.server, inbox.wallet, inbox.token)
 
 

@@ -67,6 +67,7 @@ test('rows come while they are looked at, and a waiting poll is completed in its
 test('a filter and its buttons choose, also of what comes', async ({ page }) => {
   await signIn(page)
   await page.getByRole('link', { name: 'errors' }).click()
+  await expect(page).toHaveURL(/only=errors/)
   await page.getByLabel('Filter').fill('route:nothing-of-this-kind')
   await page.keyboard.press('Enter')
   await expect(page.getByText('No request passes the filter.')).toBeVisible()
