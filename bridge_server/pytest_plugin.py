@@ -158,7 +158,7 @@ def _settings(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def _marked(request: pytest.FixtureRequest, name: str) -> dict[str, Any]:
-    """What the markers with this name say; the nearest one wins."""
+    """The arguments of the markers with this name; the nearest marker wins."""
     chosen: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers(name))):
         if marker.args:

@@ -123,7 +123,7 @@ def _is_command(words: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("script", ["reference.py", "pictures.py"])
-def test_what_the_program_writes_is_up_to_date(script: str) -> None:
+def test_generated_pages_are_up_to_date(script: str) -> None:
     finished = subprocess.run(
         [sys.executable, _ROOT / "scripts" / script, "--check"],
         capture_output=True,

@@ -44,7 +44,7 @@ async def test_the_tour_prints_what_the_readme_shows() -> None:
 
 
 @slow
-async def test_the_tour_without_a_node_prints_the_same_until_a_transaction_would_be_sent() -> None:
+async def test_the_tour_without_a_node_prints_every_step_until_a_transaction_would_be_sent() -> None:
     printed = await _output_of(sys.executable, "-m", "bridge_server", "tour", "--without-node")
 
     before, _, end = printed.strip().rpartition("\n\n")

@@ -46,5 +46,5 @@ def test_options_alone_go_to_every_worker(checkout: Path, arguments: list[str]) 
     [["tests/relay"], ["tests/relay/test_ids.py::test_it"], ["-k", "expiry", "tests/relay"]],
     ids=" ".join,
 )
-def test_what_a_path_names_runs_in_one_process(checkout: Path, arguments: list[str]) -> None:
+def test_tests_that_a_path_names_run_in_one_process(checkout: Path, arguments: list[str]) -> None:
     assert run_with(checkout, *arguments).split() == ["-m", "pytest", *arguments]

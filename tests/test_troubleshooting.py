@@ -34,7 +34,7 @@ def test_each_part_has_a_symptom_a_cause_and_a_cure(title: str) -> None:
     assert re.findall(r"^- \*\*(\w+):\*\*", _PARTS[title], re.MULTILINE) == ["Symptom", "Cause", "Cure"]
 
 
-def test_the_first_parts_are_those_that_readers_meet_first() -> None:
+def test_the_first_parts_are_the_failures_that_readers_meet_first() -> None:
     assert list(_PARTS)[:3] == [
         "A browser page cannot reach /rpc", "A 1.x URI", "A 0.7 client without /compat/v0.7",
     ]  # fmt: skip

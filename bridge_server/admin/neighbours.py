@@ -29,7 +29,7 @@ _NOT_FOUND = _STATUS.format(404)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a process has answered, or why it has not."""
+    """The answer of a process, or the reason why there is none."""
 
     number: int
     url: str

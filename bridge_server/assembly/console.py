@@ -1,4 +1,4 @@
-"""What the console's pages need of the rest of the server."""
+"""The services of other rooms for the console's pages."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from bridge_server.web.health import Readiness
 
 @dataclass(frozen=True, slots=True)
 class ConsoleParts:
-    """What the pages show and change: the services of other rooms."""
+    """The services through which pages read and change other rooms."""
 
     desks: OperatorDesks
     views: OperatorViews | None

@@ -1,4 +1,4 @@
-"""The console's pages of what goes out: signatures, webhooks, pushes."""
+"""The console's pages of outgoing messages: signatures, webhooks, pushes."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -17,6 +17,7 @@ from bridge_server.console.changes import PageChanges
 from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.door import Door
 from bridge_server.console.faults.handlers import FaultsPage
+from bridge_server.console.framing import Framing
 from bridge_server.console.handlers import ConsoleHandlers
 from bridge_server.console.models import ROOT, ConsolePage, ServerState
 from bridge_server.console.notices import OneTimeNotices
@@ -45,7 +46,7 @@ _TOPICS: dict[str, Sequence[type[DomainEvent]]] = {
     "projects": (ProjectChanged,),
     **OUT_TOPICS,
 }
-"""What open pages can wait for, with the events that announce it. Rules for faults announce themselves."""
+"""The topics of changes that open pages wait for, with the events of each. Rules for faults need none."""
 
 
 def access_room(foundation: Foundation) -> Room:
@@ -66,15 +67,16 @@ def pages_room(foundation: Foundation, parts: ConsoleParts) -> Room:
     static_files, pages = _static_files(), _pages(foundation, parts, observed)
     own_host = urlsplit(settings.public_url or "").hostname or ""
     refused = RefusedAttempts(foundation.addresses, foundation.machine_clock)
+    rendering = Rendering({"root": ROOT, "static": static_files.paths})
     handlers = ConsoleHandlers(
         access,
         cookies,
         Door(access, cookies, Hosts((own_host,)), refused.note),
-        Rendering({"root": ROOT, "static": static_files.paths}),
+        rendering,
         OneTimeNotices(os.urandom),
         changes,
-        pages,
-        partial(_state, foundation, parts),
+        Framing(rendering, changes, pages, partial(_state, foundation, parts)),
+        home=f"{ROOT}{pages[0].paths[0].path}",
     )
     return Room(
         name="console",

@@ -17,7 +17,7 @@ from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
-from bridge_server.storage.database import Engine
+from bridge_server.storage.engine import Engine
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.web.quotas import Quotas
@@ -84,7 +84,7 @@ def shared_buckets_open(buckets: TokenBuckets) -> AbstractAsyncContextManager[No
 
 
 def sweeper_hold(database: Engine) -> Hold:
-    """What a sweep has to have first: of several processes one sweeps at a time."""
+    """The lock that a sweep takes first: of several processes one sweeps at a time."""
     if isinstance(database, SqliteDatabase):
         return always
     hold: Hold = import_module(_POSTGRES).sweeper_hold(database)
@@ -96,7 +96,7 @@ def opened_postgres(
 ) -> AbstractAsyncContextManager[None]:
     """The PostgreSQL database of the settings, brought up to date and open.
 
-    Other processes are told of its commits; it `hears` of theirs if it waits for any. Without `may_create`, a
+    Other processes hear of its commits; it `hears` of theirs if it waits for any. Without `may_create`, a
     database without any schema is refused. Raises DatabaseRefusedError, NewerSchemaError.
     """
     opened: AbstractAsyncContextManager[None] = import_module(_POSTGRES).opened_postgres(

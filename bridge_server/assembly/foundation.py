@@ -22,7 +22,7 @@ from bridge_server.outbox.sender import SenderSettings, WebhookSender
 from bridge_server.settings.checks import secret_of
 from bridge_server.settings.live import NOWHERE, LiveSettings
 from bridge_server.settings.settings import Settings
-from bridge_server.storage.database import Engine
+from bridge_server.storage.engine import Engine
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.version import USER_AGENT
@@ -49,7 +49,7 @@ class Foundation:
     """The clock of the machine, which test mode does not move."""
     ids: IdMaker
     events: Events
-    """What commits announce."""
+    """The events that commits announce."""
     signals: Signals
     """The waiters of long polls."""
     stopping: Stopping
@@ -80,7 +80,7 @@ class Foundation:
     demo: DemoProject | None
     """The project that is always there; None without one."""
     observation: Observation | None
-    """What an operator may see of requests; None where no operator looks."""
+    """The records of requests for an operator; None where no operator looks."""
 
     @property
     def database_file(self) -> SqliteDatabase | None:
@@ -115,10 +115,8 @@ def lay_foundation(
     public_webhooks = _webhooks(live, allow_private=False) if settings.allow_private_webhooks else webhooks
     signals.subscribe_to(events)
     addresses = ClientAddresses(settings.trusted_proxies, settings.quota_exempt)
-    database = engine_of(settings, events, machine_clock)
+    database = _database(settings, events, machine_clock, instruments)
     quotas = token_buckets_of(database, clock)
-    if instruments is not None and isinstance(database, SqliteDatabase):
-        break_disk(database, instruments)
     return Foundation(
         settings=settings,
         live=live,
@@ -146,6 +144,15 @@ def lay_foundation(
         observation=observation,
         demo=demo,
     )
+
+
+def _database(
+    settings: Settings, events: Events, clock: Clock, instruments: Instruments | None
+) -> Engine:
+    database = engine_of(settings, events, clock)
+    if instruments is not None and isinstance(database, SqliteDatabase):
+        break_disk(database, instruments)
+    return database
 
 
 def _connection_limits(settings: Settings) -> ConnectionLimits:

@@ -1,4 +1,4 @@
-"""What the figures of the rooms mean, as `/metrics` says it."""
+"""The meanings of the rooms' figures, as `/metrics` prints them."""
 
 _CREDENTIALS = "Lanes whose push service refuses this server's credentials: pushes there wait."
 

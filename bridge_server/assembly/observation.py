@@ -1,4 +1,4 @@
-"""What an operator may see of the requests: kept in memory, and only where an operator can look."""
+"""The records of requests for an operator: in memory, and only where an operator can look."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ _INNER_CHANNELS = frozenset({OWN_CHANNEL})
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The records of requests and of those who send them."""
+    """The records of requests and of the clients that send them."""
 
     traffic: TrafficLog | None
     """None when no record of requests is kept."""
@@ -81,7 +81,7 @@ def noted(sender: Sender, observation: Observation | None) -> Sender:
 
 
 def observer_of(observation: Observation, addresses: ClientAddresses, clock: Clock) -> Observer:
-    """What the outermost layer calls with each request; test mode has a layer for its record."""
+    """The function that the outermost layer calls with each request; test mode has a layer for its record."""
     traffic = observation.traffic
     record = None if traffic is None or traffic.keeps_contents else traffic
     observer = Observer(record, observation.clients, observation.made, addresses, clock)

@@ -54,7 +54,7 @@ def operator_desks(
     dispatcher: Dispatcher,
     readiness: Readiness,
 ) -> OperatorDesks:
-    """The services over those of the rooms."""
+    """The desks, made of the rooms' services."""
     database, clock, observation = foundation.database, foundation.clock, foundation.observation
     history = HistoryStore(database)
     return OperatorDesks(

@@ -1,4 +1,4 @@
-"""What operators see of requests, clients, sessions and figures: for the admin API, and for the console."""
+"""Views of requests, clients, sessions and figures: for the admin API, and for the console."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -39,7 +39,7 @@ _TURN_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class OperatorViews:
-    """The services that answer an operator; the console has the same."""
+    """The services that answer an operator, through the admin API and the console."""
 
     observation: Observation
     streams: TrafficStreams | None
@@ -106,7 +106,7 @@ def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
             streams.end_all()
 
     async def catch_up() -> None:
-        """What was put off belongs to the time before the clock is moved."""
+        """Requests that are not recorded yet belong to the time before the clock is moved."""
         observation.clients.turn()
 
     rows, neighbours = admin_rows(foundation), neighbours_of(foundation)

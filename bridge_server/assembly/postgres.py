@@ -59,7 +59,7 @@ async def opened_postgres(
 ) -> AsyncIterator[None]:
     """The database, brought up to date and open; its clock is right.
 
-    Other processes are told of its commits; it `hears` of theirs if it waits for any. One without any schema
+    Other processes hear of its commits; it `hears` of theirs if it waits for any. A database without a schema
     is refused unless `may_create`. Raises DatabaseRefusedError, NewerSchemaError.
     """
     crossing = opened_with_wake_ups(database, events, CARRIED, hears=hears)
@@ -87,7 +87,7 @@ def shared_quotas(database: PostgresDatabase, clock: Clock) -> SharedQuotas:
 
 
 def shared_buckets_open(quotas: SharedQuotas) -> AbstractAsyncContextManager[None]:
-    """What was leased of the buckets and not used is given back at the end."""
+    """Tokens of the buckets that were leased and not used are given back at the end."""
     return quotas.running()
 
 

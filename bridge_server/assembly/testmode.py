@@ -27,7 +27,7 @@ _WORDS_OF_A_FILE: Words = {**_WORDS, Where.DISK: frozenset(ORDERED_FAILURES)}
 
 @dataclass(frozen=True, slots=True)
 class TestMode:
-    """What tests control the server by, and the names that rules for faults may have."""
+    """The controls of tests, and the names that rules for faults may have."""
 
     __test__ = False
 

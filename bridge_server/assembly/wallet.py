@@ -12,6 +12,7 @@ from bridge_server.assembly.wallet_accounts import wallet_accounts
 from bridge_server.assembly.wallet_role import WalletRole, served_in_turn
 from bridge_server.assembly.wallet_transactions import wallet_transactions
 from bridge_server.kernel.background import running
+from bridge_server.kernel.own_url import OwnUrl
 from bridge_server.kernel.sweeper import Sweep
 from bridge_server.outbox.recording import BRIDGE
 from bridge_server.settings.checks import secret_of
@@ -96,35 +97,7 @@ def assembled_wallet(foundation: Foundation, role: WalletRole | None) -> Assembl
 
 def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
     """The wallet: it signs, and its transactions go to the node."""
-    approvals = wallet.approvals
-
-    @asynccontextmanager
-    async def signing() -> AsyncIterator[None]:
-        """Delete approval requests of an earlier run first, and withdraw pending ones at the end."""
-        await approvals.forget_waiting()
-        async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
-            try:
-                yield
-            finally:
-                await approvals.withdrawn()
-
-    @asynccontextmanager
-    async def signing_here() -> AsyncIterator[None]:
-        """After the role is lost, unlocked keys are locked, as after a restart."""
-        try:
-            async with signing():
-                yield
-        finally:
-            wallet.accounts.lock_all()
-
     role, elsewhere = wallet.role, _elsewhere(foundation, wallet)
-
-    @asynccontextmanager
-    async def moving() -> AsyncIterator[None]:
-        assert role is not None
-        assert elsewhere is not None
-        async with elsewhere.opened(), served_in_turn(role, signing_here, foundation.own_url):
-            yield
 
     async def catch_up() -> None:
         if role is None or role.is_here():
@@ -133,7 +106,7 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
     @asynccontextmanager
     async def emptied() -> AsyncIterator[None]:
         """Key files stay, locked."""
-        await approvals.withdrawn()
+        await wallet.approvals.withdrawn()
         await wallet.worker.forget()
         yield
         wallet.accounts.lock_all()
@@ -144,12 +117,46 @@ def wallet_room(foundation: Foundation, wallet: AssembledWallet) -> Room:
             *_routes(foundation, wallet, elsewhere),
             *description_routes(foundation.every_request),
         ),
-        running=(signing if role is None else moving,),
+        running=(partial(_running, wallet, elsewhere, foundation.own_url),),
         emptied=(emptied,),
         catch_up=catch_up,
         sweeps=wallet.sweeps,
-        gauges=lambda: {"wallet_approvals_waiting": approvals.waiting},
+        gauges=lambda: {"wallet_approvals_waiting": wallet.approvals.waiting},
     )
+
+
+@asynccontextmanager
+async def _running(
+    wallet: AssembledWallet, elsewhere: WalletElsewhere | None, own_url: OwnUrl
+) -> AsyncIterator[None]:
+    """Sign and send inside: always, or whenever this process has the wallet's role."""
+    if wallet.role is None or elsewhere is None:
+        async with _signing(wallet):
+            yield
+        return
+    async with elsewhere.opened(), served_in_turn(wallet.role, partial(_signing_here, wallet), own_url):
+        yield
+
+
+@asynccontextmanager
+async def _signing_here(wallet: AssembledWallet) -> AsyncIterator[None]:
+    """After the role is lost, unlocked keys are locked, as after a restart."""
+    try:
+        async with _signing(wallet):
+            yield
+    finally:
+        wallet.accounts.lock_all()
+
+
+@asynccontextmanager
+async def _signing(wallet: AssembledWallet) -> AsyncIterator[None]:
+    """Delete approval requests of an earlier run first, and withdraw pending ones at the end."""
+    await wallet.approvals.forget_waiting()
+    async with wallet.audit.opened(), wallet.node, running(wallet.worker.run_forever()):
+        try:
+            yield
+        finally:
+            await wallet.approvals.withdrawn()
 
 
 def _node(foundation: Foundation) -> Node:

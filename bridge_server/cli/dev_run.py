@@ -1,4 +1,4 @@
-"""What `dev` has beside the server: banner, request lines, a listener for phones, a file for programs."""
+"""The parts of `dev` beside the server: banner, request lines, a listener for phones, a ready file."""
 
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -34,7 +34,7 @@ DEMO_TYPES: Mapping[str, str] = MappingProxyType({"news": "News", "alerts": "Ale
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """What the command was asked for."""
+    """The options of the command."""
 
     data: DevData
     admin_token: str
@@ -46,7 +46,7 @@ class DevOptions:
 
 @asynccontextmanager
 async def beside_dev(options: DevOptions, server: Started) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield what the banner says, as facts for the ready file."""
+    """Yield the banner's facts for the ready file."""
     if options.opens:
         _require_console(server)
     output, screen = Output(), screen_of(sys.stdout)
@@ -75,7 +75,7 @@ def _require_console(server: Started) -> None:
 
 
 def dev_facts(options: DevOptions, server: Started, lan_url: str | None) -> dict[str, Any]:
-    """What the banner says beyond the facts of every server."""
+    """The banner's lines beyond the facts of every server."""
     settings = server.settings
     return {
         "test_token": server.built.test_token,

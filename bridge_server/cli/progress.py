@@ -16,7 +16,7 @@ class Progress(Protocol):
 
 
 class NoProgress:
-    """What commands report to without a terminal."""
+    """The progress display without a terminal, which prints nothing."""
 
     def update(self, n_steps: int, current_item: str | None = None) -> None:
         """Write nothing."""

@@ -12,7 +12,7 @@ import click
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """What the output can show. `columns` is None where lines may have any length."""
+    """The abilities of the output. `columns` is None where lines may have any length."""
 
     columns: int | None = None
     has_colours: bool = False

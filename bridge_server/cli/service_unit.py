@@ -78,7 +78,7 @@ _EXAMPLE = f"# LoadCredential=admin_token:{CREDENTIALS}/admin_token"
 
 @dataclass(frozen=True, slots=True)
 class ServiceUnit:
-    """What a unit is made of: the command, the settings file, an existing user, names of secrets."""
+    """The parts of a unit: the command, the settings file, an existing user, names of secrets."""
 
     command: Sequence[str]
     config_file: Path

@@ -33,7 +33,7 @@ _READ_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the command was asked for."""
+    """The options of the command."""
 
     make: Callable[[], HeadlessWallet]
     uris: tuple[str, ...]

@@ -66,7 +66,7 @@ class FramedError(ForbiddenError):
 
 
 REFUSED_ATTEMPTS = (SignedOutError, LinkRefusedError, ForgedChangeError, WrongHostError, FramedError)
-"""What a stranger may have tried: these are logged."""
+"""Failures that a stranger may have caused: these are logged."""
 
 
 class UnknownChangeError(InvalidInputError):

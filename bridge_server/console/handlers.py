@@ -1,6 +1,6 @@
 """The handlers around every page: the door, the page's view or change, and the answer."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeAlias
@@ -13,22 +13,21 @@ from bridge_server.console.cookies import SessionCookies
 from bridge_server.console.door import Door
 from bridge_server.console.errors import REFUSED_ATTEMPTS, UnknownChangeError
 from bridge_server.console.forms import read_form
+from bridge_server.console.framing import Framing, faults_of
 from bridge_server.console.models import (
     ROOT,
     Asked,
     ConsolePage,
     ConsoleSession,
     Done,
-    NavigationGroup,
     PagePath,
     PageStream,
-    ServerState,
     View,
 )
-from bridge_server.console.notices import OneTimeNotices
+from bridge_server.console.notices import NOTICE, OneTimeNotices
 from bridge_server.console.rendering import HEADERS, Rendering
 from bridge_server.console.signed_in_source import SignedInSource
-from bridge_server.kernel.errors import BridgeError, InvalidInputError, NotFoundError
+from bridge_server.kernel.errors import BridgeError, NotFoundError
 from bridge_server.web.event_stream import EventStream
 from bridge_server.web.hosts import host_of
 from bridge_server.web.problems import status_of
@@ -36,9 +35,6 @@ from bridge_server.web.routes import Handler
 from bridge_server.web.whole_answer import WholeAnswer
 
 _Work: TypeAlias = Callable[[web.Request, ConsoleSession], Awaitable[web.StreamResponse]]
-StateOf: TypeAlias = Callable[[], Awaitable[ServerState]]
-
-_NOTICE = "notice"
 
 
 class ConsoleHandlers:
@@ -52,25 +48,27 @@ class ConsoleHandlers:
         rendering: Rendering,
         notices: OneTimeNotices,
         changes: PageChanges,
-        pages: Sequence[ConsolePage],
-        state: StateOf,
+        framing: Framing,
+        home: str,
     ) -> None:
+        """`home` is the path of the first page."""
         self._access = access
         self._cookies = cookies
         self._door = door
         self._rendering = rendering
         self._notices = notices
         self._changes = changes
-        self._pages = pages
-        self._state = state
+        self._framing = framing
+        self._home = home
 
     def showing(self, page: ConsolePage, path: PagePath) -> Handler:
         """The handler that shows a path of a page."""
 
         async def show(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
-            frame = self._frame(request, session, page)  # before the page reads: no later change is missed
+            # Before the page reads: no later change is missed.
+            frame = self._framing.begin(request, session, page)
             view = await path.show(_asked(request))
-            return await self._page(frame, view, self._notice(request, session))
+            return await self._framing.finish(frame, view, self._notice(request, session))
 
         return self._for_signed_in(show)
 
@@ -80,14 +78,14 @@ class ConsoleHandlers:
         async def change(request: web.Request, session: ConsoleSession) -> web.StreamResponse:
             form = await read_form(request)
             self._door.require_own_form(request, session, form)
-            frame = self._frame(request, session, page)
+            frame = self._framing.begin(request, session, page)
             asked = _asked(request, form)
             try:
                 outcome = await _change(path, asked)
             except BridgeError as error:
                 return await self._unchanged(frame, path, asked, error)
             if isinstance(outcome, View):
-                return await self._page(frame, outcome, sent=form)
+                return await self._framing.finish(frame, outcome, sent=form)
             return self._done(session, outcome)
 
         return self._for_signed_in(change)
@@ -105,7 +103,7 @@ class ConsoleHandlers:
         """The first page."""
 
         async def go(_: web.Request, __: ConsoleSession) -> web.StreamResponse:
-            return _see_other(f"{ROOT}{self._pages[0].paths[0].path}")
+            return _see_other(self._home)
 
         return await self._for_signed_in(go)(request)
 
@@ -176,64 +174,23 @@ class ConsoleHandlers:
         """A page that says what to do; an attempt that the door refused is logged."""
         if isinstance(error, REFUSED_ATTEMPTS):
             self._door.note_refusal(request, error)
-        fields = {"error": error, "faults": _faults(error), "here": request.path}
+        fields = {"error": error, "faults": faults_of(error), "here": request.path}
         return self._rendering.page("layout/refused.html", fields, status_of(error))
 
     def _notice(self, request: web.Request, session: ConsoleSession) -> Done | None:
-        name = request.query.get(_NOTICE)
+        name = request.query.get(NOTICE)
         return self._notices.take(session, name) if name and request.method == hdrs.METH_GET else None
 
     def _done(self, session: ConsoleSession, done: Done) -> web.Response:
         """Go to the page by GET, so that loading it again changes nothing."""
         notice = self._notices.keep(session, done)
-        return _see_other(f"{done.to}{'&' if '?' in done.to else '?'}{_NOTICE}={notice}")
+        return _see_other(f"{done.to}{'&' if '?' in done.to else '?'}{NOTICE}={notice}")
 
     async def _unchanged(
         self, frame: dict[str, Any], path: PagePath, asked: Asked, error: BridgeError
     ) -> web.Response:
         """The page as it was, with what is wrong, and with the fields as they were sent."""
-        return await self._page(frame, await path.show(asked), error=error, sent=asked.form)
-
-    def _frame(self, request: web.Request, session: ConsoleSession, page: ConsolePage) -> dict[str, Any]:
-        """The fields of every page that are known before it is read."""
-        return {
-            "page": page,
-            "host": host_of(request),
-            "here": str(request.rel_url.without_query_params(_NOTICE)),
-            "form_token": session.form_token,
-            "since": self._changes.number,
-        }
-
-    async def _page(
-        self,
-        frame: dict[str, Any],
-        view: View,
-        notice: Done | None = None,
-        error: BridgeError | None = None,
-        sent: Mapping[str, str] | None = None,
-    ) -> web.Response:
-        error = error or view.error
-        fields = {
-            **frame,
-            **view.fields,
-            "live": ",".join(view.live),
-            "navigation": await self._navigation(),
-            "state": await self._state(),
-            "notice": notice,
-            "error": error,
-            "faults": _faults(error),
-            "sent": sent or {},
-        }
-        return self._rendering.page(view.template, fields, 200 if error is None else status_of(error))
-
-    async def _navigation(self) -> list[tuple[NavigationGroup, list[tuple[ConsolePage, int | None]]]]:
-        """The groups that have pages, with the pages' numbers."""
-        entries = [(page, None if page.count is None else await page.count()) for page in self._pages]
-        groups = [
-            (group, [entry for entry in entries if entry[0].group is group]) for group in NavigationGroup
-        ]
-        return [(group, entries) for group, entries in groups if entries]
-
+        return await self._framing.finish(frame, await path.show(asked), error=error, sent=asked.form)
 
 def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked:
     return Asked(request.match_info, request.query, form or {}, host_of(request))
@@ -244,13 +201,6 @@ async def _change(path: PagePath, asked: Asked) -> Done | View:
     if change is None:
         raise UnknownChangeError
     return await change(asked)
-
-
-def _faults(error: BridgeError | None) -> list[tuple[str, str]]:
-    """The places of an input's faults, as its form names them, and what is wrong there."""
-    if not isinstance(error, InvalidInputError):
-        return []
-    return [(fault.pointer.rpartition("/")[2].replace("_", " "), fault.detail) for fault in error.faults]
 
 
 def _see_other(place: str) -> web.Response:

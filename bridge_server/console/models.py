@@ -58,7 +58,7 @@ class Done:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     picture: str = field(default="", repr=False)
     picture_of: str = ""
-    """What the image shows, for those who do not see it."""
+    """A description of the image for people who do not see it."""
     is_good: bool = True
     """False when the change was made, and its outcome is not what the person wanted."""
 
@@ -113,7 +113,7 @@ class ServerState:
     is_ready: bool
     troubles: Sequence[str]
     mode: str | None
-    """What makes the server unfit for others, in a few words."""
+    """The reason why the server is not fit for the public, in a few words."""
     due: int
     dead: int
     chain_id: int | None

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from bridge_server.console.models import ConsoleSession, Done
 from bridge_server.kernel.secrets import new_secret
 
+NOTICE = "notice"
+"""The query parameter that names a message."""
+
 _MOST_NOTICES = 100
 
 
@@ -25,5 +28,5 @@ class OneTimeNotices:
         return name
 
     def take(self, session: ConsoleSession, name: str) -> Done | None:
-        """What is to be shown, once; None if there is nothing, or it is another session's."""
+        """The message of this name, once; None if there is none, or it is another session's."""
         return self._kept.pop((session.digest, name), None)

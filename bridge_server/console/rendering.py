@@ -47,12 +47,12 @@ def _count(number: int) -> Markup:
 
 
 def _lines(text: str) -> Markup:
-    """What `_shown` makes of a text that has several lines."""
+    """A text of several lines with its unseen characters made visible."""
     return escape(seen_lines(text))
 
 
 def _shown(value: Any) -> Any:
-    """What an expression prints: texts with unseen characters made visible, and markup as it is.
+    """The output of an expression: texts with unseen characters made visible, and markup as it is.
 
     The fields of forms are filled with `|exact`, so that a form that is sent unchanged changes nothing.
     """

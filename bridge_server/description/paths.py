@@ -23,7 +23,7 @@ _MEANINGS: Mapping[str, tuple[str, str]] = {
     "handle": ("The handle of a session, from the list of sessions.", "s4Jd0cRk"),
     "call": ("The handle of a call, from the record of requests.", "c9Xw2LmQ"),
 }
-"""What each parameter in a path is, with an example. An operation may say it otherwise."""
+"""The meaning of each parameter in a path, with an example. An operation may describe it otherwise."""
 
 
 def spelled(path: str) -> str:

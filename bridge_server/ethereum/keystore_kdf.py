@@ -47,10 +47,10 @@ class ScryptCost:
 
 
 STANDARD_COST = ScryptCost(n=2**18, r=8, p=1)
-"""That of geth: about a second and 256 MiB."""
+"""The cost that geth uses: about a second and 256 MiB."""
 
 LIGHT_COST = ScryptCost(n=2**12, r=8, p=6)
-"""That of geth's `--lightkdf`: about a tenth of the time, and 4 MiB."""
+"""The cost of geth's `--lightkdf`: about a tenth of the time, and 4 MiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def mnemonic_seed(text: str, passphrase: str = "") -> bytes:
 
 
 def _checksum(entropy: bytes) -> int:
-    """As many bits of the hash as there are 32 bits of entropy: at most eight."""
+    """One bit of the hash for each 32 bits of entropy: at most eight."""
     return hashlib.sha256(entropy).digest()[0] >> 8 - len(entropy) // 4
 
 

@@ -1,4 +1,4 @@
-"""What an approved call gives: a signature, a hash, or what the wallet or its node knows."""
+"""The results of approved calls: a signature, a hash, or a fact that the wallet or its node knows."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What stands behind a headless wallet's answers: keys of its own, or another wallet's JSON-RPC."""
+"""Signers of a headless wallet: keys of its own, or another wallet's JSON-RPC."""
 
 from typing import Any, Protocol
 

@@ -25,7 +25,7 @@ _SELECTOR_BYTES = 4
 
 
 def text_of(method: str, params: Any) -> str:
-    """What the call asks: one line for a person, and for a message the message itself. Raises nothing."""
+    """The call as one line for a person; a call to sign a message as the message. Raises nothing."""
     try:
         return _READERS.get(method, _nothing)(method, params)
     except (LookupError, TypeError, ValueError, HexError, RawTransactionError):

@@ -1,4 +1,4 @@
-"""What a pairing URI tells before anybody is asked: its generation, and a name for the terminal."""
+"""Facts of a pairing URI before the pairing: its generation, and a name for the terminal."""
 
 import re
 

@@ -1,7 +1,8 @@
 """The inbox described: what its rows do not say (docs/protocol.md, A.7)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from bridge_server.inbox import notification_wire, wire
 from bridge_server.inbox.description_shapes import (
@@ -31,6 +32,7 @@ from bridge_server.web.description import (
     Parameter,
     done,
     text,
+    operation,
 )
 
 _TAG = "Inbox"
@@ -64,9 +66,7 @@ PAGE_QUERY = (
 _EVENT = 'id: 42\nevent: notification\ndata: {"id": "42", "title": "ETH is up"}\n\n'
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag=_TAG, summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, _TAG)
 
 INBOX_OPERATIONS: Mapping[str, Operation] = {
     "inbox-nonce": _operation(

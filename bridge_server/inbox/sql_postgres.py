@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of the inbox store."""
+"""PostgreSQL's form of some statements of the inbox store."""
 
 from collections.abc import Mapping
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from bridge_server.kernel.events import DomainEvent, Events
 
 Key = tuple[str, str]
-"""What changed: its kind and its id, such as `("session", session_id)`."""
+"""The thing that changed, as its kind and its id: `("session", session_id)`."""
 
 Value = TypeVar("Value")
 

@@ -6,7 +6,7 @@ from bridge_server.notify.service import Notifications
 from bridge_server.projects.models import ProjectId
 
 _AT_ONCE = 500
-"""As many accounts as the app's backend may name in one call."""
+"""The accounts of one call; an app's backend may name as many."""
 
 
 class Audiences:

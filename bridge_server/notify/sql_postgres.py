@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of the notification stores."""
+"""PostgreSQL's form of some statements of the notification stores."""
 
 from collections.abc import Mapping
 

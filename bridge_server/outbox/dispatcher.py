@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -13,23 +13,19 @@ import structlog
 from bridge_server.kernel.background import cancelled
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.events import Events
-from bridge_server.outbox.admission import Admission, Limits
+from bridge_server.outbox.admission import Limits
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.delivery import Delivery
 from bridge_server.outbox.errors import MessageBeingSentError
 from bridge_server.outbox.events import OutboxGrew
 from bridge_server.outbox.known_hosts import MOST_HOSTS
-from bridge_server.outbox.lane import Lane, Surroundings
+from bridge_server.outbox.lanes import Lanes
 from bridge_server.outbox.leases import AllDestinations, Leases
 from bridge_server.outbox.models import Claimant, GoneHandlers, PendingQueue, Queue
-from bridge_server.outbox.places import Place
 from bridge_server.outbox.queue_round import QueueRound
-from bridge_server.outbox.schedule import Schedule
 from bridge_server.outbox.stock import Stock
 from bridge_server.outbox.store import OutboxStore
-from bridge_server.outbox.troubled import Troubled
 
-_LANES_ROUSED_AT_ONCE = 1_000
 _MOMENT_SECONDS = 0.002
 _RECOUNTS_SHARE = 20
 """Recounts take no more than this part of the time."""
@@ -70,20 +66,7 @@ class Dispatcher:
     def _prepare(self) -> None:
         """Begin with nothing under way."""
         self._delivery = self._make_delivery()
-        self._admission = Admission(self._limits, self._delivery.known_hosts.__contains__, self._begin)
-        self._schedule = Schedule(self._limits.waiting)
-        self._surroundings = Surroundings(
-            self._store,
-            self._delivery,
-            self._admission,
-            self._schedule,
-            Troubled(),
-            self._clock,
-            self._leases,
-            self._end,
-        )
-        self._lanes: dict[Queue, Lane] = {}
-        self._last_lanes: list[Lane] = []
+        self._lanes = Lanes(self._store, self._delivery, self._limits, self._clock, self._leases)
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = QueueRound(self._store)
         self._running = self._has_missed_events = False
@@ -109,10 +92,7 @@ class Dispatcher:
         """Begin no more attempts; those under way go on."""
         if self._running:
             self._running = False
-            self._admission.close()
-            self._last_lanes = list(self._lanes.values())
-            for lane in self._last_lanes:
-                lane.close()
+            self._lanes.close()
             for task in self._tasks:
                 task.cancel()
 
@@ -123,21 +103,13 @@ class Dispatcher:
 
     async def _end_all(self, grace_seconds: float) -> None:
         await cancelled(self._tasks)
-        workers = {worker for lane in self._last_lanes for worker in lane.workers}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace_seconds):
-                if workers:
-                    await asyncio.wait(workers)
-                await self._delivery.idle()
-        await cancelled(workers)
+        await self._lanes.end(grace_seconds)
         await self._delivery.close()
 
     async def wake(self) -> None:
         """Send messages that have become due by the clock; called every second while running."""
         now_ms = self._clock.now_ms()
-        due = self._schedule.take_due(now_ms, _LANES_ROUSED_AT_ONCE)
-        for claimant in due:
-            self._attend(claimant)
+        due = self._lanes.attend_scheduled(now_ms)
         if due and self._running:
             self._spawn(self._plan_what_follows(due, now_ms))
 
@@ -145,10 +117,7 @@ class Dispatcher:
         """Send all that is due by the clock; return once nothing is under way."""
         await self.recount()
         while self._running and (
-            self._lanes
-            or len(self._admission)
-            or len(self._tasks) > 1  # one of them ticks
-            or self._schedule.has_due(self._clock.now_ms())
+            not self._lanes.is_idle(self._clock.now_ms()) or len(self._tasks) > 1  # one of them ticks
         ):
             await asyncio.sleep(_MOMENT_SECONDS)
             await self.wake()
@@ -163,14 +132,8 @@ class Dispatcher:
         """
         if is_due and not await self._leases.take(claimant.queue.destination):
             raise MessageBeingSentError
-        lane = self._lanes.get(claimant.queue)
-        if lane is not None:
-            lane.let_go(row_id)
-        try:
-            with self._surroundings.withheld.row(row_id):
-                yield
-        finally:
-            self._attend(claimant)
+        with self._lanes.withheld(row_id, claimant):
+            yield
 
     @asynccontextmanager
     async def emptied(self) -> AsyncIterator[None]:
@@ -190,12 +153,12 @@ class Dispatcher:
         self._has_missed_events = False
         await self._leases.look()
         await self._store.count()
-        self._schedule.has_turned_away = self._admission.has_turned_away = False
+        self._lanes.forget_turned_away()
         await self._round.go(self._clock.now_ms(), self._plan_page)
 
     def destinations_in_use(self) -> Collection[str]:
         """The destinations with a message under way, and those that asked to be left alone for a while."""
-        return {queue.destination for queue in self._lanes} | self._delivery.resting()
+        return self._lanes.destinations() | self._delivery.resting()
 
     def figures(self) -> dict[str, int]:
         """The operator's figures: pending messages (`due`), dead letters (`dead`), and the attempts since the
@@ -212,12 +175,12 @@ class Dispatcher:
     def _on_growth(self, event: OutboxGrew) -> None:
         if self._running:
             queue = Queue(event.destination, event.queue)
-            self._attend(Claimant(queue, event.client, event.were_tried))
+            self._lanes.attend(Claimant(queue, event.client, event.were_tried))
 
     def _on_growth_elsewhere(self, event: OutboxGrew) -> None:
         """The process that queued the messages sends them, unless their destination is or was one of here."""
-        lane = self._lanes.get(Queue(event.destination, event.queue))
-        if self._running and (lane is not None or self._leases.was_here(event.destination)):
+        is_under_way = self._lanes.has(Queue(event.destination, event.queue))
+        if is_under_way or self._leases.was_here(event.destination):
             self._on_growth(event)
 
     def _recount_soon(self) -> None:
@@ -227,10 +190,10 @@ class Dispatcher:
         """Send or schedule these queues. Returns whether there was room for all of them."""
         for owed in page:
             if owed.is_due:
-                self._attend(owed.claimant)
+                self._lanes.attend(owed.claimant)
             if owed.next_due_ms is not None:
-                self._schedule.put(owed.claimant, owed.next_due_ms)
-        return not self._admission.has_turned_away
+                self._lanes.schedule.put(owed.claimant, owed.next_due_ms)
+        return not self._lanes.has_no_place
 
     async def _plan_what_follows(self, roused: Iterable[Claimant], now_ms: int) -> None:
         """Schedule the queues again: only the earliest time of each was remembered, and it has come."""
@@ -238,31 +201,9 @@ class Dispatcher:
             for claimant in roused:
                 next_due_ms = await self._store.next_due_ms(claimant.queue, now_ms)
                 if next_due_ms is not None:
-                    self._schedule.put(claimant, next_due_ms)
+                    self._lanes.schedule.put(claimant, next_due_ms)
         except Exception as error:  # the next recount finds them
             log.warning("outbox_times_not_read", error=str(error))
-
-    def _attend(self, claimant: Claimant) -> None:
-        lane = self._lanes.get(claimant.queue)
-        if lane is not None:
-            lane.rouse(claimant.has_failed)
-        elif not self._leases.is_elsewhere(claimant.queue.destination):
-            self._admission.ask(claimant)
-
-    def _begin(self, place: Place) -> None:
-        """Send the messages of a queue that was given a place."""
-        queue = place.claimant.queue
-        lane = self._lanes.get(queue)
-        if lane is None:
-            lane = self._lanes[queue] = Lane(place.claimant, self._surroundings)
-        lane.accept(place)
-
-    def _end(self, lane: Lane) -> None:
-        """Forget a lane that has no message under way, and look at its queue again after its rest."""
-        del self._lanes[lane.queue]
-        rest_ms = lane.rest_ms()
-        if rest_ms:
-            self._schedule.put(lane.claimant(), self._clock.now_ms() + rest_ms)
 
     async def _tick_forever(self) -> None:
         ticks, recount_at = 0, self._leases.ticks_to_recount()
@@ -287,12 +228,7 @@ class Dispatcher:
         """Whether other processes may have changed anything, or a queue was refused and a place is free."""
         if self._has_missed_events:
             return True
-        if ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY:
-            return False
-        half = self._limits.waiting // 2
-        return (self._admission.has_turned_away and len(self._admission) < half) or (
-            self._schedule.has_turned_away and len(self._schedule) < half
-        )
+        return ticks % _TICKS_BETWEEN_LOOKS_FOR_TURNED_AWAY == 0 and self._lanes.has_room_again()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -1,24 +1,14 @@
 """One queue's deliveries: some at a time, one while it fails, until nothing is due."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
-import structlog
-
-from bridge_server.kernel.clock import Clock
-from bridge_server.outbox.admission import Admission
-from bridge_server.outbox.delivery import Delivery
+from bridge_server.outbox.claimed import Claimed
 from bridge_server.outbox.errors import MessageBeingSentError
-from bridge_server.outbox.leases import Leases
 from bridge_server.outbox.models import Claimant, DueMessage
 from bridge_server.outbox.places import Place
-from bridge_server.outbox.schedule import Schedule
-from bridge_server.outbox.store import OutboxStore
-from bridge_server.outbox.troubled import Troubled
-from bridge_server.outbox.withheld import Withheld
+from bridge_server.outbox.surroundings import Surroundings
 from bridge_server.outgoing.outcome import Outcome, Verdict
 
 # A host that a stranger named gets few requests at once; a service that this server pushes through is made
@@ -34,58 +24,33 @@ _UNSETTLED_OF_CHANNEL = 256
 # message, and the queues of receivers that hang must not fill the memory.
 _FIRST_CLAIM = 8
 _BLOCKED_PAUSE_MS = 30_000
-_UNREADABLE_STORE_PAUSE_MS = 5_000
 
 _GIVEN_UP = Outcome(Verdict.FAILED, "no answer in time")
 
-log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The collaborators that all lanes share."""
-
-    store: OutboxStore
-    delivery: Delivery
-    admission: Admission
-    schedule: Schedule
-    troubled: Troubled
-    clock: Clock
-    leases: Leases
-    on_idle: Callable[["Lane"], None]
-    withheld: Withheld = field(default_factory=Withheld)
-
-
 class Lane:
-    """Claims a queue's messages in memory: while this process has the lease, no other one sends them.
+    """Sends a queue's messages.
 
-    A lane exists while a message is under way. A queue that only waits for a place needs none.
+    A lane exists while a message is under way. A queue that only waits for a place needs none. `on_idle` is
+    called when no message is under way any more.
     """
 
-    def __init__(self, claimant: Claimant, shared: Surroundings) -> None:
+    def __init__(self, claimant: Claimant, shared: Surroundings, on_idle: Callable[["Lane"], None]) -> None:
         self.queue = claimant.queue
-        self._client = claimant.client
         self._shared = shared
-        self._claimed: deque[DueMessage] = deque()
-        self._claiming = asyncio.Lock()
+        self._on_idle = on_idle
         is_channel = not claimant.host
         self._most_at_once = _most_at_once(claimant)
         self._most_unsettled = _UNSETTLED_OF_CHANNEL if is_channel else _UNSETTLED
-        self._claim_size = self._most_unsettled if is_channel else _FIRST_CLAIM
+        first_claim = self._most_unsettled if is_channel else _FIRST_CLAIM
+        self._claimed = Claimed(claimant, shared, first_claim, self._most_unsettled)
         self._in_flight: set[int] = set()
-        self._maybe_more = True
-        self._more_has_failed = claimant.has_failed
         self._is_blocked = False
         self._is_closed = False
-        self._tenure = shared.leases.tenure(self.queue.destination)
         self.workers: set[asyncio.Task[None]] = set()
 
     def rouse(self, has_failed: bool) -> None:
         """Read the store again: a message was added, or a retry has become due."""
-        self._more_has_failed = has_failed and (self._more_has_failed or not self._maybe_more)
-        if not has_failed and self._claimed and self._claimed[-1].attempts > 0:
-            self._claimed.clear()  # a new message goes before them, and they are still due
-        self._maybe_more = True
+        self._claimed.rouse(has_failed)
         self._ask()
 
     def accept(self, place: Place) -> None:
@@ -101,7 +66,7 @@ class Lane:
         """
         if row_id in self._in_flight:
             raise MessageBeingSentError
-        self._claimed = deque(due for due in self._claimed if due.row_id != row_id)
+        self._claimed.let_go(row_id)
 
     def close(self) -> None:
         """Begin no more attempts; those under way go on."""
@@ -115,14 +80,11 @@ class Lane:
 
     def claimant(self) -> Claimant:
         """The queue as it asks for a place: with the client of the message that it would send next."""
-        if self._claimed:
-            head = self._claimed[0]
-            return Claimant(self.queue, head.message.client, head.attempts > 0)
-        return Claimant(self.queue, self._client, self._more_has_failed)
+        return self._claimed.claimant()
 
     def _ask(self) -> None:
         """Ask for another place if there may be a message to send."""
-        if self._is_closed or not (self._claimed or self._maybe_more) or self.rest_ms():
+        if self._is_closed or not self._claimed.may_have_any or self.rest_ms():
             return
         if len(self.workers) < self._at_once() and len(self._in_flight) < self._most_unsettled:
             self._shared.admission.ask(self.claimant(), had_a_turn=bool(self.workers))
@@ -150,68 +112,25 @@ class Lane:
     def _look_on(self) -> None:
         self._ask()
         if not self.workers and not self._in_flight:
-            self._shared.on_idle(self)
+            self._on_idle(self)
 
     async def _next(self, place: Place) -> DueMessage | None:
         """The message to send with this place, or None if there is none for this kind of place."""
         await self._shared.delivery.caught_up()
-        if not self._has_lease() and not await self._take_lease():
+        if not self._claimed.has_lease() and not await self._claimed.take_lease():
             return None
-        if not self._claimed and self._maybe_more and self._may_start():
-            await self._claim()
-        if not self._claimed or not self._may_start():
+        if self._claimed.has_to_be_read and self._may_start():
+            await self._claimed.read(self._in_flight)
+        head = self._claimed.head
+        if head is None or not self._may_start():
             return None
-        if place.claimant.host and place.claimant.has_failed != (self._claimed[0].attempts > 0):
+        if place.claimant.host and place.claimant.has_failed != (head.attempts > 0):
             return None
-        return self._claimed.popleft()
-
-    def _has_lease(self) -> bool:
-        """Whether this process has had the destination ever since the messages were claimed."""
-        return self._tenure == self._shared.leases.tenure(self.queue.destination) != 0
-
-    async def _take_lease(self) -> bool:
-        """Claim the messages anew: another process may have sent them. False while that one has them."""
-        leases, destination = self._shared.leases, self.queue.destination
-        is_here = await leases.take(destination)
-        if self._tenure != leases.tenure(destination) or not is_here:
-            self._tenure = leases.tenure(destination)
-            self._claimed.clear()
-            self._maybe_more = is_here
-        return is_here
+        return self._claimed.take()
 
     def _may_start(self) -> bool:
-        if not self._has_lease() or self._is_closed or len(self._in_flight) >= self._most_unsettled:
-            return False
-        return not self.rest_ms()
-
-    async def _claim(self) -> None:
-        async with self._claiming:
-            if self._claimed or not self._maybe_more:
-                return
-            # A message in flight may be settled by the time the rows are read, and may still be among them.
-            busy = set(self._in_flight)
-            limit = self._claim_size + len(busy)
-            self._maybe_more = False
-            withheld = self._shared.withheld
-            given_back, tenure = withheld.given_back, self._tenure
-            now_ms = self._shared.clock.now_ms()
-            try:
-                messages = await self._shared.store.next_messages(self.queue, now_ms, limit)
-            except Exception as error:
-                log.warning("webhooks_not_read", destination=self.queue.destination, error=str(error))
-                self._shared.schedule.put(self.claimant(), now_ms + _UNREADABLE_STORE_PAUSE_MS)
-                return
-            is_outdated = withheld.given_back != given_back or tenure != self._tenure
-            if is_outdated or not self._has_lease():  # these rows may be deleted by now, or changed
-                self._maybe_more = True
-                return
-            if len(messages) == limit:
-                self._more_has_failed = not self._maybe_more and messages[-1].attempts > 0
-                self._maybe_more = True
-            self._claimed.extend(
-                due for due in messages if due.row_id not in busy and due.row_id not in withheld
-            )
-            self._claim_size = min(2 * self._claim_size, self._most_unsettled)
+        is_full = len(self._in_flight) >= self._most_unsettled
+        return self._claimed.has_lease() and not (self._is_closed or is_full or self.rest_ms())
 
     async def _deliver(self, message: DueMessage, place: Place) -> None:
         outcome = await self._attempt(message, place)

@@ -1,4 +1,4 @@
-"""What an operator reads of the messages that wait for one subject."""
+"""An operator's reads of the messages that wait for one subject."""
 
 OF_QUEUE = """
 SELECT body, attempts, next_attempt_at_ms, last_error FROM outbox

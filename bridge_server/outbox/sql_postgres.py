@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of the outbox."""
+"""PostgreSQL's form of some statements of the outbox."""
 
 from collections.abc import Mapping
 

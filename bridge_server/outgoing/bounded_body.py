@@ -3,7 +3,7 @@
 import aiohttp
 
 ANSWER_LIMIT_BYTES = 64 * 1_024
-"""What is read of an answer that is only looked at."""
+"""The bytes that are read of the answer to a webhook or a push."""
 
 
 async def read_bounded(response: aiohttp.ClientResponse, body: bytearray, limit_bytes: int) -> None:

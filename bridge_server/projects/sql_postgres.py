@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of projects and of their deletion."""
+"""PostgreSQL's form of some statements of projects and of their deletion."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What sockets of generation 1.x want of topics, in one process or in several."""
+"""Topics as the sockets of generation 1.x use them, in one process or in several."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol

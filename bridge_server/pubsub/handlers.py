@@ -11,7 +11,8 @@ from bridge_server.pubsub.irn.service import Irn
 from bridge_server.pubsub.service import PubSub
 from bridge_server.version import NAME, REPOSITORY, VERSION
 from bridge_server.web.answers import ready_made
-from bridge_server.web.socket import Socket, wants_socket
+from bridge_server.web.handshakes import wants_socket
+from bridge_server.web.socket import Socket
 from bridge_server.web.whole_answer import WholeAnswer
 
 _HEADERS = ready_made({"Content-Type": "text/html; charset=utf-8", "Vary": "Upgrade"})

@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of push registrations."""
+"""PostgreSQL's form of some statements of push registrations."""
 
 from collections.abc import Mapping
 

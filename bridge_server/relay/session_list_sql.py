@@ -1,4 +1,4 @@
-"""What an operator reads of sessions and calls. Each statement reads as many rows as it says, by an index."""
+"""An operator's reads of sessions and calls. Each statement reads a bounded number of rows by an index."""
 
 PAGE = """
 SELECT id, session_id, expires_at_ms, approved, push_type, push_webhook,

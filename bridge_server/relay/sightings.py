@@ -18,7 +18,7 @@ MOST_YOUNG = 20_000
 """The ids that were seen last; at most so many older ones are known besides."""
 
 DAPP_NAME = web.RequestKey("dapp_name", str)
-"""What a dapp calls itself, in a request that asks for a call."""
+"""The dapp's own name, in a request that asks for a call."""
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Sightings:
     def watcher(
         self, dialect: Dialect, side: Literal["dapp", "wallet"], id_name: str
     ) -> Callable[[Mapping[str, str], int], None]:
-        """What is to be called with the ids in the path of each request that succeeded, and the elapsed time.
+        """A function to call with the ids in the path of each request that succeeded, and the elapsed time.
 
         `id_name` is the one that names the session or the call.
         """
@@ -80,7 +80,7 @@ class Sightings:
         return see
 
     def see_opened(self, dialect: Dialect) -> Callable[[web.Request, bytes], None]:
-        """What is to be called with each request that has opened a session, and its answer."""
+        """A function to call with each request that has opened a session, and its answer."""
 
         def see(_: web.Request, answer: bytes) -> None:
             session_id = orjson.loads(answer).get("sessionId")

@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of the relay, and which of them are slow."""
+"""PostgreSQL's form of some statements of the relay, and the statements that are slow there."""
 
 from collections.abc import Mapping
 

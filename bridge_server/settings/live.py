@@ -45,7 +45,7 @@ class LiveSettings:
         return frozenset(self._names | self._tokens)
 
     def shown(self) -> dict[str, dict[str, Any]]:
-        """What may be shown of each setting, and whether a running server takes a new value (`live`)."""
+        """Each setting as it may be shown, and whether a running server takes a new value (`live`)."""
         rows, names = shown_settings(self.current, self.origins), self.names
         return {name: {**row, "live": name in names} for name, row in rows.items()}
 

@@ -7,8 +7,7 @@ may be run again from its start if the first attempt was rolled back: so it must
 database.
 """
 
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
@@ -99,33 +98,6 @@ class Database(Protocol):
         Its events are published then, even when the caller no longer waits. Its exceptions are raised here,
         and such a transaction has changed nothing.
         """
-        ...
-
-
-class Engine(Database, Protocol):
-    """A database as the server opens and watches it."""
-
-    def opened(self) -> AbstractAsyncContextManager[None]:
-        """Hold it open; on leaving, commit queued transactions and close every connection."""
-        ...
-
-    @property
-    def last_commit_failed(self) -> bool:
-        """Whether the most recent attempt to commit was refused."""
-        ...
-
-    @property
-    def missing(self) -> Sequence[str]:
-        """What keeps it from serving at this moment, for people to read."""
-        ...
-
-    @property
-    def troubles(self) -> Sequence[str]:
-        """Faults for people to read, such as last until an operator mends them."""
-        ...
-
-    def figures(self) -> Mapping[str, int]:
-        """Gauges for the operator: at least its bytes, its commits, and the transactions in them."""
         ...
 
 

@@ -27,7 +27,7 @@ class Block:
 
 
 def price(transaction: RawTransaction) -> int:
-    """What a unit of gas costs the sender."""
+    """The price that the sender pays for a unit of gas."""
     tip = transaction.max_priority_fee_per_gas
     return transaction.max_fee_per_gas if tip is None else min(transaction.max_fee_per_gas, BASE_FEE + tip)
 

@@ -1,6 +1,7 @@
 """The control routes of test mode described: what their rows do not say (docs/test-mode.md)."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
@@ -17,6 +18,7 @@ from bridge_server.web.description import (
     Operation,
     Parameter,
     text,
+    operation,
 )
 
 _TAG = "Test mode"
@@ -141,9 +143,7 @@ _WAIT = Parameter(
 )
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag=_TAG, summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, _TAG)
 
 TESTMODE_OPERATIONS: Mapping[str, Operation] = {
     "test-reset": _operation(

@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of topics."""
+"""PostgreSQL's form of some statements of topics."""
 
 from collections.abc import Mapping
 

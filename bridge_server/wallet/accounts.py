@@ -1,7 +1,6 @@
-"""The wallet's accounts and their keys, which are in memory while they are open."""
+"""The wallet's accounts: their sources, and whether they are unlocked."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -29,21 +28,12 @@ from bridge_server.wallet.errors import (
 )
 from bridge_server.wallet.keystore_files import KeystoreFiles
 from bridge_server.wallet.models import AccountSource, Address, WalletAccount
+from bridge_server.wallet.open_keys import OpenKeys
 
 DEFAULT_UNLOCK_SECONDS = 300
 LONGEST_UNLOCK_SECONDS = 10**9
 
-_SECOND_US = 1_000_000
-
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenKey:
-    """`until_us`, of time elapsed, is None for a key that stays open as long as the server runs."""
-
-    key: SigningKey
-    until_us: int | None
 
 
 class Accounts:
@@ -65,18 +55,17 @@ class Accounts:
     ) -> None:
         self._files = files
         self._derivations = derivations
-        self._clock = clock
         self._ids = ids
         self._random_bytes = random_bytes
         self._cost = cost
         self._lasting: dict[Address, AccountSource] = {}
-        self._open: dict[Address, _OpenKey] = {}
         self._listeners: list[Callable[[], None]] = []
-        self._lock_listeners: list[Callable[[], None]] = []
+        lasting: dict[Address, SigningKey] = {}
         for source, keys in ((AccountSource.DEVELOPMENT, development), (AccountSource.RAW_KEY, raw)):
             for key in keys:
                 self._lasting.setdefault(_address(key), source)
-                self._open[_address(key)] = _OpenKey(key, None)
+                lasting.setdefault(_address(key), key)
+        self._keys = OpenKeys(lasting, files, clock)
 
     def on_unlocked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each unlock."""
@@ -84,7 +73,7 @@ class Accounts:
 
     def on_locked(self, listener: Callable[[], None]) -> None:
         """Call `listener` after keys were forgotten, on demand or because their time was over."""
-        self._lock_listeners.append(listener)
+        self._keys.on_locked(listener)
 
     def addresses(self) -> list[Address]:
         """The accounts: of development, then raw keys, then files by their names. Raises UnavailableError."""
@@ -95,7 +84,7 @@ class Accounts:
         sources = dict(self._lasting)
         for address in self._files.addresses():
             sources.setdefault(address, AccountSource.KEYSTORE)
-        self._forget()
+        self._keys.forget_ended()
         return [self._account(address, source) for address, source in sources.items()]
 
     def are_for_development_only(self) -> bool:
@@ -108,10 +97,9 @@ class Accounts:
 
     def key(self, address: Address) -> SigningKey:
         """The account's key. Raises UnknownAccountError, LockedError."""
-        opened = self._open.get(address)
-        if opened is not None and self._is_good(address, opened):
-            return opened.key
-        self._open.pop(address, None)
+        key = self._keys.key(address)
+        if key is not None:
+            return key
         self._check_known(address)
         raise LockedError(address)
 
@@ -121,7 +109,7 @@ class Accounts:
         Raises UnknownAccountError, WrongPassphraseError, KeyFileError; LimitError when too many wait for it.
         """
         if address in self._lasting:
-            return self._open[address].key
+            return self.key(address)
         content = self._files.read(address)
         try:
             secret = await self._derivations.run(address, lambda: open_key_file(address, content, passphrase))
@@ -148,11 +136,8 @@ class Accounts:
                 "or for 0: until the server stops."
             )
         key = await self.key_with(address, passphrase)
-        opened = self._open.get(address)
-        if opened is not None and opened.until_us is None:
+        if not self._keys.open(address, key, seconds):
             return
-        until_us = self._clock.elapsed_us() + seconds * _SECOND_US if seconds else None
-        self._open[address] = _OpenKey(key, until_us)
         log.info("account_unlocked", account=address, seconds=seconds)
         for listener in self._listeners:
             listener()
@@ -161,16 +146,13 @@ class Accounts:
         """Forget the account's key. False if the key is always open. Raises UnknownAccountError."""
         if address in self._lasting:
             return False
-        if self._open.pop(address, None) is None:
+        if not self._keys.lock(address):
             self._check_known(address)
-        else:
-            self._announce_lock()
         return True
 
     def lock_all(self) -> None:
         """Forget every key that a passphrase has opened."""
-        self._open = {address: opened for address, opened in self._open.items() if address in self._lasting}
-        self._announce_lock()
+        self._keys.lock_all()
 
     async def create(self, passphrase: str) -> Address:
         """Make an account with a new key, locked, and store its file. Raises UnavailableError, LimitError."""
@@ -218,41 +200,10 @@ class Accounts:
 
     async def sweep(self, _: int) -> int:
         """Forget keys whose time is over or whose files are gone; returns how many."""
-        before = len(self._open)
-        self._forget()
-        return before - len(self._open)
+        return self._keys.forget_ended()
 
     def _account(self, address: Address, source: AccountSource) -> WalletAccount:
-        opened = self._open.get(address)
-        return WalletAccount(address, source, opened is not None, self._until_ms(opened))
-
-    def _until_ms(self, opened: _OpenKey | None) -> int | None:
-        """The end of an unlock in milliseconds since the Unix epoch."""
-        if opened is None or opened.until_us is None:
-            return None
-        return self._clock.now_ms() + (opened.until_us - self._clock.elapsed_us()) // 1_000
-
-    def _forget(self) -> None:
-        ended = [address for address, opened in self._open.items() if not self._is_good(address, opened)]
-        for address in ended:
-            del self._open[address]
-        if ended:
-            self._announce_lock()
-
-    def _announce_lock(self) -> None:
-        for listener in self._lock_listeners:
-            listener()
-
-    def _is_good(self, address: Address, opened: _OpenKey) -> bool:
-        """Whether an open key may still be used: its time is not over, and its file exists."""
-        if address in self._lasting:
-            return True
-        if opened.until_us is not None and opened.until_us <= self._clock.elapsed_us():
-            return False
-        try:
-            return address in self._files.addresses()
-        except UnavailableError:  # the files cannot be listed, so none is known to be gone
-            return True
+        return WalletAccount(address, source, self._keys.is_open(address), self._keys.until_ms(address))
 
     def _check_known(self, address: Address) -> None:
         if address not in self._lasting and address not in self._files.addresses():

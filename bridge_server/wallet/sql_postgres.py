@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of approvals."""
+"""PostgreSQL's form of some statements of approvals."""
 
 from collections.abc import Mapping
 

@@ -38,7 +38,7 @@ class Charged:
     charges: list[Charge]
     kept_at: int = 0
     later: Awaitable["Charged"] | None = None
-    """What is to be awaited for the charges, where other processes charge the same buckets."""
+    """Gives the charges, where other processes charge these buckets, too."""
 
 
 NOTHING_CHARGED = Charged([])

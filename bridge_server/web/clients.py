@@ -27,7 +27,7 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(slots=True)
 class ClientFigures:
-    """What one address has asked for: `bytes` are those of bodies, received and answered."""
+    """The requests of one address: `bytes` are the bytes of bodies, received and answered."""
 
     requests: int = 0
     refused: int = 0

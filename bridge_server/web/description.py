@@ -111,6 +111,13 @@ class Operation:
     """Members that begin with `x-`."""
 
 
+def operation(
+    tag: str, summary: str, description: str, *answers: DescribedAnswer, **more: Any
+) -> Operation:
+    """A route described under a heading of the document: its `tag`."""
+    return Operation(tag=tag, summary=summary, text=description, answers=answers, **more)
+
+
 def done(meaning: str = "It is done.") -> tuple[DescribedAnswer, ...]:
     """The answers of a change that answers only its success."""
     return (DescribedAnswer(200, meaning, SuccessAnswer),)

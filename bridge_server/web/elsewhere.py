@@ -9,7 +9,7 @@ from bridge_server.web.routes import Handler
 
 
 class AnswersElsewhereError(NotFoundError):
-    """This listener does not answer the path."""
+    """The path is not answered at this port."""
 
     code = "answers-elsewhere"
     title = "Not at this address"

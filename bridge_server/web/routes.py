@@ -54,7 +54,7 @@ class Route:
     waits: bool = False
     """Whether it may hold a request on purpose, as a long poll does."""
     makes: Literal["", "session", "call"] = ""
-    """What a successful request makes; its answer names it."""
+    """The kind of thing that a successful request makes; its answer names the thing."""
     on_answer: Callable[[Mapping[str, str], int], None] | None = None
     """Called soon with the ids in the path of each request that succeeded, and the elapsed time then in
     microseconds, if an operator may look."""

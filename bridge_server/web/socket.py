@@ -10,15 +10,16 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 import structlog
-from aiohttp import WSCloseCode, WSMsgType, hdrs, web
+from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_websocket import WSMessageNoDecodeText
 
-from bridge_server.kernel.errors import BridgeError, InvalidInputError, UnsupportedMediaError
+from bridge_server.kernel.errors import BridgeError, UnsupportedMediaError
 from bridge_server.web.aiohttp_internals import LATER, PromptSocket
 from bridge_server.web.answers import ready_made
 from bridge_server.web.connection import Connection, connection_of
 from bridge_server.web.frames import close_code, close_reason
+from bridge_server.web.handshakes import no_handshake
 
 MOST_BUFFERED_BYTES = 1024 * 1024
 """The unread bytes of a slow client; with more, its socket is closed."""
@@ -60,14 +61,6 @@ class Party(Protocol):
         ...
 
 
-def wants_socket(request: web.Request) -> bool:
-    """Whether the request asks for a WebSocket."""
-    return (
-        request.method == hdrs.METH_GET
-        and request.headers.get(hdrs.UPGRADE, "").strip().lower() == "websocket"
-    )
-
-
 class Socket(PromptSocket):
     """101, and then a conversation between a party and a client."""
 
@@ -95,10 +88,7 @@ class Socket(PromptSocket):
         """Itself, if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
         if not self._is_handshake(request):
             self._party.leave()
-            raise InvalidInputError(
-                "This is no WebSocket handshake (RFC 6455): it takes no body, Connection: Upgrade, "
-                "Sec-WebSocket-Version: 13 and a Sec-WebSocket-Key of 16 bytes in Base64."
-            )
+            raise no_handshake()
         return self
 
     def abandon(self) -> None:

@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of the saved token buckets."""
+"""PostgreSQL's form of some statements of the saved token buckets."""
 
 from collections.abc import Mapping
 

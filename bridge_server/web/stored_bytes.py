@@ -99,7 +99,7 @@ class Bill:
         self._loop = asyncio.get_running_loop()
         self._is_charged = True
         self.late: Awaitable[None] | None = None
-        """What is to be awaited inside the `with` block, before anything is stored."""
+        """The awaitable for the `with` block, which is awaited before anything is stored."""
         self._charge()
 
     def __enter__(self) -> Self:

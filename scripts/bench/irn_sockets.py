@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import count
 from statistics import median
 
+from bare_socket import BareSocket, client_frame, open_sockets
 from clients import close_clients, run
 from machine import on_core
 from plan import Plan
@@ -22,14 +23,11 @@ from sockets import (
     PAYLOAD,
     PROBES,
     SETTLING_SECONDS,
-    BareSocket,
     beside_echo,
-    client_frame,
     close_idle,
     count_received,
     grown_kib,
     latencies_ms,
-    open_sockets,
     started_beside_echo,
 )
 

@@ -65,7 +65,7 @@ async def test_a_server_without_the_token_has_no_admin_api(
 
 @pytest.mark.one_server
 @pytest.mark.parametrize(("path", "methods"), ROUTES.items())
-async def test_a_method_that_a_path_does_not_take_is_405_with_those_it_does(
+async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
     admin: AdminClient, path: str, methods: set[str]
 ) -> None:
     allowed = methods | ({"HEAD"} if "GET" in methods else set())

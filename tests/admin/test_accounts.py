@@ -34,7 +34,7 @@ async def view(admin: AdminClient, account: str, query: str = "") -> dict[str, A
     return found
 
 
-async def test_it_is_shown_with_subscription_bucket_and_last_notifications(
+async def test_an_account_is_shown_with_subscription_bucket_and_last_notifications(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
     for title in ("news", "news", "deals", "news"):
@@ -190,7 +190,7 @@ async def test_its_inbox_is_what_it_sees(admin: AdminClient, app: str, reader: I
     (await admin.get(f"{path}?after=x")).problem(400)
 
 
-async def test_what_the_operator_marks_is_read_for_the_account_and_counts_as_bulk(
+async def test_notifications_that_the_operator_marks_are_read_for_the_account_and_count_as_bulk(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
     for _ in range(2):
@@ -240,7 +240,7 @@ async def test_a_notification_that_lapsed_was_not_marked_in_bulk(
     assert (shown["figures"]["sent"], shown["figures"]["bulk_marked"]) == (1, 0)
 
 
-async def test_what_the_operator_marked_is_kept_as_long_as_what_users_have_read(
+async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others(
     admin: AdminClient, app: str, reader: InboxClient
 ) -> None:
     for title in ("1", "2"):
@@ -269,5 +269,5 @@ async def test_what_the_operator_marked_is_kept_as_long_as_what_users_have_read(
         ("/admin/accounts/test:chain:1?project_id=none", 404),
     ],
 )
-async def test_what_is_no_account_or_no_project_is_refused(admin: AdminClient, path: str, code: int) -> None:
+async def test_an_unreadable_account_and_an_unknown_project_are_refused(admin: AdminClient, path: str, code: int) -> None:
     (await admin.get(path)).problem(code)

@@ -81,7 +81,7 @@ async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
     assert (await desk.admin.get("/admin/wallet/signatures")).json["signatures"] == []
 
 
-async def test_a_request_is_shown_with_its_data_and_the_same_in_words(desk: Desk) -> None:
+async def test_a_request_is_shown_with_its_data_and_their_description_in_words(desk: Desk) -> None:
     asking = desk.asks()
     [approval] = await desk.waiting()
 
@@ -101,7 +101,7 @@ async def test_a_request_is_shown_with_its_data_and_the_same_in_words(desk: Desk
     assert any("hello" in line["text"] for line in text)
 
 
-async def test_those_that_wait_come_before_those_that_are_settled_page_by_page(desk: Desk) -> None:
+async def test_waiting_requests_come_before_settled_requests_page_by_page(desk: Desk) -> None:
     asking = [desk.asks()]
     [first] = await desk.waiting()
     asking.append(desk.asks())

@@ -51,7 +51,7 @@ async def test_the_heaviest_come_first(observed: Observed) -> None:
     assert found[0]["bytes"] > 0
 
 
-async def test_what_a_client_was_refused_and_by_which_limit(observed: Observed) -> None:
+async def test_a_clients_refusals_are_counted_by_limit(observed: Observed) -> None:
     for _ in range(5):
         await ask_from(observed, "192.0.2.1", "POST", "/session/new")
     await ask_from(observed, "192.0.2.2")

@@ -105,7 +105,7 @@ async def test_pages_follow_one_another(admin: AdminClient, secret: str) -> None
     assert second["next"] is None
 
 
-async def test_one_is_shown_with_its_content_and_the_accounts_that_it_missed_first(
+async def test_a_notification_is_shown_with_its_content_and_the_accounts_that_it_missed_first(
     admin: AdminClient, secret: str
 ) -> None:
     await admin.notify("app", secret, "deals", SOME[0])
@@ -243,7 +243,7 @@ async def test_an_account_that_has_left_is_still_named(admin: AdminClient, secre
         ("/admin/projects/none/notifications", 404),
     ],
 )
-async def test_what_cannot_be_found_or_read_is_refused(
+async def test_an_unknown_notification_and_an_unreadable_query_are_refused(
     admin: AdminClient, secret: str, path: str, status: int
 ) -> None:
     await admin.create("other", "news")

@@ -54,7 +54,7 @@ async def project(admin: AdminClient) -> None:
     await admin.subscribe("app", plain_account(2), ["deals"])
 
 
-async def test_it_sends_to_the_accounts_that_it_is_given(admin: AdminClient) -> None:
+async def test_a_notification_goes_to_the_accounts_that_are_named(admin: AdminClient) -> None:
     wanted = [plain_account(number) for number in (1, 2, 3)]
 
     answer = await send(admin, {"accounts": wanted}, notification_id=None)
@@ -76,7 +76,7 @@ async def test_it_sends_to_the_accounts_that_it_is_given(admin: AdminClient) -> 
         ({"type": "deals"}, [plain_account(1)], [plain_account(2)]),
     ],
 )
-async def test_it_sends_to_the_subscribers_that_are_meant(
+async def test_a_notification_goes_to_the_subscribers_that_are_meant(
     admin: AdminClient, audience: Any, sent: list[str], failed: list[str]
 ) -> None:
     answer = (await send(admin, audience)).json
@@ -168,7 +168,7 @@ async def test_after_the_last_subscriber_there_is_nobody(admin: AdminClient) -> 
         ({"audience": "all", "notification": {**CONTENT, "title": ""}}, "#/notification/title"),
     ],
 )
-async def test_what_is_wrong_is_named_and_nothing_is_sent(
+async def test_a_faulty_request_is_named_and_nothing_is_sent(
     admin: AdminClient, fields: dict[str, Any], place: str
 ) -> None:
     problem = (await send(admin, **{"audience": "all", **fields})).problem(400)

@@ -144,7 +144,7 @@ async def test_retrying_sends_a_message_before_its_time(desk: Desk) -> None:
     (await desk.admin.post(f"{OUTBOX}/{found['id']}/retry")).problem(404)
 
 
-async def test_a_dead_one_that_two_operators_retry_is_put_back_once(desk: Desk) -> None:
+async def test_a_dead_letter_that_two_operators_retry_is_put_back_once(desk: Desk) -> None:
     [found] = await desk.die()
     before = len(desk.receiver.requests)
     desk.receiver.otherwise = hang

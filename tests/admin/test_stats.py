@@ -17,7 +17,7 @@ async def observed(tmp_path: Path) -> AsyncIterator[Observed]:
         yield running
 
 
-async def test_what_was_made_and_what_there_is(observed: Observed) -> None:
+async def test_totals_since_the_start_and_figures_of_the_moment(observed: Observed) -> None:
     session_id = await observed.bridge.open_session()
     await observed.bridge.open_session()
     await observed.bridge.request_call(session_id)

@@ -170,7 +170,7 @@ async def test_a_poll_whose_client_leaves_is_shown_so(observed: Observed) -> Non
     assert (await observed.traffic("?filter=is:waits"))[0]["status"] == 499
 
 
-async def test_who_waits_for_news_gets_what_comes_next(observed: Observed) -> None:
+async def test_a_client_that_waits_for_news_gets_the_next_request(observed: Observed) -> None:
     await observed.bridge.get("/hello")
     waiting = asyncio.create_task(observed.admin.get("/admin/traffic?since=1&wait=20&filter=route:info"))
     await asyncio.sleep(0)

@@ -72,7 +72,7 @@ async def test_an_account_is_unlocked_for_a_time_and_locked(admin: AdminClient, 
         ({}, 400),
     ],
 )
-async def test_what_does_not_unlock_changes_nothing(
+async def test_an_unlock_that_fails_changes_nothing(
     admin: AdminClient, rpc: RpcClient, fields: dict[str, Any], status: int
 ) -> None:
     address = await rpc.call("personal_newAccount", "a passphrase")

@@ -68,5 +68,5 @@ async def test_no_private_address_is_connected_to(tmp_path: Path, receiver: Webh
 
 
 @pytest.mark.parametrize("fields", [{}, {"url": "ftp://a.example"}, {"url": "nowhere"}, {"url": 1}])
-async def test_what_is_no_url_is_refused(admin: AdminClient, fields: dict[str, object]) -> None:
+async def test_a_text_that_is_no_url_is_refused(admin: AdminClient, fields: dict[str, object]) -> None:
     assert pointers((await admin.post(TEST, fields)).problem(400)) == ["#/url"]

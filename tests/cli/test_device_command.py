@@ -104,7 +104,7 @@ def served(text: str) -> Iterator[str]:
         thread.join()
 
 
-def test_json_has_the_same_facts_as_the_admin_api(operate: Operating) -> None:
+def test_json_has_the_facts_of_the_admin_api(operate: Operating) -> None:
     devices = operate.json("device", "list", ETHEREUM.lower())["devices"]
 
     assert [(device["id"], device["state"], device["queued"]) for device in devices] == [

@@ -339,7 +339,7 @@ def test_permissions_are_mended_on_demand(operating: Operating) -> None:
     assert operating.data_dir.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_is_mended_does_not_count_as_a_warning(operating: Operating) -> None:
+def test_a_finding_that_is_mended_does_not_count_as_a_warning(operating: Operating) -> None:
     (operating.data_dir / "server.json").write_text("{}", "utf-8")
     (operating.data_dir / "server.json").chmod(0o600)
 

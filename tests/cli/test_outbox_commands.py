@@ -128,7 +128,7 @@ def test_all_dead_letters_are_changed(operating: Operating, command: str) -> Non
         (("drop", "1-msg-1", "--destination", DESTINATION), "--destination chooses among dead letters"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_and_changes_nothing(
+def test_an_impossible_command_prints_one_line_and_changes_nothing(
     operating: Operating, arguments: tuple[str, ...], fault: str
 ) -> None:
     assert fault in operating.refusal("outbox", *arguments).lower()

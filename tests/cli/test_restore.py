@@ -43,7 +43,7 @@ def test_the_backup_takes_the_place_and_the_database_of_before_is_kept(
     assert Path(done["database"]).stat().st_mode & 0o077 == 0
 
 
-def test_what_was_kept_can_be_restored(operating: Operating, tmp_path: Path) -> None:
+def test_the_replaced_database_is_kept_and_can_be_restored(operating: Operating, tmp_path: Path) -> None:
     kept = operating.json("restore", tmp_path / "backup.sqlite3")["kept"]
 
     operating.text("restore", kept)

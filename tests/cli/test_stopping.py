@@ -196,7 +196,7 @@ async def test_server_stops_in_time_whatever_clients_do(
     assert "Traceback" not in server.err_file.read_text("utf-8")
 
 
-async def test_it_answers_on_while_it_drains_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
+async def test_a_draining_server_answers_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
     environment = {"BRIDGE_DRAIN_SECONDS": "600"}
     with watched_server(tmp_path, environment=environment) as server:
         async with aiohttp.ClientSession(server.url) as client:

@@ -39,7 +39,7 @@ def write(file: Path, *lines: str | bytes) -> Path:
     return file
 
 
-def test_accounts_are_added_to_every_type_or_to_those_named(app: Operating) -> None:
+def test_accounts_are_added_to_every_type_or_to_the_named_types(app: Operating) -> None:
     first, second = plain_account(1), plain_account(2)
 
     assert app.text("subscriber", "add", "app", first, second) == "2 subscribed, 0 updated, 0 unchanged\n"

@@ -58,7 +58,7 @@ async def test_the_address_guard_holds_for_a_test_too(
 
 
 @pytest.mark.parametrize("url", ["app.example.org/hook", "ftp://app.example.org/hook", "http://"])
-def test_what_is_no_url_is_refused(invoke: Invoke, url: str) -> None:
+def test_a_text_that_is_no_url_is_refused(invoke: Invoke, url: str) -> None:
     result = invoke("webhook", "test", url)
 
     assert (result.exit_code, result.stdout) == (2, "")

@@ -14,7 +14,7 @@ VECTORS = json.loads((Path(__file__).parent.parent / "vectors" / "clients_v1.jso
 
 
 @pytest.mark.parametrize("vector", VECTORS["payloads"], ids=lambda vector: str(vector["content"])[:20])
-def test_what_the_published_client_sealed_is_opened_and_sealed_alike(
+def test_a_text_that_the_published_client_sealed_is_opened_and_sealed_alike(
     vector: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = SocketCipher(bytes.fromhex(vector["key"]))

@@ -145,7 +145,7 @@ async def test_a_bridge_that_says_nothing_is_unreachable(gate: WebhookReceiver, 
                 await rejecting
 
 
-async def test_request_ends_when_its_last_attempt_times_out_at_the_same_moment(gate: WebhookReceiver) -> None:
+async def test_request_ends_when_its_last_attempt_times_out_at_that_moment(gate: WebhookReceiver) -> None:
     async with paired(gate.url("")) as (dapp, _):
         gate.otherwise = hang
         pace = replace(IMPATIENT, attempt_seconds=IMPATIENT.patience_seconds)

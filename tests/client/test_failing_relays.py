@@ -128,7 +128,7 @@ async def test_a_refused_subscription_is_tried_again(fake: FakeRelay) -> None:
         await eventually(count_of(fake, "irn_batchSubscribe", 3))
 
 
-async def test_what_a_relay_refuses_has_its_code_and_text(fake: FakeRelay) -> None:
+async def test_a_refusal_of_a_relay_has_its_code_and_text(fake: FakeRelay) -> None:
     fake.react = refusing(-32_000, "MailboxLimitExceeded: too much waits", "wc_proposeSession")
 
     with pytest.raises(RequestRefusedError, match="too much waits") as refusal:

@@ -23,7 +23,7 @@ def scope(*chains: str, methods: Any = ("personal_sign",), events: Any = ("chain
     return {"chains": list(chains), "methods": list(methods), "events": list(events)}
 
 
-def test_an_address_is_approved_on_the_chain_and_on_those_that_the_dapp_requires() -> None:
+def test_an_address_is_approved_on_the_chain_and_on_the_chains_that_the_dapp_requires() -> None:
     proposal = {
         "requiredNamespaces": {"eip155": scope("eip155:10")},
         "optionalNamespaces": {"eip155": scope("eip155:5", methods=["eth_sign"], events=[])},
@@ -51,7 +51,7 @@ def test_an_account_may_name_its_chain() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, [], {"eip155": []}, {"eip155": {"methods": "all", "chains": [1]}}])
-def test_what_is_wrong_in_a_proposal_is_skipped(wrong: Any) -> None:
+def test_a_faulty_namespace_in_a_proposal_is_skipped(wrong: Any) -> None:
     given = approved({"requiredNamespaces": wrong, "optionalNamespaces": wrong}, [ACCOUNT], 1)
 
     assert given["eip155"] == {

@@ -128,7 +128,7 @@ async def test_either_side_ends_the_session_for_both(bridge_url: str, side: str)
         await wallet.end()
 
 
-async def test_an_end_reaches_those_who_wait(bridge_url: str) -> None:
+async def test_an_end_reaches_waiting_callers(bridge_url: str) -> None:
     async with paired(bridge_url) as (dapp, wallet), asyncio.TaskGroup() as tasks:
         calls = wallet.calls()
         result = asyncio.create_task(dapp.call("eth_accounts", []))

@@ -79,7 +79,7 @@ async def test_a_dapp_and_a_wallet_may_be_there_before_their_server(
             await dapp.__aexit__(None, None, None)
 
 
-async def test_what_waits_while_a_wallet_is_away_comes_when_it_is_back(
+async def test_messages_that_wait_while_a_wallet_is_away_come_when_it_is_back(
     relay: RunningServer, generation: Generation
 ) -> None:
     async with tcp_gate(relay.url) as gate, dapp_at(relay.url, generation) as dapp:

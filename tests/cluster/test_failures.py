@@ -76,7 +76,7 @@ async def waiters_at(process: ClusterProcess) -> AsyncIterator[list[str]]:
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-async def test_what_a_killed_process_had_answered_is_at_the_other_which_goes_on(
+async def test_answered_writes_of_a_killed_process_are_at_the_other_which_goes_on(
     url: str, tmp_path: Path, victim: int
 ) -> None:
     ledgers = Ledger(), Ledger()
@@ -92,7 +92,7 @@ async def test_what_a_killed_process_had_answered_is_at_the_other_which_goes_on(
         assert [await losses_at(killed, each) for each in ledgers] == [[], []]
 
 
-async def test_who_waits_is_woken_by_what_a_process_wrote_right_before_it_was_killed(
+async def test_a_waiting_client_is_woken_by_the_last_write_of_a_killed_process(
     url: str, tmp_path: Path
 ) -> None:
     async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
@@ -144,7 +144,7 @@ async def test_a_process_that_cannot_ring_has_its_commits_found_by_the_others(
                 await asyncio.gather(*(dapp.update(each, each) for each in sessions))
 
 
-async def test_who_waits_is_woken_when_the_connections_that_listen_are_cut(url: str, tmp_path: Path) -> None:
+async def test_a_waiting_client_is_woken_when_the_connections_that_listen_are_cut(url: str, tmp_path: Path) -> None:
     async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
         wallet = BridgeClient(second.server)
         async with waiters_at(first) as sessions, connected(url) as connection:

@@ -83,14 +83,20 @@ async def test_messages_that_two_processes_write_are_sent_once(
     assert set(ids(receiver).values()) == {1}
 
 
+async def watched_and_hanging(process: ClusterProcess, receiver: WebhookReceiver) -> str:
+    """A session with twenty messages under way to a receiver that hangs."""
+    receiver.otherwise = hang
+    session_id = await watched_session(process, receiver)
+    await post_calls([process], session_id, 20)
+    await receiver.got(AT_ONCE)
+    return session_id
+
+
 async def test_a_process_that_ends_gives_its_destinations_to_the_others(
     url: str, tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
-    receiver.otherwise = hang
     async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
-        session_id = await watched_session(first, receiver)
-        await post_calls([first], session_id, 20)
-        await receiver.got(AT_ONCE)
+        await watched_and_hanging(first, receiver)
 
         assert await asyncio.to_thread(first.process.stop) == 0
         receiver.otherwise = status(200)
@@ -104,11 +110,8 @@ async def test_a_process_that_ends_gives_its_destinations_to_the_others(
 async def test_a_killed_process_has_its_messages_sent_by_another(
     url: str, tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
-    receiver.otherwise = hang
     async with processes_over(url, tmp_path, **SETTINGS) as (killed, other):
-        session_id = await watched_session(killed, receiver)
-        await post_calls([killed], session_id, 20)
-        await receiver.got(AT_ONCE)
+        session_id = await watched_and_hanging(killed, receiver)
         killed.process.kill()
         receiver.otherwise = status(200)
 
@@ -121,11 +124,8 @@ async def test_a_killed_process_has_its_messages_sent_by_another(
 async def test_a_process_that_was_frozen_past_its_lease_sends_nothing_that_another_has_sent(
     url: str, tmp_path: Path, receiver: WebhookReceiver
 ) -> None:
-    receiver.otherwise = hang
     async with processes_over(url, tmp_path, **SETTINGS) as (frozen, other):
-        session_id = await watched_session(frozen, receiver)
-        await post_calls([frozen], session_id, 20)
-        await receiver.got(AT_ONCE)
+        session_id = await watched_and_hanging(frozen, receiver)
         os.kill(frozen.pid, signal.SIGSTOP)
         try:
             unanswered = ids(receiver)

@@ -89,7 +89,7 @@ async def test_a_session_that_is_deleted_at_another_process_ends_the_wait(
     (await polling).problem(404)
 
 
-async def test_what_is_answered_at_one_process_is_read_at_the_other_right_after(
+async def test_a_write_that_one_process_has_answered_is_read_at_the_other_right_after(
     dapp: BridgeClient, wallet: BridgeClient
 ) -> None:
     session_id = await dapp.open_session()

@@ -66,7 +66,7 @@ async def test_messages_reach_the_subscribers_of_both_processes_in_order(
         await client.nothing()
 
 
-async def test_what_was_published_at_one_process_waits_for_who_subscribes_at_the_other(
+async def test_a_message_published_at_one_process_waits_for_a_subscriber_at_the_other(
     pair: Pair, join: Join, topic: str
 ) -> None:
     one, two = pair
@@ -96,7 +96,7 @@ async def test_a_client_that_moves_to_another_process_gets_what_it_has_not_ackno
     await moved.nothing()
 
 
-async def test_what_waits_is_fetched_at_another_process(pair: Pair, join: Join, topic: str) -> None:
+async def test_a_waiting_message_is_fetched_at_another_process(pair: Pair, join: Join, topic: str) -> None:
     one, two = pair
     identity = Identity()
     dapp, wallet = await join(one), await join(one, identity)
@@ -183,7 +183,7 @@ async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_messag
         assert await other_tab.message() == str(number)
 
 
-async def test_what_a_killed_process_has_answered_arrives_at_the_other(
+async def test_a_message_that_a_killed_process_has_answered_arrives_at_the_other(
     postgres: PostgresServer, tmp_path: Path, join: Join, topic: str
 ) -> None:
     url = await cluster_url(postgres, "killed")

@@ -71,7 +71,7 @@ async def test_a_message_reaches_the_receivers_of_both_processes_but_not_its_sen
     await dapp.nothing()
 
 
-async def test_what_was_published_at_one_process_waits_for_a_subscriber_at_the_other(
+async def test_a_message_published_at_one_process_waits_for_a_subscriber_at_the_other(
     pair: Pair, connect: Connect
 ) -> None:
     one, two = pair
@@ -178,7 +178,7 @@ async def test_the_share_of_a_topic_is_one_for_all_processes(pair: Pair, connect
         assert await wire.fetchval(STORED, "full") == MOST_ON_A_TOPIC
 
 
-async def test_what_a_killed_process_has_taken_arrives_at_the_other(
+async def test_a_message_that_a_killed_process_has_taken_arrives_at_the_other(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     url = await cluster_url(postgres, "killed")

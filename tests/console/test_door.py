@@ -98,7 +98,7 @@ async def test_a_change_without_a_session_is_refused(console: ConsoleClient) -> 
     assert (await ConsoleClient(console.server).post(PROJECTS, form)).status == 401
 
 
-async def test_what_is_no_form_and_no_known_change_is_refused(console: ConsoleClient) -> None:
+async def test_a_body_that_is_no_form_and_an_unknown_change_are_refused(console: ConsoleClient) -> None:
     token = await console.form_token()
     json = await console.post(PROJECTS, {"form_token": token}, content_type="application/json")
     unknown = await console.post(PROJECTS, {"form_token": token, "do": "explode"})

@@ -130,7 +130,7 @@ async def test_expired_rows_are_swept(server: RunningServer) -> None:
 @pytest.mark.parametrize(
     "path", ["/console", "/console/projects", "/console/faults", "/console/events", NO_PAGE]
 )
-async def test_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
+async def test_an_operator_who_is_not_signed_in_is_shown_how(server: RunningServer, path: str) -> None:
     for cookies in ({}, {f"bridge-console-{server.url.rpartition(':')[2]}": "guessed"}):
         answer = await ConsoleClient(server, cookies).get(path)
 

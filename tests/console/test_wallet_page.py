@@ -172,7 +172,7 @@ async def test_transactions_are_shown_by_state(desk: Desk) -> None:
     assert (await desk.console.get(f"{PATH}/transactions?after=x")).status == 400
 
 
-async def test_what_waits_and_what_is_signed_is_announced(desk: Desk) -> None:
+async def test_waiting_requests_and_signatures_are_announced(desk: Desk) -> None:
     page = await desk.console.page(PATH)
     since = page.partition("&amp;since=")[2].partition('"')[0]
     cookie = "; ".join(f"{name}={value}" for name, value in desk.console.cookies.items())

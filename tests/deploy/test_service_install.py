@@ -120,7 +120,7 @@ def test_print_changes_nothing(machine: Machine, install: Install) -> None:
     ],
     ids=["user", "settings", "data", "home"],
 )
-def test_what_cannot_work_is_refused_and_changes_nothing(
+def test_an_impossible_installation_is_refused_and_changes_nothing(
     machine: Machine, install: Install, arguments: list[str], toml: str | None, complaint: str
 ) -> None:
     if toml is not None:
@@ -161,7 +161,7 @@ def test_a_service_that_does_not_start_is_one_line_that_names_the_log(
     )
 
 
-def test_a_machine_without_systemd_is_told_how_to_see_the_unit(
+def test_on_a_machine_without_systemd_the_failure_says_how_to_see_the_unit(
     machine: Machine, install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "SYSTEMD_RUNS", machine.config / "nowhere")

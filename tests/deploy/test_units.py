@@ -33,7 +33,7 @@ def units(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_unit_is_the_one_that_the_command_writes() -> None:
+def test_the_unit_equals_the_unit_that_the_command_writes() -> None:
     unit = ServiceUnit([_PROGRAM], Path("/etc/bridge-server/bridge-server.toml"))
 
     assert (_DEPLOY / "bridge-server.service").read_text("utf-8") == unit.text()

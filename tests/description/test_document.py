@@ -34,7 +34,7 @@ def subclasses(kind: type[BridgeError]) -> Iterator[type[BridgeError]]:
         yield from subclasses(each)
 
 
-def test_it_is_openapi_3_1() -> None:
+def test_the_document_is_openapi_3_1() -> None:
     assert DOCUMENT["openapi"] == "3.1.0"
     assert list(OpenAPIV31SpecValidator(DOCUMENT).iter_errors()) == []
 
@@ -106,7 +106,7 @@ def test_problems_that_two_rooms_name_alike_have_one_status() -> None:
     assert [code for code, statuses in kinds.items() if len(statuses) > 1] == []
 
 
-def test_a_room_whose_failures_are_described_names_only_those_that_http_answers() -> None:
+def test_a_described_room_names_only_failures_that_http_answers() -> None:
     codes = {kind.code for kind in subclasses(BridgeError)}
 
     assert set(DOCUMENT["components"]["responses"]) - codes == {

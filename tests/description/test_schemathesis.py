@@ -60,7 +60,7 @@ def configuration(world: World) -> str:
 
 @slow
 @pytest.mark.timeout(300)
-async def test_every_answer_is_one_that_the_description_has(python: str, tmp_path: Path) -> None:
+async def test_the_description_has_every_answer(python: str, tmp_path: Path) -> None:
     settings: dict[str, Any] = {**WORLD_SETTINGS, "max_pending_calls": 1_000_000}
     async with running_server(tmp_path / "data", **settings) as server:
         world = await made_world(server)

@@ -52,7 +52,7 @@ async def test_a_web_page_of_any_origin_may_read_it(server: RunningServer) -> No
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-async def test_it_has_the_routes_that_the_settings_turn_on(server: RunningServer, tmp_path: Path) -> None:
+async def test_the_document_has_the_routes_that_the_settings_turn_on(server: RunningServer, tmp_path: Path) -> None:
     plain = (await ask(server, "GET", "/openapi.json")).json
     async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, console=True) as operated:
         full = (await ask(operated, "GET", "/openapi.json")).json
@@ -64,7 +64,7 @@ async def test_it_has_the_routes_that_the_settings_turn_on(server: RunningServer
     assert [path for path in full["paths"] if path.startswith("/console")] == []
 
 
-async def test_it_describes_what_each_route_asks_for(server: RunningServer) -> None:
+async def test_the_document_describes_the_request_of_each_route(server: RunningServer) -> None:
     paths: dict[str, Any] = (await ask(server, "GET", "/openapi.json")).json["paths"]
 
     assert paths["/session/new"]["post"]["security"] == []

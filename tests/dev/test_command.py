@@ -78,7 +78,7 @@ def ask(url: str, *arguments: str) -> Any:
     return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=20).stdout)
 
 
-def test_it_says_what_there_is_and_leaves_nothing(tmp_path: Path) -> None:
+def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "dev.json"
     lan = ["--lan"] if lan_address() is not None else []
     with running(tmp_path, "--config-out", out, "--keep", tmp_path / "kept", *lan) as dev:
@@ -185,7 +185,7 @@ def test_keys_that_are_worth_something(refused: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("assignment", ["host=0.0.0.0", "test=false", "data_dir=/x", "admin_token=x"])
-def test_what_dev_decides_itself(refused: Callable[..., str], assignment: str) -> None:
+def test_settings_that_dev_decides_itself_are_refused(refused: Callable[..., str], assignment: str) -> None:
     name = assignment.partition("=")[0]
 
     assert f"--set: bridge-server dev decides {name} itself" in refused("--set", assignment)
@@ -207,7 +207,7 @@ def test_an_unknown_policy(refused: Callable[..., str]) -> None:
     assert "--policy" in refused("--policy", "maybe")
 
 
-def test_what_the_environment_says_of_a_real_server_does_not_matter(tmp_path: Path) -> None:
+def test_environment_variables_for_a_real_server_do_not_matter(tmp_path: Path) -> None:
     environment = {
         "BRIDGE_HOST": "0.0.0.0",
         "BRIDGE_DATA_DIR": str(tmp_path / "real"),

@@ -24,7 +24,7 @@ def refused(path: Path) -> str:
     return str(error.value)
 
 
-def test_it_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
+def test_the_file_is_private_and_goes_with_the_server(tmp_path: Path) -> None:
     path = tmp_path / "dev.json"
     with config_file_at(path, FACTS):
         assert orjson.loads(path.read_bytes()) == {"made_by": "bridge-server dev", **FACTS}
@@ -46,7 +46,7 @@ def test_for_a_shell_it_has_the_variables_that_fixtures_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["dev.json", "dev.env"])
-def test_what_a_killed_server_left_is_overwritten_and_what_a_running_one_has_is_not(
+def test_the_file_of_a_killed_server_is_overwritten_and_a_running_servers_file_is_not(
     tmp_path: Path, name: str
 ) -> None:
     path = tmp_path / name

@@ -15,7 +15,7 @@ async def notify(dev: DevServer, secret: str = SECRET, kind: str = "news") -> tu
     return await dev.ask("POST", f"{dev.url}/demo/notify", fields, Authorization=f"Bearer {secret}")
 
 
-async def test_it_notifies_with_each_of_its_types(dev: DevServer) -> None:
+async def test_the_demo_project_notifies_with_each_of_its_types(dev: DevServer) -> None:
     for kind in DEMO.types:
         status, answer = await notify(dev, kind=kind)
         assert (status, answer["not_found"]) == (200, [ACCOUNT])
@@ -28,7 +28,7 @@ async def test_a_reset_leaves_it_there(dev: DevServer) -> None:
     assert (await notify(dev))[0] == 200
 
 
-async def test_it_is_the_project_of_before_over_the_same_data(tmp_path: Path) -> None:
+async def test_the_demo_project_stays_over_its_data(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_dev(tmp_path / "data") as dev:
             assert (await notify(dev))[0] == 200

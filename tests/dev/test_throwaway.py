@@ -26,7 +26,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_private_and_goes_when_it_is_removed(place: Path) -> None:
+def test_the_directory_is_private_and_goes_when_it_is_removed(place: Path) -> None:
     directory = ThrowawayDirectory(PREFIX)
     (directory.path / "data").mkdir()
 
@@ -37,7 +37,7 @@ def test_it_is_private_and_goes_when_it_is_removed(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_what_a_killed_process_left_goes_with_the_next_one(place: Path) -> None:
+def test_the_directory_of_a_killed_process_goes_with_the_next_process(place: Path) -> None:
     command = [sys.executable, "-c", _MAKES_ONE]
     with subprocess.Popen(command, env={"TMPDIR": str(place)}, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None

@@ -70,7 +70,7 @@ def test_there_are_no_colours_where_there_are_none(screen: Screen) -> None:
     assert "\x1b[31m" in line(Screen(has_colours=True), status=500)
 
 
-def test_what_a_client_sends_cannot_steer_the_terminal() -> None:
+def test_a_clients_text_cannot_steer_the_terminal() -> None:
     text = line(gist="\x1b]0;owned\x07\nand a line of its own", path="/\x1b[2J")
 
     assert text.isprintable()

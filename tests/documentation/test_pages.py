@@ -158,7 +158,7 @@ async def test_pages_are_only_read(server: RunningServer) -> None:
     (await ask(server, "POST", "/docs/errors")).problem(405)
 
 
-def test_what_is_kept_of_pages_has_a_bound() -> None:
+def test_the_cache_of_pages_has_a_bound() -> None:
     site = Site(open_library(), dict)
     names = [f"errors/{code}" for code in site._problems]
 

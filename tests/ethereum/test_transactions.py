@@ -110,7 +110,7 @@ def test_transactions_are_signed_as_another_implementation_signs_them(vector: di
 
 
 @given(transactions)
-def test_a_signed_transaction_is_read_with_the_same_fields(transaction: Transaction) -> None:
+def test_a_signed_transaction_is_read_with_its_fields(transaction: Transaction) -> None:
     raw, transaction_hash, _ = sign_transaction(transaction, KEY)
 
     read = read_raw_transaction(raw)

@@ -116,7 +116,7 @@ def test_names_of_types_are_identifiers(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["bool", "address", "string", "bytes", "bytes33", "uint", "int8", "uint7", "function"]
 )
-def test_names_of_types_are_not_those_of_other_types(name: str) -> None:
+def test_names_of_types_are_not_names_of_other_types(name: str) -> None:
     given = mail()
     given["types"][name] = []
 

@@ -32,7 +32,7 @@ async def ended(process: RunningCommand) -> tuple[int, str, str]:
     return finished.exit_code, finished.out, finished.err
 
 
-async def test_it_prints_a_line_for_each_event(relay: RunningServer, generation: Generation) -> None:
+async def test_the_command_prints_a_line_for_each_event(relay: RunningServer, generation: Generation) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         with wallet_for(dapp, relay.url, "--once", "--on", "eth_sendTransaction=reject") as process:
             signature = await dapp.call("personal_sign", [HELLO, FIRST])
@@ -89,7 +89,7 @@ async def test_a_rejected_session_is_over(relay: RunningServer) -> None:
     assert [line[10:] for line in out.splitlines()][1:] == ["session  rejected"]
 
 
-async def test_it_reads_uris_from_standard_input(relay: RunningServer) -> None:
+async def test_the_command_reads_uris_from_standard_input(relay: RunningServer) -> None:
     async with dapp_at(relay.url, "plain") as first, dapp_at(relay.url, "1.x") as second:
         process = await asyncio.create_subprocess_exec(
             *COMMAND, "--quiet", stdin=PIPE, stdout=PIPE, stderr=PIPE

@@ -199,7 +199,7 @@ async def test_only_this_machine_and_only_with_the_token(headers: dict[str, str]
     assert answered == status
 
 
-async def test_it_listens_on_loopback_alone() -> None:
+async def test_the_control_api_listens_on_loopback_alone() -> None:
     async with HeadlessWallet() as wallet:
         with pytest.raises(ListeningError, match=r"listen on 127\.0\.0\.1"):
             async with control_api(wallet, "0.0.0.0", 0):

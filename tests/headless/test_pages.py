@@ -121,7 +121,7 @@ async def test_a_call_that_hangs_is_over_with_its_session() -> None:
     assert [call.state for call in wallet.calls][-1] == "lost"
 
 
-async def test_reading_methods_go_to_the_node_and_never_those_that_sign_there() -> None:
+async def test_reading_methods_go_to_the_node_and_methods_that_sign_there_never() -> None:
     async with open_fake_node() as node:
         node.results["eth_blockNumber"] = "0x10"
         async with controlled(node_url=node.url) as (_, control):

@@ -135,7 +135,7 @@ async def test_errors_of_another_wallets_rpc_are_passed_on(relay: RunningServer)
             pass
 
 
-async def test_another_wallet_is_told_the_sessions_chain() -> None:
+async def test_another_wallet_gets_the_sessions_chain() -> None:
     async with open_fake_node() as node:
         node.results |= {"eth_accounts": [FIRST.lower()], "eth_sendTransaction": "0x" + "1" * 64}
         async with HeadlessWallet(rpc=node.url) as wallet:

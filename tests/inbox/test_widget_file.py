@@ -27,7 +27,7 @@ def _node(*arguments: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_every_module_is_in_the_file_once_and_after_those_it_imports() -> None:
+def test_every_module_is_in_the_file_once_and_after_the_modules_that_it_imports() -> None:
     script = widget_script().decode()
 
     firsts = {path.stem: path.read_text("utf-8").split("\n", 1)[0] for path in _MODULES.glob("*.js")}

@@ -55,7 +55,7 @@ def system(tmp_path: Path) -> System:
     return system
 
 
-def test_what_is_missing_is_installed_without_recommended_packages(system: System) -> None:
+def test_missing_packages_are_installed_without_recommended_packages(system: System) -> None:
     finished = system.run()
 
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, f"installed: {ALL}\n", "")
@@ -74,7 +74,7 @@ def test_no_service_is_started(system: System, tmp_path: Path) -> None:
     assert not policy.exists()
 
 
-def test_what_is_installed_needs_neither_root_nor_network(system: System) -> None:
+def test_installed_packages_need_neither_root_nor_network(system: System) -> None:
     system.program("dpkg-query", "echo installed")
     system.program("id", "echo 1000")
 
@@ -84,7 +84,7 @@ def test_what_is_installed_needs_neither_root_nor_network(system: System) -> Non
     assert system.calls == []
 
 
-def test_another_user_than_root_is_told_how(system: System) -> None:
+def test_another_user_than_root_reads_how(system: System) -> None:
     system.program("id", "echo 1000")
 
     finished = system.run()
@@ -105,7 +105,7 @@ def test_a_failure_of_apt_is_one_clear_line(system: System, step: str) -> None:
     assert finished.stderr.startswith("scripts/system-packages: apt-get ")
 
 
-def test_a_system_without_apt_is_told_what_is_needed(tmp_path: Path) -> None:
+def test_on_a_system_without_apt_the_failure_names_the_programs(tmp_path: Path) -> None:
     finished = System(tmp_path).run()
 
     assert finished.returncode == 1

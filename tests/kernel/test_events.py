@@ -80,7 +80,7 @@ def test_a_listener_that_raises_is_logged_and_stops_no_other() -> None:
     assert [(line["event"], line["event_type"]) for line in lines] == [("listener_failed", "Rang")]
 
 
-def test_an_event_of_another_process_reaches_those_who_listen_everywhere() -> None:
+def test_an_event_of_another_process_reaches_listeners_everywhere() -> None:
     events, heard = Events(), list[str]()
     events.subscribe(Rang, lambda _: heard.append("here"))
     events.subscribe(Rang, lambda _: heard.append("everywhere"), everywhere=True)

@@ -94,7 +94,7 @@ async def test_devices_of_accounts_that_are_not_sent_to_get_nothing(
     assert await told(app, receiver) == []
 
 
-async def test_a_repeat_tells_only_the_devices_of_those_it_reaches_now(
+async def test_a_repeat_goes_only_to_devices_of_accounts_that_it_reaches_now(
     app: App, receiver: WebhookReceiver
 ) -> None:
     await app.subscribe(A, B)
@@ -118,7 +118,7 @@ async def test_the_account_is_spelled_as_the_project_knows_it(app: App, receiver
     assert await told(app, receiver) == [("/a", A.replace("eip155:1:", "eip155:137:"))]
 
 
-async def test_an_attempt_that_failed_is_repeated_under_the_same_id(
+async def test_a_failed_attempt_is_repeated_under_its_id(
     app: App, receiver: WebhookReceiver
 ) -> None:
     await app.subscribe(A)

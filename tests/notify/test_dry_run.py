@@ -57,7 +57,7 @@ async def quiet(tmp_path: Path) -> AsyncIterator[App]:
         yield app
 
 
-async def test_it_answers_every_list_and_changes_nothing(quiet: App) -> None:
+async def test_a_dry_run_answers_every_list_and_changes_nothing(quiet: App) -> None:
     await quiet.subscribe(A, B)
     await quiet.subscribe(C, types=[OFFERS])
     for _ in range(50):
@@ -96,7 +96,7 @@ async def test_a_dry_run_of_a_repeat_goes_by_the_first_call(quiet: App) -> None:
     assert everything(quiet.server) == before
 
 
-async def test_it_has_a_limit_of_its_own(app: App) -> None:
+async def test_a_dry_run_has_a_limit_of_its_own(app: App) -> None:
     await app.subscribe(A)
 
     passed = [(await ask_dry(app, a_call([A]))).status for _ in range(20)]
@@ -139,7 +139,7 @@ async def test_a_call_that_is_no_dry_run_is_done(app: App, query: str) -> None:
     assert len(everything(app.server)["deliveries"]) == 1
 
 
-async def test_it_refuses_what_the_call_would_refuse(app: App) -> None:
+async def test_a_dry_run_refuses_what_the_call_would_refuse(app: App) -> None:
     unknown = a_call([A], type_id="none")
 
     dry, real = await ask_dry(app, unknown), await app.post(unknown)

@@ -58,7 +58,7 @@ async def test_a_repeat_sends_nothing_and_says_sent(app: App) -> None:
     assert (tokens_spent(app, A), tokens_spent(app, B)) == (1, 1)
 
 
-async def test_a_repeat_sends_what_the_first_call_said_to_those_it_has_not_reached(app: App) -> None:
+async def test_a_repeat_sends_the_first_calls_text_to_accounts_that_it_has_not_reached(app: App) -> None:
     await app.subscribe(A, B, C)
     await app.notify([A], "x", title="first", url="https://example.org/first")
 

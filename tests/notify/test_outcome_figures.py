@@ -43,7 +43,7 @@ histories = st.lists(st.one_of(calls, calls, readings, others), min_size=8, max_
 
 @given(histories)
 @settings(max_examples=20)
-def test_figures_are_those_of_the_outcomes(history: list[tuple[Any, ...]]) -> None:
+def test_figures_follow_from_the_outcomes(history: list[tuple[Any, ...]]) -> None:
     """Of five subscribers the fourth has chosen one type and the fifth the other."""
     asyncio.run(_agree(history))
 

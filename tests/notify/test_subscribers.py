@@ -32,7 +32,7 @@ async def test_a_subscriber_without_types_is_one(app: App) -> None:
     assert (await app.listing()).json == [A]
 
 
-async def test_a_removed_type_is_taken_from_subscribers_and_a_new_one_only_given_to_those_who_want_all(
+async def test_a_removed_type_is_taken_from_subscribers_and_a_new_type_given_only_to_subscribers_of_all(
     app: App,
 ) -> None:
     await app.subscribe(A)

@@ -171,7 +171,7 @@ async def test_a_blocked_channel_pauses_and_counts_no_attempt(
     assert set(sender.sent) == {"message-0"}
 
 
-async def test_a_block_stops_every_message_but_those_under_way(
+async def test_a_block_stops_every_message_that_is_not_under_way(
     file: Path, clock: ManualClock, sender: FakeSender
 ) -> None:
     sender.outcome = BLOCKED

@@ -48,7 +48,7 @@ async def test_a_message_of_a_transaction_that_fails_is_never_sent(
     assert ids_at(receiver) == ["done-0"]
 
 
-async def test_a_failed_message_is_sent_again_under_the_same_id_when_it_is_due(
+async def test_a_failed_message_is_sent_again_under_its_id_when_it_is_due(
     outbox: Outbox, receiver: WebhookReceiver
 ) -> None:
     receiver.script.extend([status(500), reset])

@@ -9,7 +9,7 @@ def taken(order: FairOrder[str], most: int) -> list[str]:
     return [item for _ in range(most) if (item := order.take()) is not None]
 
 
-def test_a_client_that_wants_little_is_served_beside_one_that_wants_much() -> None:
+def test_a_client_that_wants_little_is_served_beside_a_client_that_wants_much() -> None:
     order = FairOrder[str](2)
     for number in range(1_000):
         order.add(("greedy", number), f"greedy {number}")

@@ -70,7 +70,7 @@ async def arrives(receiver: WebhookReceiver, message_id: str) -> None:
     await eventually(has_come)
 
 
-async def test_a_session_whose_webhook_hangs_delays_no_other_at_the_same_place(
+async def test_a_session_whose_webhook_hangs_delays_no_other_session_at_its_host(
     outbox: Outbox, anywhere: WebhookReceiver
 ) -> None:
     await outbox.owe(*[anywhere.url("/hang")] * 20, prefix="stuck", subject="session 1")

@@ -45,7 +45,7 @@ async def test_the_receiver_is_called_by_its_own_url() -> None:
         "https://intranet.example:8443/",
     ],
 )
-def test_what_may_be_public_is_not_refused(url: str) -> None:
+def test_a_url_that_may_be_public_is_not_refused(url: str) -> None:
     assert private_address(url) is None
 
 
@@ -60,5 +60,5 @@ def test_what_may_be_public_is_not_refused(url: str) -> None:
         ("http://host:99999/", "cannot be read"),
     ],
 )
-def test_what_is_not_public_is_said(url: str, reason: str) -> None:
+def test_the_reason_names_the_private_part_of_a_url(url: str, reason: str) -> None:
     assert reason in (private_address(url) or "")

@@ -24,7 +24,7 @@ async def fail() -> None:
     raise ValueError("no")
 
 
-def test_it_returns_and_raises_what_the_coroutine_does(background: BackgroundLoop) -> None:
+def test_a_call_returns_and_raises_what_the_coroutine_does(background: BackgroundLoop) -> None:
     assert background.run(double(4)) == 8
     with pytest.raises(ValueError, match="no"):
         background.run(fail())
@@ -36,7 +36,7 @@ async def test_asyncio_waits_for_it_without_blocking(background: BackgroundLoop)
         await background.wait_for(fail())
 
 
-async def test_who_gives_up_ends_the_coroutine(background: BackgroundLoop) -> None:
+async def test_a_caller_that_gives_up_ends_the_coroutine(background: BackgroundLoop) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -55,7 +55,7 @@ async def test_who_gives_up_ends_the_coroutine(background: BackgroundLoop) -> No
         await ended.wait()
 
 
-def test_it_does_not_wait_for_itself(background: BackgroundLoop) -> None:
+def test_a_loop_does_not_wait_for_itself(background: BackgroundLoop) -> None:
     async def ask() -> int:
         return background.run(double(4))
 
@@ -63,7 +63,7 @@ def test_it_does_not_wait_for_itself(background: BackgroundLoop) -> None:
         background.run(ask())
 
 
-def test_it_can_begin_again(background: BackgroundLoop) -> None:
+def test_a_loop_can_begin_again(background: BackgroundLoop) -> None:
     background.run(double(4))
     background.stop()
     background.stop()

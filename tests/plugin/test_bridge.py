@@ -22,7 +22,7 @@ async def approve(uri: str) -> None:
             return
 
 
-def test_it_answers_with_accounts(bridge: Bridge) -> None:
+def test_the_bridge_answers_with_accounts(bridge: Bridge) -> None:
     assert bridge.http.send("GET", "/info")["name"]
     assert len(bridge.accounts) == 10
     assert bridge.v07_url == f"{bridge.url}/compat/v0.7"
@@ -52,7 +52,7 @@ class TestNearestMarker:
     """Settings of a class, and of a test in it."""
 
     @pytest.mark.bridge(session_ttl=500)
-    def test_it_wins(self, bridge: Bridge) -> None:
+    def test_the_nearest_marker_wins(self, bridge: Bridge) -> None:
         dapp = bridge.dapp("Example")
 
         bridge.clock.advance(seconds=6)
@@ -99,7 +99,7 @@ def test_an_order_for_a_fault_makes_requests_fail(bridge: Bridge) -> None:
     assert [rule["hits"] for rule in bridge.faults.list()] == [1]
 
 
-def test_another_fault_does_not_revive_one_that_is_over(bridge: Bridge) -> None:
+def test_another_fault_does_not_revive_a_fault_that_is_over(bridge: Bridge) -> None:
     bridge.faults.request(403, route="open-session", times=1)
     with pytest.raises(RequestRefusedError):
         bridge.dapp("Example")
@@ -118,7 +118,7 @@ def test_the_clock_can_be_set(bridge: Bridge) -> None:
     assert bridge.clock.now() == then
 
 
-def test_what_was_not_sent_is_said_with_what_was(bridge: Bridge) -> None:
+def test_a_missing_message_is_reported_with_the_messages_that_were_sent(bridge: Bridge) -> None:
     with pytest.raises(NothingSentError, match="no further fcm message was delivered within 0 s"):
         bridge.sent.fcm()
 

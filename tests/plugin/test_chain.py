@@ -49,7 +49,7 @@ def test_a_nonce_is_used_once() -> None:
     assert send(chain, raw(value=2)) == "nonce too low"
 
 
-def test_what_waits_is_replaced_by_the_nonce_and_mined_in_order() -> None:
+def test_a_waiting_transaction_is_replaced_by_its_nonce_and_mined_in_order() -> None:
     chain = Chain()
     chain.mines = False
     for fields in ({"nonce": 1}, {"nonce": 3}, {"value": 5}, {"value": 7}):

@@ -59,7 +59,7 @@ def test_a_node_that_is_slow_is_not_waited_for_for_ever(bridge: Bridge, bridge_n
     assert rpc(bridge, "eth_blockNumber")["result"] == "0x0"
 
 
-def test_who_has_not_enough_money_is_refused(bridge: Bridge, bridge_node: BridgeNode) -> None:
+def test_a_sender_without_enough_money_is_refused(bridge: Bridge, bridge_node: BridgeNode) -> None:
     bridge_node.set_balance(bridge.accounts[0], 1)
     transaction = {"from": bridge.accounts[0], "to": TO, "value": "0x5"}
 

@@ -8,7 +8,7 @@ from bridge_server.fixtures import BridgeProcess
 
 
 @pytest.mark.bridge(session_ttl=500, rpc_origins=("http://localhost:3000", "https://a.example"))
-def test_what_was_answered_survives_a_crash(bridge_process: BridgeProcess) -> None:
+def test_an_answered_write_survives_a_crash(bridge_process: BridgeProcess) -> None:
     url, pid = bridge_process.url, bridge_process.pid
     dapp = bridge_process.dapp("Example")
 
@@ -22,7 +22,7 @@ def test_what_was_answered_survives_a_crash(bridge_process: BridgeProcess) -> No
     assert [each.path for each in bridge_process.traffic() if each.who != "test"] != []
 
 
-def test_it_stops_in_good_order(bridge_process: BridgeProcess) -> None:
+def test_a_process_stops_in_good_order(bridge_process: BridgeProcess) -> None:
     bridge_process.clock.advance(hours=1)
 
     assert bridge_process.stop() == 0

@@ -67,7 +67,7 @@ def test_an_account_whose_key_is_not_known_cannot_sign_in(bridge_project: Bridge
         bridge_project.inbox("0x0000000000000000000000000000000000000001")
 
 
-def test_what_the_server_refuses_is_said_with_its_reason(bridge_project: BridgeProject) -> None:
+def test_a_refusal_of_the_server_is_raised_with_its_reason(bridge_project: BridgeProject) -> None:
     with pytest.raises(RequestFailedError, match="was answered 400") as refused:
         bridge_project.notify(0, title="x" * 65)
 
@@ -97,7 +97,7 @@ def test_an_inbox_is_signed_in_at_the_servers_time(bridge: Bridge, bridge_projec
     assert bridge_project.inbox(0).notifications() == []
 
 
-def test_it_belongs_to_the_server_of_the_test(
+def test_a_project_belongs_to_the_server_of_the_test(
     bridge_process: BridgeProcess, bridge_project: BridgeProject
 ) -> None:
     bridge_project.subscribe(3)

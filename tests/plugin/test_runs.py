@@ -93,7 +93,7 @@ def test_the_report_of_a_passed_test_is_short(project_folder: pytest.Pytester) -
     result.stdout.no_fnmatch_line("*traffic of*")
 
 
-def test_what_a_killed_run_left_goes_with_the_next_one(
+def test_leftovers_of_a_killed_run_go_with_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -225,7 +225,7 @@ def test_async_tests_of_either_kind_have_dapps_and_trio_can_cancel_what_waits(
     project_folder.runpytest_subprocess().assert_outcomes(passed=3)
 
 
-def test_it_works_under_xdist(project_folder: pytest.Pytester) -> None:
+def test_the_plugin_works_under_xdist(project_folder: pytest.Pytester) -> None:
     project_folder.makepyfile(
         """
         import pytest

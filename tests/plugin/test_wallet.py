@@ -16,7 +16,7 @@ GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_it_pairs_and_signs(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
+def test_the_wallet_pairs_and_signs(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
     dapp = bridge.dapp("Example", generation=generation)
     session = bridge_wallet.pair(dapp.uri)
     dapp.approval()
@@ -92,7 +92,7 @@ def test_transactions_go_to_the_tests_node(
     assert [f"0x{each.hash.hex()}" for each in bridge_node.transactions] == [sent]
 
 
-def test_a_page_asks_by_the_same_rules(bridge_wallet: BridgeWallet) -> None:
+def test_a_pages_calls_follow_the_wallets_rules(bridge_wallet: BridgeWallet) -> None:
     found = bridge_wallet.request("eth_requestAccounts", origin="https://dapp.example")
 
     assert found == Result(bridge_wallet.accounts)

@@ -124,7 +124,7 @@ async def test_a_wrong_key_id_or_team_blocks() -> None:
 
 
 @pytest.mark.parametrize("minutes", [0, 1, 19, 39.99])
-def test_a_restart_and_another_process_make_the_same_one_within_forty_minutes(minutes: float) -> None:
+def test_a_restart_and_another_process_make_one_token_within_forty_minutes(minutes: float) -> None:
     clock = ManualClock(WINDOW_MS)
     before = tokens_at(clock).current()
     clock.advance(minutes * MINUTE)

@@ -32,7 +32,7 @@ async def test_a_notification_arrives_in_the_form_that_apple_documents() -> None
         }
 
 
-async def test_ids_are_the_same_at_every_attempt_and_differ_between_messages() -> None:
+async def test_an_id_stays_at_every_attempt_and_differs_between_messages() -> None:
     async with opened_apns() as apns:
         for notice in (NOTICE, NOTICE, replace(NOTICE, message_id="message-2")):
             await apns.push(notice=notice)

@@ -69,7 +69,7 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     assert len(set(ids(receiver))) == 2
 
 
-async def test_a_repeated_attempt_comes_under_the_same_id(
+async def test_a_repeated_attempt_comes_under_its_id(
     push: PushClient, receiver: WebhookReceiver
 ) -> None:
     topic = await push.server.open_session()
@@ -114,7 +114,7 @@ async def test_the_end_of_the_session_ends_its_pushes(push: PushClient, receiver
     assert push.webhooks() == []
 
 
-async def test_a_notice_without_a_registration_is_dropped_and_one_that_is_made_again_is_served(
+async def test_a_notice_without_a_registration_is_dropped_and_a_renewed_registration_is_served(
     push: PushClient, receiver: WebhookReceiver
 ) -> None:
     topic = await push.server.open_session()

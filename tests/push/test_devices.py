@@ -136,7 +136,7 @@ async def test_a_dead_token_unregisters_its_device_and_no_other(
 
 
 @pytest.mark.parametrize("channel", SERVICES)
-async def test_an_attempt_that_failed_is_repeated_by_the_clock_under_the_same_id(
+async def test_a_failed_attempt_is_repeated_by_the_clock_under_its_id(
     app: App, subscriber: InboxClient, services: PushServices, channel: str
 ) -> None:
     await add(subscriber, services, channel)
@@ -227,10 +227,10 @@ async def test_queued_pushes_are_deleted_with_their_device(
     services.apns.otherwise = apns_service.refusal("ServiceUnavailable", retry_after="300")
     await app.notify([subscriber.account])
 
-    async def both_were_told_to_wait() -> bool:
+    async def both_were_asked_to_wait() -> bool:
         return look(app.server, "SELECT attempts FROM outbox") == [(1,), (1,)]
 
-    await eventually(both_were_told_to_wait)
+    await eventually(both_were_asked_to_wait)
     for _ in range(2):
         await app.notify([subscriber.account])
     await subscriber.ask("DELETE", f"/devices/{removed}")

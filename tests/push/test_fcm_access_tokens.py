@@ -276,7 +276,7 @@ async def test_a_token_endpoint_that_hangs_is_given_up_in_time_for_all_who_wait(
         assert fcm.service.token_requests == 1
 
 
-async def test_one_who_gives_up_does_not_take_the_renewal_away_from_others() -> None:
+async def test_a_caller_that_gives_up_does_not_take_the_renewal_away_from_others() -> None:
     async with opened_fcm() as fcm:
         release = asyncio.Event()
 

@@ -151,7 +151,7 @@ async def test_statuses_of_long_ago_that_are_read_all_the_time_end_with_their_se
 
 
 @every_move
-async def test_a_session_that_never_was_reads_as_one_that_was_ended(bridge: BridgeClient, move: Move) -> None:
+async def test_an_unknown_session_reads_as_an_ended_session(bridge: BridgeClient, move: Move) -> None:
     ended = await bridge.open_session()
     await bridge.end(ended)
 

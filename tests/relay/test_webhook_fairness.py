@@ -18,7 +18,7 @@ async def hang_or_answer(receiver: WebhookReceiver, request: web.BaseRequest) ->
     return await (hang if request.path == "/hang" else status(200))(receiver, request)
 
 
-async def test_twenty_calls_whose_webhook_hangs_delay_no_other_session_at_the_same_place(
+async def test_twenty_calls_whose_webhook_hangs_delay_no_other_session_at_its_host(
     bridge: BridgeClient, receiver: WebhookReceiver
 ) -> None:
     receiver.otherwise = hang_or_answer

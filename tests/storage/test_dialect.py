@@ -118,7 +118,7 @@ async def test_parameters_are_as_many_as_in_the_rooms_and_texts_bytes_or_whole_n
 
 
 @needs_postgres
-async def test_what_a_client_may_choose_is_never_a_short_integer(connection: Any) -> None:
+async def test_a_number_that_a_client_chooses_is_never_a_short_integer(connection: Any) -> None:
     """Numbers beyond 2^31 would be refused by the driver where SQLite only finds nothing."""
     short: dict[str, list[int]] = {}
     for name, sql in STATEMENTS.items():

@@ -125,7 +125,7 @@ async def test_keys_and_indexes_are_the_same(postgres_schema: Any, lite: sqlite3
 
 
 @needs_postgres
-async def test_rows_refer_to_the_same_rows(postgres_schema: Any, lite: sqlite3.Connection) -> None:
+async def test_foreign_keys_are_equal(postgres_schema: Any, lite: sqlite3.Connection) -> None:
     found = {tuple(row) for row in await postgres_schema.fetch(_REFERENCES)}
     with closing(lite):
         expected = {

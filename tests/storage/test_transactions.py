@@ -191,7 +191,7 @@ async def test_transactions_take_effect_in_the_order_in_which_they_were_asked_fo
     assert await text_of(database, "a") == "499"
 
 
-async def test_two_transactions_with_a_turn_in_common_never_see_the_same_state_to_change(
+async def test_two_transactions_with_a_turn_in_common_never_change_one_state(
     database: Database,
 ) -> None:
     def increment() -> Transaction[int]:

@@ -279,7 +279,7 @@ async def test_nothing_is_due_when_nothing_waits(store: TransactionStore) -> Non
     assert await store.next_due() is None
 
 
-async def test_a_dropped_transaction_waits_again_with_the_same_bytes(store: TransactionStore) -> None:
+async def test_a_dropped_transaction_waits_again_with_its_bytes(store: TransactionStore) -> None:
     await send(store, "one")
 
     await store.move(await stored_as(store, "one"), TransactionEvent.DROP, "dropped", 50)

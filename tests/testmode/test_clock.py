@@ -97,7 +97,7 @@ async def test_a_retry_that_becomes_due_is_made_before_the_answer(controlled: Co
         assert look(controlled.server, "SELECT COUNT(*) FROM outbox") == [(0,)]
 
 
-async def test_what_a_service_asked_to_wait_for_is_over(controlled: Controlled) -> None:
+async def test_a_pause_that_a_service_asked_for_is_over(controlled: Controlled) -> None:
     await controlled.control.faults.set(
         [{"where": "fcm", "answer": "UNAVAILABLE", "retry_after": 3_600, "times": 1}]
     )

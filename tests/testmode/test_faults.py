@@ -177,7 +177,7 @@ async def test_a_disk_that_does_not_take_a_write(controlled: Controlled, answer:
     assert await controlled.server.open_session()
 
 
-async def test_a_node_that_is_away_and_one_that_refuses(tmp_path: Path) -> None:
+async def test_a_node_that_is_away_and_a_node_that_refuses(tmp_path: Path) -> None:
     async with (
         open_fake_node() as node,
         controlling(tmp_path / "data", dev_accounts=True, node_url=node.url) as controlled,
@@ -245,7 +245,7 @@ async def test_rules_that_cannot_be_read_change_nothing(
     assert await controlled.control.faults.list() == [before]
 
 
-async def test_a_mistyped_name_is_told_with_the_one_that_was_meant(controlled: Controlled) -> None:
+async def test_a_mistyped_name_is_refused_with_the_name_that_was_meant(controlled: Controlled) -> None:
     rules = [{"where": "request", "status": 500, "route": "call-state"}]
 
     answer = await controlled.send("PUT", "/_test/faults", orjson.dumps(rules))
@@ -254,7 +254,7 @@ async def test_a_mistyped_name_is_told_with_the_one_that_was_meant(controlled: C
 
 
 @pytest.mark.parametrize("body", [b"", b"[", b"{}", b"null", b'"x"', b"[1]", b"[[[[[]]]]]"])
-async def test_what_is_no_list_of_rules_is_refused(controlled: Controlled, body: bytes) -> None:
+async def test_a_body_that_is_no_list_of_rules_is_refused(controlled: Controlled, body: bytes) -> None:
     answer = await controlled.send("PUT", "/_test/faults", body)
 
     assert answer.problem(400)

@@ -39,7 +39,7 @@ def test_every_table_of_the_schema_is_emptied(tmp_path: Path) -> None:
     assert {table for table in tables if not table.startswith("sqlite_")} - KEPT == set(sql.TABLES)
 
 
-async def test_what_every_room_holds_is_gone(tmp_path: Path) -> None:
+async def test_the_rows_of_every_room_are_gone(tmp_path: Path) -> None:
     async with (
         controlling(tmp_path / "data") as controlled,
         opened_app(controlled.server) as app,
@@ -70,7 +70,7 @@ async def test_what_every_room_holds_is_gone(tmp_path: Path) -> None:
         assert (await reader.ask("GET", "/subscriptions")).status == 401
 
 
-async def test_what_was_cached_is_forgotten(controlled: Controlled) -> None:
+async def test_cached_values_are_forgotten(controlled: Controlled) -> None:
     session_id = await controlled.server.open_session()
     await controlled.send("PUT", f"/session/{session_id}", b'{"encryptionPayload": "cached"}')
     cached = await controlled.get(f"/session/{session_id}")

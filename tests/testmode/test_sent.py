@@ -100,7 +100,7 @@ async def test_a_notification_to_a_device_is_found_by_its_account(tmp_path: Path
         assert await controlled.control.sent(account="0x00") == []
 
 
-async def test_who_waits_is_answered_with_the_first_that_matches(controlled: Controlled) -> None:
+async def test_a_waiting_request_is_answered_with_the_first_match(controlled: Controlled) -> None:
     session_id = await registered(controlled, "fcm")
     waiting = asyncio.create_task(controlled.control.sent(channel="fcm", topic=session_id, wait=20))
     await until_waiting(controlled.server, 1)
@@ -114,7 +114,7 @@ async def test_nothing_is_there_when_the_wait_is_over(controlled: Controlled) ->
     assert await controlled.control.sent(channel="apns", wait=0.05) == []
 
 
-async def test_what_was_sent_is_forgotten_on_demand(controlled: Controlled) -> None:
+async def test_sent_messages_are_forgotten_on_demand(controlled: Controlled) -> None:
     session_id = await registered(controlled, "fcm")
     await controlled.server.request_call(session_id)
     await controlled.control.sent(wait=20)

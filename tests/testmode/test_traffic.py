@@ -115,7 +115,7 @@ async def test_a_webhook_is_a_request_of_the_bridge(controlled: Controlled) -> N
         assert sent.gist == "the receiver answered 503"
 
 
-async def test_who_waits_is_answered_with_what_comes_next(controlled: Controlled) -> None:
+async def test_a_waiting_request_is_answered_with_the_next_exchange(controlled: Controlled) -> None:
     waiting = asyncio.create_task(controlled.control.traffic(wait=20))
 
     await controlled.get("/hello")

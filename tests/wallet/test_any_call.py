@@ -58,7 +58,7 @@ async def rpc(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RpcClie
         yield RpcClient(server)
 
 
-def assert_told_well(answer: Any) -> None:
+def assert_explained(answer: Any) -> None:
     """The answer to one call is a response object, and none of a bug."""
     assert answer.keys() in ({"jsonrpc", "id", "result"}, {"jsonrpc", "id", "error"})
     if "error" in answer:
@@ -70,7 +70,7 @@ async def ask(rpc: RpcClient, method: str, params: Any) -> Any:
     """The answer, once it is seen to be sound. The spelling has spaces, and integers of any size."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     answer = (await rpc.post(body)).json
-    assert_told_well(answer)
+    assert_explained(answer)
     return answer
 
 
@@ -106,7 +106,7 @@ async def test_any_body_gets_a_response_or_a_clear_error(rpc: RpcClient, body: b
         return
     answers = answer.json
     for each in answers if isinstance(answers, list) else [answers]:
-        assert_told_well(each)
+        assert_explained(each)
 
 
 @many
@@ -125,5 +125,5 @@ async def test_any_batch_has_an_answer_for_each_call(rpc: RpcClient, requests: l
 
     answers = [] if answer.status == 204 else answer.json
     for each in answers:
-        assert_told_well(each)
+        assert_explained(each)
     assert len(answers) >= sum("id" in request for request in requests)

@@ -83,7 +83,7 @@ async def test_queued_transactions_are_sent_in_their_order(anvil: Anvil, tmp_pat
 
 
 @needs_anvil
-async def test_a_node_that_was_killed_and_is_back_gets_the_same_bytes(anvil: Anvil, tmp_path: Path) -> None:
+async def test_a_node_that_was_killed_and_is_back_gets_the_stored_bytes(anvil: Anvil, tmp_path: Path) -> None:
     clock = ManualClock()
     anvil.kill()
     async with open_fake_node(anvil.port) as dying, open_rig(tmp_path, dying.url, clock) as rig:
@@ -280,7 +280,7 @@ PASSING = [
 
 
 @pytest.mark.parametrize("answer", PASSING, ids=range(len(PASSING)))
-async def test_after_a_passing_failure_the_same_bytes_are_broadcast_again(
+async def test_after_a_passing_failure_the_stored_bytes_are_broadcast_again(
     idle_rig: Rig, fake: FakeNode, answer: Any
 ) -> None:
     rig = idle_rig
@@ -437,7 +437,7 @@ async def test_a_transaction_outlives_its_client(rig: Rig, fake: FakeNode) -> No
     assert len(set(fake.sent())) == 1
 
 
-async def test_a_server_that_stops_in_mid_broadcast_sends_the_same_bytes_when_it_is_back(
+async def test_a_server_that_stops_in_mid_broadcast_sends_the_stored_bytes_when_it_is_back(
     fake: FakeNode, tmp_path: Path
 ) -> None:
     clock = ManualClock()

@@ -16,7 +16,7 @@ CHECKSUMMED = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 UNKNOWN = "0x00000000000000000000000000000000000000aa"
 
 
-async def test_signatures_are_those_of_an_independent_implementation(tmp_path: Path) -> None:
+async def test_signatures_equal_an_independent_implementations(tmp_path: Path) -> None:
     messages = vectors("messages.json")
     keys = ",".join(sorted({vector["key"] for vector in messages}))
 

@@ -454,7 +454,7 @@ async def test_answers_of_a_batch_are_ordered_and_missing_ones_are_errors(node: 
     assert orjson.dumps(third) == b'"c"'
 
 
-async def test_one_error_for_a_batch_is_that_of_each_call(node: Node, fake: FakeNode) -> None:
+async def test_one_error_for_a_batch_is_the_error_of_each_call(node: Node, fake: FakeNode) -> None:
     fake.script.append(body('{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no batches"}}'))
 
     answers = await node.forward([PRICE] * 2)

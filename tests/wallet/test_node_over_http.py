@@ -209,7 +209,7 @@ async def rpc(server: ServerProcess, method: str, *params: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
-async def test_a_server_that_ends_in_mid_broadcast_sends_the_same_bytes_when_it_is_back(
+async def test_a_server_that_ends_in_mid_broadcast_sends_the_stored_bytes_when_it_is_back(
     fake: FakeNode, tmp_path: Path, is_killed: bool
 ) -> None:
     arguments = ("--dev-accounts", "--node-url", fake.url)

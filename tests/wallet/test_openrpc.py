@@ -88,7 +88,7 @@ def _faults_inside(value: Any, schema: dict[str, Any], place: str) -> list[str]:
     return found
 
 
-def test_it_describes_the_methods_that_are_served_and_no_others(tmp_path: Path) -> None:
+def test_the_document_describes_the_methods_that_are_served_and_no_others(tmp_path: Path) -> None:
     wallet = assembled_wallet(lay_foundation(Settings(data_dir=tmp_path)), role=None)
     served = [name for table in wallet.method_tables for name in table.by_name]
 
@@ -150,7 +150,7 @@ def test_every_code_has_a_meaning() -> None:
     assert set(CODE_OF_KIND.values()) <= set(MEANING_OF_CODE)
 
 
-def test_it_is_an_openrpc_document() -> None:
+def test_the_document_is_openrpc() -> None:
     """What the meta schema of OpenRPC 1.3 asks of the parts that the document has."""
     assert _DOCUMENT.keys() == {"openrpc", "info", "servers", "methods", "components", "externalDocs"}
     assert re.fullmatch(r"1\.3\.\d+", _DOCUMENT["openrpc"])

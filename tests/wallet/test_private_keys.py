@@ -51,7 +51,7 @@ def test_a_number_beyond_the_curve_is_no_key(bad: str) -> None:
         read_private_keys(bad)
 
 
-def test_development_keys_are_those_of_local_nodes() -> None:
+def test_development_keys_are_the_keys_of_local_nodes() -> None:
     keys = development_keys("test test test test test test test test test test test junk", 10)
 
     assert len(keys) == 10

@@ -99,7 +99,7 @@ async def test_a_signed_transaction_can_be_sent_later(rig: Rig, anvil: Anvil) ->
     assert (await rig.queued(raw))["hash"] == sent
 
 
-async def test_sending_the_same_bytes_again_is_the_same_transaction(rig: Rig) -> None:
+async def test_sending_bytes_again_is_one_transaction(rig: Rig) -> None:
     raw = await rig.sign()
     first = await rig.send_raw(raw)
 

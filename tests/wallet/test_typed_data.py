@@ -34,7 +34,7 @@ async def test_the_published_example_has_its_published_signature(tmp_path: Path)
     assert signature == PUBLISHED
 
 
-async def test_signatures_are_those_of_an_independent_implementation(tmp_path: Path) -> None:
+async def test_signatures_equal_an_independent_implementations(tmp_path: Path) -> None:
     some = vectors("typed_data.json")[::5]
     keys = ",".join(sorted({vector["key"] for vector in some}))
     async with running_server(tmp_path / "data", private_keys=keys) as server:

@@ -50,7 +50,7 @@ async def test_a_body_with_a_length_has_a_limit(
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413), (4 * LIMIT, 413)])
-async def test_a_body_in_chunks_has_the_same_limit(
+async def test_a_body_in_chunks_has_the_limit_of_any_body(
     server: RunningServer, path: str, size: int, status: int
 ) -> None:
     assert await put_chunked(server, path, body_of(size)) == status

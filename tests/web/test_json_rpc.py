@@ -86,14 +86,14 @@ def test_ids_in_what_is_no_json_are_looked_for_in_no_time(body: bytes) -> None:
         b'{"jsonrpc":"2.0","id":01e400,"method":"m"}',
     ],
 )
-def test_elsewhere_than_in_an_id_a_number_must_be_one_that_a_float_can_hold(body: bytes) -> None:
+def test_elsewhere_than_in_an_id_a_number_must_fit_a_float(body: bytes) -> None:
     assert unreadable(body).error.code == PARSE_ERROR
 
 
 @given(
     st.one_of(st.text(st.characters(exclude_categories=["Cs"])), st.integers(-(10**40), 10**40), st.none())
 )
-def test_an_id_is_the_same_value_however_it_was_spelled(sent: Any) -> None:
+def test_an_id_keeps_its_value_however_it_was_spelled(sent: Any) -> None:
     request = read_requests(spelled(id=sent))
 
     assert isinstance(request, MethodCall)

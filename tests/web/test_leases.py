@@ -104,7 +104,7 @@ async def test_processes_together_let_through_no_more_than_one_bucket_and_at_las
     assert at_once + sum(afterwards) == 100
 
 
-async def test_what_is_not_used_within_a_second_is_given_back(
+async def test_tokens_that_are_not_used_within_a_second_are_given_back(
     url: str, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_quotas, "_LEASE_SECONDS", 0.01)
@@ -117,7 +117,7 @@ async def test_what_is_not_used_within_a_second_is_given_back(
         await eventually(is_back)
 
 
-async def test_what_is_not_used_at_the_end_is_given_back(url: str, clock: ManualClock) -> None:
+async def test_tokens_that_are_not_used_at_the_end_are_given_back(url: str, clock: ManualClock) -> None:
     async with AsyncExitStack() as stack:
         await charged(await opened(url, clock, stack), REQUESTS)
 
@@ -177,7 +177,7 @@ async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
     assert await left(url, "own-bytes", OWN, clock) == 0
 
 
-async def test_what_is_still_being_charged_is_not_there_any_more(
+async def test_tokens_that_are_still_being_charged_are_not_there_any_more(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, is_free, asked = processes[0], asyncio.Event(), count()

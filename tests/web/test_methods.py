@@ -13,7 +13,7 @@ METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "PROPFIND", "M-SEAR
 
 
 @pytest.mark.parametrize(("path", "methods"), {**ANY_ORIGIN, **NO_ORIGIN}.items())
-async def test_a_method_that_a_path_does_not_take_is_405_with_those_it_does(
+async def test_a_method_that_a_path_does_not_take_is_405_with_the_methods_that_it_takes(
     server: RunningServer, path: str, methods: set[str]
 ) -> None:
     also = ({"HEAD"} if "GET" in methods else set()) | ({"OPTIONS"} if path in ANY_ORIGIN else set())

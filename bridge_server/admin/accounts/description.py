@@ -1,7 +1,8 @@
 """The accounts' routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from bridge_server.admin.notifications.description import OutcomeMomentsAnswer
 from bridge_server.admin.projects.description_shapes import (
@@ -28,11 +29,12 @@ from bridge_server.web.description import (
     count,
     number,
     text,
+    operation,
 )
 
 
 class AccountBucketAnswer(AnswerShape):
-    """What is left of a project's limit for an account."""
+    """The rest of a project's limit for an account."""
 
     tokens: Annotated[float, number(50)]
     full_at: Moment | None
@@ -73,7 +75,7 @@ class DeviceDeliveryAnswer(AnswerShape):
 
 
 class AccountViewAnswer(AnswerShape):
-    """What is known of an account. Devices are without their addresses."""
+    """An account: its subscriptions, notifications and devices, the latter without their addresses."""
 
     account: Account
     projects: list[AccountProjectAnswer]
@@ -81,9 +83,7 @@ class AccountViewAnswer(AnswerShape):
     deliveries: list[DeviceDeliveryAnswer]
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Accounts", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Accounts")
 
 ACCOUNT_OPERATIONS: Mapping[str, Operation] = {
     "account": _operation(
@@ -91,7 +91,7 @@ ACCOUNT_OPERATIONS: Mapping[str, Operation] = {
         "For each project of the account, or for the one that is named: its subscription, its limit, and its "
         "last ten notifications with their outcomes; the state of its devices, and messages that wait for "
         "them.",
-        DescribedAnswer(200, "What is known of the account.", AccountViewAnswer),
+        DescribedAnswer(200, "The account.", AccountViewAnswer),
         parameters=(Parameter("project_id", "Only this project, subscribed or not."),),
         problems=(ProjectNotFoundError,),
     ),

@@ -1,4 +1,4 @@
-"""What the operator sees of an account."""
+"""An account as an operator sees it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ _ACCOUNT = f"/admin/accounts/{{account:{ANY_ACCOUNT}}}"
 
 
 def account_routes(handlers: AccountHandlers, rows: AdminRows) -> tuple[Route, ...]:
-    """What is known of an account, and its inbox."""
+    """The routes of an account and of its inbox."""
     return (
         rows.read(_ACCOUNT, "account", handlers.account),
         rows.read(f"{_ACCOUNT}/inbox", "account-inbox", handlers.inbox),

@@ -1,4 +1,4 @@
-"""What the operator asks of an account: why it did not get a notification."""
+"""Finds out why an account did not get a notification."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _DELIVERIES = 50
 
 
 class AccountViews:
-    """Gathers what the rooms know of an account. `account_limit` is the server's default for projects."""
+    """Asks every room about an account. `account_limit` is the server's default for projects."""
 
     def __init__(
         self,

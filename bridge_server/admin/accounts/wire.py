@@ -14,7 +14,7 @@ from bridge_server.projects.device_states import DeviceDelivery
 
 
 def account_fields(view: AccountView, servers_limit: Limit) -> dict[str, Any]:
-    """What is known of an account; of its devices neither addresses nor what they are sent."""
+    """An account; its devices are without their addresses and their pushes."""
     return {
         "account": view.account.spelled,
         "projects": [_project_fields(project, servers_limit) for project in view.projects],

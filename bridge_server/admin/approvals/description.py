@@ -1,6 +1,7 @@
 """The approvals' routes of the admin API described."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from bridge_server.kernel.errors import InvalidInputError
@@ -15,6 +16,7 @@ from bridge_server.web.description import (
     Parameter,
     page_parameters,
     text,
+    operation,
 )
 
 _ID = Parameter(
@@ -38,14 +40,14 @@ class ApprovalAnswer(AnswerShape):
 
 
 class ApprovalLineAnswer(AnswerShape):
-    """A line of what is to be signed, in words."""
+    """A line of the data to sign, in words."""
 
     label: Annotated[str, text("message")]
     text: str
 
 
 class ApprovalDetailsAnswer(ApprovalAnswer):
-    """A request with the data to sign, and the same in words."""
+    """A request with the data to sign, and a description of these data in words."""
 
     subject: Any
     text: list[ApprovalLineAnswer]
@@ -58,9 +60,7 @@ class ApprovalsAnswer(AnswerShape):
     next: Annotated[str, text("settled-7")] | None
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Wallet administration", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Wallet administration")
 
 APPROVAL_OPERATIONS: Mapping[str, Operation] = {
     "approvals": _operation(
@@ -71,7 +71,7 @@ APPROVAL_OPERATIONS: Mapping[str, Operation] = {
     ),
     "approval": _operation(
         "Show a request for approval",
-        "A request with the data to sign, and the same in words.",
+        "A request with the data to sign, and a description of these data in words.",
         DescribedAnswer(200, "The request.", ApprovalDetailsAnswer),
         parameters=(_ID,),
         problems=(InvalidInputError, ApprovalNotFoundError),

@@ -1,1 +1,1 @@
-"""Clients by address: what the heaviest ask for, what they are refused, and what they have left."""
+"""Clients by address: requests, refusals, and the rest of their limits; the heaviest clients first."""

@@ -1,7 +1,8 @@
 """The clients' routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.clients import ORDERS
@@ -15,13 +16,14 @@ from bridge_server.web.description import (
     Parameter,
     page_parameters,
     text,
+    operation,
 )
 
 ClientAddress = Annotated[str, text("192.0.2.1")]
 
 
 class ClientFiguresAnswer(AnswerShape):
-    """What an address has asked for, and what was refused by which limits."""
+    """The requests of an address, and its refusals by limit."""
 
     requests: Count
     refused: Count
@@ -67,7 +69,7 @@ class HeaviestClientsAnswer(AnswerShape):
 
 
 class ClientBucketAnswer(AnswerShape):
-    """What is left of a limit, and when it is whole again; null if it is."""
+    """The rest of a limit, and the time at which it is whole again; null if it is whole."""
 
     limit: Annotated[str, text("requests")]
     burst: Count
@@ -76,7 +78,7 @@ class ClientBucketAnswer(AnswerShape):
 
 
 class ClientDetailsAnswer(AnswerShape):
-    """A client address: its figures, what it has open, and its limits."""
+    """A client address: its figures, its open connections and sockets, and its limits."""
 
     address: ClientAddress
     exempt: bool
@@ -99,16 +101,12 @@ class ClientArrivalAnswer(AnswerShape):
     exempt: bool
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(
-        tag="Observation", summary=summary, text=description, answers=answers, needs_database=False, **more
-    )
-
+_operation = partial(operation, "Observation", needs_database=False)
 
 CLIENT_OPERATIONS: Mapping[str, Operation] = {
     "clients": _operation(
         "List the heaviest clients",
-        "What each client address has asked for. The list is one page.",
+        "The requests of each client address. The list is one page.",
         DescribedAnswer(200, "The clients.", HeaviestClientsAnswer),
         parameters=(
             Parameter("by", "The figure that orders the list.", {"enum": [*ORDERS], "default": "requests"}),
@@ -128,7 +126,7 @@ CLIENT_OPERATIONS: Mapping[str, Operation] = {
     ),
     "client": _operation(
         "Show a client",
-        "One address: its figures, its open connections and sockets, and what is left of its limits.",
+        "One address: its figures, its open connections and sockets, and the rest of its limits.",
         DescribedAnswer(200, "The client.", ClientDetailsAnswer),
         parameters=(
             PROCESS,

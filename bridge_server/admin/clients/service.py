@@ -1,4 +1,4 @@
-"""What is known of a client."""
+"""Clients and their figures, connections and buckets."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class ClientDetails:
-    """A client with its figures, what it has open, and its buckets."""
+    """A client with its figures, its open connections and sockets, and its buckets."""
 
     address: str
     is_exempt: bool
@@ -42,7 +42,7 @@ class ClientDetails:
 
 
 class ClientViews:
-    """Looks clients up. `limits` are those per client address, `open_sockets` counts them by address."""
+    """Looks clients up. `limits` are the limits per client address, `open_sockets` counts them by address."""
 
     def __init__(
         self,

@@ -54,7 +54,7 @@ def merged_list(
 
 
 def merged_details(own_number: int, own: dict[str, Any], replies: Sequence[Reply]) -> dict[str, Any]:
-    """A client, its figures and what it has open of all processes together; its limits hold for all."""
+    """A client: figures, connections and sockets of all processes together; its limits hold for all."""
     found = [own, *(each.fields for each in replies if each.fields is not None)]
     return {
         **own,
@@ -104,7 +104,7 @@ def arrival_fields(
 
 
 def details_fields(details: ClientDetails) -> dict[str, Any]:
-    """A client: its figures, what it has open, and its buckets."""
+    """A client: its figures, its open connections and sockets, and its buckets."""
     return {
         "address": details.address,
         "exempt": details.is_exempt,
@@ -118,13 +118,13 @@ def details_fields(details: ClientDetails) -> dict[str, Any]:
 
 
 def figures_fields(figures: ClientFigures) -> dict[str, Any]:
-    """What was asked for and refused; refusals by their limits, the most frequent first."""
+    """Requests and refusals; the refusals by limit, the most frequent first."""
     ranked = sorted(figures.refused_by.items(), key=lambda item: -item[1])
     return {**asdict(figures), "refused_by": dict(ranked)}
 
 
 def bucket_fields(bucket: Bucket) -> dict[str, Any]:
-    """A token bucket: what is left of it, and when it is full again; null if it is full."""
+    """A token bucket: its tokens, and the time at which it is full again; null if it is full."""
     return {
         "limit": bucket.limit,
         "burst": bucket.burst,

@@ -1,7 +1,8 @@
 """The notifications' routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from bridge_server.admin.notifications.wire import OperatorNotifyShape
 from bridge_server.notify.description import DRY_RUN, NOTIFICATION_EXAMPLE, NotifyOutcomeAnswer
@@ -22,6 +23,7 @@ from bridge_server.web.description import (
     count,
     page_parameters,
     text,
+    operation,
 )
 
 _OUTCOMES = [outcome.value for outcome in DeliveryOutcome]
@@ -57,7 +59,7 @@ class PastNotificationsAnswer(AnswerShape):
 
 
 class OutcomeMomentsAnswer(AnswerShape):
-    """What became of a notification for an account, and when."""
+    """The outcome of a notification for an account, and its time."""
 
     outcome: DeliveryOutcome
     at: Moment
@@ -66,7 +68,7 @@ class OutcomeMomentsAnswer(AnswerShape):
 
 
 class AccountOutcomeAnswer(OutcomeMomentsAnswer):
-    """What became of a notification for this account."""
+    """The outcome of a notification for this account."""
 
     account: Account
 
@@ -81,14 +83,12 @@ class NotificationDetailsAnswer(PastNotificationAnswer):
 
 
 class AudienceOutcomeAnswer(NotifyOutcomeAnswer):
-    """What became of each account of this call. `next` is the `after` of the next call, null at the end."""
+    """The outcome for each account of this call. `next` is the `after` of the next call, null at the end."""
 
     next: Annotated[str, text("eip155:1:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb")] | None
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Projects", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Projects")
 
 NOTIFICATION_OPERATIONS: Mapping[str, Operation] = {
     "notifications": _operation(
@@ -116,7 +116,7 @@ NOTIFICATION_OPERATIONS: Mapping[str, Operation] = {
         '`audience` is `"all"`, `{"type": ...}` or `{"accounts": [...]}`. A call sends to at most 500 '
         "accounts; it is repeated with `after` set to `next` until that is null. For an audience without "
         "accounts a `notification_id` is required, with which nobody is sent to twice.",
-        DescribedAnswer(200, "What became of each account.", AudienceOutcomeAnswer),
+        DescribedAnswer(200, "The outcome for each account.", AudienceOutcomeAnswer),
         body=OperatorNotifyShape,
         body_example={
             "notification_id": "eth-4000",

@@ -1,6 +1,7 @@
 """The outbox's routes of the admin API described."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from bridge_server.admin.outbox.wire import DestinationShape
@@ -21,6 +22,7 @@ from bridge_server.web.description import (
     done,
     page_parameters,
     text,
+    operation,
 )
 
 _ID = Parameter(
@@ -91,7 +93,7 @@ class DeliveryAttemptsAnswer(AnswerShape):
 
 
 class DeliveryAttemptDetailsAnswer(DeliveryAttemptAnswer):
-    """An attempt with what was sent, which only test mode keeps."""
+    """An attempt with its request, which only test mode keeps."""
 
     body: Any
 
@@ -102,9 +104,7 @@ class ChangedMessagesAnswer(AnswerShape):
     messages: Count
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Outbox", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Outbox")
 
 OUTBOX_OPERATIONS: Mapping[str, Operation] = {
     "outbox": _operation(

@@ -1,4 +1,4 @@
-"""What an operator does with stored messages, beside the dispatcher that sends them."""
+"""Lists stored messages for an operator, and retries or drops them beside the dispatcher."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

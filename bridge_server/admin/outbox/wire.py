@@ -174,7 +174,7 @@ def attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
 
 
 def whole_attempt_fields(attempt: DeliveryAttempt) -> dict[str, Any]:
-    """An attempt with what was sent, in test mode; outside of it `body` is null."""
+    """An attempt with its request, in test mode; outside of it `body` is null."""
     return {
         **attempt_fields(attempt),
         "body": None if attempt.body is None else orjson.loads(attempt.body),

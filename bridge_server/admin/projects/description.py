@@ -1,9 +1,10 @@
 """The projects' routes of the admin API described."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from bridge_server.admin.projects import wire
+from bridge_server.admin.projects import bodies
 from bridge_server.admin.projects.description_shapes import (
     AccountDevicesAnswer,
     AccountLimitAnswer,
@@ -30,14 +31,12 @@ from bridge_server.projects.errors import (
     TypeNotFoundError,
 )
 from bridge_server.projects.wire import SubscriptionShape
-from bridge_server.web.description import DescribedAnswer, Operation, Parameter, done, page_parameters
+from bridge_server.web.description import DescribedAnswer, Operation, Parameter, done, page_parameters, operation
 
 _DAY = {"type": "string", "format": "date"}
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Projects", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Projects")
 
 _PROJECTS = {
     "projects": _operation(
@@ -51,7 +50,7 @@ _PROJECTS = {
         "Create a project",
         "Makes a project for an app, and its first secret, which is shown only in this answer.",
         DescribedAnswer(200, "The project and its secret.", NewProjectAnswer),
-        body=wire.ProjectShape,
+        body=bodies.ProjectShape,
         body_example={"name": "Example App", "project_id": "example-app"},
         problems=(ProjectExistsError,),
     ),
@@ -84,7 +83,7 @@ _PROJECTS = {
         "Set a project's own limit per account",
         "How many notifications the project may send to one account: an average per hour, and a burst.",
         DescribedAnswer(200, "The limit.", AccountLimitAnswer),
-        body=wire.AccountLimitShape,
+        body=bodies.AccountLimitShape,
         body_example={"per_hour": 4, "burst": 20},
         problems=(ProjectNotFoundError,),
     ),
@@ -100,7 +99,7 @@ _PROJECTS = {
         DescribedAnswer(
             200, "The webhook, and its secret, which is shown only in this answer.", ProjectWebhookAnswer
         ),
-        body=wire.WebhookShape,
+        body=bodies.WebhookShape,
         body_example={"url": "https://app.example.org/subscriptions"},
         problems=(ProjectNotFoundError,),
     ),
@@ -111,7 +110,7 @@ _PROJECTS = {
         problems=(ProjectNotFoundError,),
     ),
     "analytics": _operation(
-        "Show what was sent and read",
+        "Show analytics",
         "Notifications that were sent in a period, and how many of them were read, by type and by day.",
         DescribedAnswer(200, "The figures.", ProjectAnalyticsAnswer),
         parameters=(
@@ -132,7 +131,7 @@ _TYPES = {
         "Add a notification type",
         "Without `type_id` the id is made from the name.",
         DescribedAnswer(200, "The type.", NotificationTypeAnswer),
-        body=wire.TypeShape,
+        body=bodies.TypeShape,
         body_example={"name": "Price alerts", "type_id": "price-alert"},
         problems=(ProjectNotFoundError, TypeExistsError, TooManyTypesError),
     ),
@@ -140,7 +139,7 @@ _TYPES = {
         "Rename a notification type",
         "The id stays.",
         DescribedAnswer(200, "The type.", NotificationTypeAnswer),
-        body=wire.TypeNameShape,
+        body=bodies.TypeNameShape,
         body_example={"name": "Prices"},
         problems=(ProjectNotFoundError, TypeNotFoundError),
     ),

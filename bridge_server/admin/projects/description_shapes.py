@@ -180,7 +180,7 @@ class DayAnalyticsAnswer(DayFiguresAnswer):
 
 
 class ProjectAnalyticsAnswer(AnswerShape):
-    """What was sent and read in a period."""
+    """Notifications that were sent in a period, and their reads."""
 
     project_id: ProjectId
     first_day: Annotated[Day, Field(alias="from")]

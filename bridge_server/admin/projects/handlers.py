@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from bridge_server.admin.pages import wanted_page
-from bridge_server.admin.projects import wire
+from bridge_server.admin.projects import bodies, wire
 from bridge_server.admin.projects.analytics_wire import analytics_fields
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.device_state_store import DeviceStateStore
@@ -45,7 +45,7 @@ class ProjectHandlers:
         return json_answer(wire.write(wire.project_page_fields(found, limit, self._account_limit)))
 
     async def create_project(self, request: web.Request) -> web.Response:
-        new = wire.read_project(await json_object(request))
+        new = bodies.read_project(await json_object(request))
         project, secret = await self._projects.create(new.name, new.project_id)
         return json_answer(wire.write(wire.new_project_fields(project, secret, self._account_limit)))
 
@@ -66,7 +66,7 @@ class ProjectHandlers:
         return json_answer(wire.SUCCESS)
 
     async def limit_accounts(self, request: web.Request) -> web.Response:
-        limit = wire.read_account_limit(await json_object(request))
+        limit = bodies.read_account_limit(await json_object(request))
         project = await self._projects.limit_accounts(_project_id(request), limit.per_hour, limit.burst)
         return json_answer(wire.write(wire.account_limit_fields(project.account_limit, self._account_limit)))
 
@@ -75,7 +75,7 @@ class ProjectHandlers:
         return json_answer(wire.SUCCESS)
 
     async def set_webhook(self, request: web.Request) -> web.Response:
-        url = wire.read_webhook(await json_object(request))
+        url = bodies.read_webhook(await json_object(request))
         webhook = await self._projects.set_webhook(_project_id(request), url)
         return json_answer(wire.write(wire.webhook_fields(webhook)))
 
@@ -88,12 +88,12 @@ class ProjectHandlers:
         return json_answer(wire.write(wire.type_list_fields(types)))
 
     async def add_type(self, request: web.Request) -> web.Response:
-        new = wire.read_type(await json_object(request))
+        new = bodies.read_type(await json_object(request))
         added = await self._projects.add_type(_project_id(request), new.name, new.type_id)
         return json_answer(wire.write(wire.type_fields(added)))
 
     async def rename_type(self, request: web.Request) -> web.Response:
-        name = wire.read_type_name(await json_object(request))
+        name = bodies.read_type_name(await json_object(request))
         renamed = await self._projects.rename_type(_project_id(request), _type_id(request), name)
         return json_answer(wire.write(wire.type_fields(renamed)))
 

@@ -1,7 +1,8 @@
 """The pushes' routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from bridge_server.admin.pushes.wire import PushTestShape
 from bridge_server.push.errors import TooManyPushesError, TopicNotFoundError
@@ -13,6 +14,7 @@ from bridge_server.web.description import (
     Parameter,
     Status,
     text,
+    operation,
 )
 
 
@@ -36,9 +38,7 @@ class PushPreviewAnswer(AnswerShape):
     direction: Literal["ltr", "rtl"]
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Outbox", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Outbox")
 
 PUSH_DESK_OPERATIONS: Mapping[str, Operation] = {
     "test-push": _operation(

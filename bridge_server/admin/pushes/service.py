@@ -47,6 +47,6 @@ class PushDesk:
         return TestedPush(outcome, (perf_counter() - started) * 1_000)
 
     def preview(self, peer_name: str, language: str) -> PushPreview:
-        """What the phone of a client with this language shows about a peer of this name."""
+        """The text that the phone of a client with this language shows about a peer of this name."""
         text, found = request_text(language, peer_name), match_language(language)
         return PushPreview(shown_name(peer_name) or text, text, found, found in RIGHT_TO_LEFT)

@@ -1,7 +1,8 @@
 """The sessions' routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from bridge_server.admin.traffic.description import KeptRequestAnswer, NamedThingAnswer
 from bridge_server.relay.errors import SessionNotFoundError
@@ -15,11 +16,12 @@ from bridge_server.web.description import (
     done,
     page_parameters,
     text,
+    operation,
 )
 
 
 class LivingSessionAnswer(AnswerShape):
-    """A session. What only requests have shown is null until one has."""
+    """A session. Fields that only requests show are null until a request has shown them."""
 
     handle: Annotated[str, text("s4Jd0cRkW1x2y3z4A5b6Cw")] | None
     id: Annotated[str, text("0192f7c8…")]
@@ -56,9 +58,7 @@ class SessionStoryAnswer(LivingSessionAnswer):
     requests: list[KeptRequestAnswer]
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Observation", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Observation")
 
 SESSION_OPERATIONS: Mapping[str, Operation] = {
     "sessions": _operation(

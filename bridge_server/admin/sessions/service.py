@@ -1,4 +1,4 @@
-"""Sessions: what is stored of them, when they were seen, and what happened in them."""
+"""Sessions: their rows, the times at which they were seen, and their calls."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

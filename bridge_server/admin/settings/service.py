@@ -8,7 +8,7 @@ from bridge_server.kernel.errors import UnavailableError
 from bridge_server.web.health import Readiness
 
 ShownSettings: TypeAlias = Callable[[], Mapping[str, Mapping[str, Any]]]
-"""Returns what may be shown of each setting that holds now, by name."""
+"""Returns the settings that hold now by name, as they may be shown."""
 
 
 @dataclass(frozen=True, slots=True)

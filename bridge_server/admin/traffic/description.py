@@ -1,7 +1,8 @@
 """The routes of the record of requests described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from bridge_server.admin.clients.description import PROCESS, ProcessAnswer
 from bridge_server.admin.traffic.errors import NoTrafficError, RequestNotKeptError, TooManyFollowersError
@@ -21,6 +22,7 @@ from bridge_server.web.description import (
     number,
     page_parameters,
     text,
+    operation,
 )
 
 _EVENT = 'id: 12\nevent: request\ndata: {"number": 7, "method": "GET", "path": "/info"}\n\n'
@@ -101,9 +103,7 @@ class CallLifeAnswer(AnswerShape):
     steps: list[CallStepAnswer]
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Observation", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Observation")
 
 TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
     "traffic": _operation(

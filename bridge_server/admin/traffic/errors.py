@@ -24,7 +24,7 @@ class RequestNotKeptError(NotFoundError):
 
 
 class TooManyFollowersError(LimitError):
-    """As many streams are open as may be."""
+    """The limit of open streams is reached."""
 
     code = "too-many-streams"
     title = "Too many open streams"

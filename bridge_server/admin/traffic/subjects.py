@@ -27,7 +27,7 @@ class Subject:
 
 
 def subject_of(exchange: Exchange) -> Subject:
-    """What the request is about."""
+    """The session and the call that the request names, as far as it names any."""
     found = _SESSION.search(exchange.path)
     if found is not None:
         session_id, call_id = (None if each == _NEW else each for each in found.groups())

@@ -1,7 +1,8 @@
 """The wallet's routes of the admin API described."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 from pydantic import Field
 
@@ -21,6 +22,7 @@ from bridge_server.web.description import (
     Parameter,
     page_parameters,
     text,
+    operation,
 )
 
 _ADDRESS = Parameter(
@@ -96,9 +98,7 @@ class WalletSignaturesAnswer(AnswerShape):
     next: NextPage | None
 
 
-def _operation(summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
-    return Operation(tag="Wallet administration", summary=summary, text=description, answers=answers, **more)
-
+_operation = partial(operation, "Wallet administration")
 
 WALLET_OPERATIONS: Mapping[str, Operation] = {
     "wallet-accounts": _operation(

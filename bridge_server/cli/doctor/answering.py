@@ -20,7 +20,7 @@ _OK = 200
 
 
 async def check_server(seen: Examination, session: aiohttp.ClientSession) -> list[Finding]:
-    """Whether it answers, and what it says of itself."""
+    """Whether the server answers and is ready, how quickly, and its memory."""
     url = seen.url
     if url is None:
         text = f"no server runs on {seen.settings.data_dir}"
@@ -50,7 +50,7 @@ def _said(seen: Examination, readiness: str) -> Iterator[Finding]:
 
 
 async def _figures(seen: Examination, url: str) -> Finding | str:
-    """What is in the server's memory, as text before the rest of the line."""
+    """The server's memory, as text before the rest of the line."""
     if seen.settings.admin_token is None:
         return ok("admin API", "off: without admin_token `stats` and `clients` cannot ask the server")
     try:

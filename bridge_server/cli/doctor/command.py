@@ -100,7 +100,7 @@ def _of_files(seen: Examination) -> list[Finding]:
 
 
 async def _elsewhere(seen: Examination) -> list[Finding]:
-    """What others have to answer: all at the same time."""
+    """The checks that wait for other machines, all at once."""
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout, headers={"User-Agent": USER_AGENT}) as session:
         checks: list[Coroutine[Any, Any, list[Finding]]] = [check_server(seen, session)]

@@ -27,7 +27,7 @@ _Sizes: TypeAlias = Sequence[tuple[int, int]]
 
 
 def check_disk(seen: Examination) -> Iterator[Finding]:
-    """What is free. Each examination remembers the size of the database, from which the rate is known."""
+    """Free space. Each examination remembers the size of the database, from which it knows the growth."""
     data_dir, file = seen.settings.data_dir, seen.settings.database_file
     if not data_dir.is_dir():
         return

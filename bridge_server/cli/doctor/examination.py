@@ -1,4 +1,4 @@
-"""What every check of the doctor gets to know."""
+"""The arguments of every check of the doctor."""
 
 from dataclasses import dataclass
 from pathlib import Path

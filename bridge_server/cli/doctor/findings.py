@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""Findings of the doctor."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

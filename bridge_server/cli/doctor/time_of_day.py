@@ -31,7 +31,7 @@ def is_synchronised() -> bool | None:
 
 
 async def check_clock(seen: Examination) -> list[Finding]:
-    """What the kernel says, and the difference to a push service's clock if one is configured."""
+    """The kernel's synchronisation, and the difference to a push service's clock if one is configured."""
     found = list(_kernel(is_synchronised()))
     if seen.settings.fcm_credentials is None:
         return found

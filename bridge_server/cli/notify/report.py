@@ -1,4 +1,4 @@
-"""What a notification's walk has done, as the command prints it."""
+"""The progress and the result of a notification's walk, as the command prints them."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class SendingReport:
         return self.progress.accounts > 0 or isinstance(error, BridgeUnreachableError)
 
     def how_to_go_on(self) -> str:
-        """What to say of a walk that has ended early."""
+        """The message about a walk that has ended early."""
         if self._wanted.is_dry_run:
             return ""
         total = "" if self.progress.total is None else f" of {self.progress.total:,}"

@@ -19,7 +19,7 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True, slots=True)
 class WantedNotification:
-    """What the command is to send. `to` is None for all subscribers."""
+    """The notification to send. `to` is None for all subscribers."""
 
     project_id: str
     type_id: str

@@ -45,7 +45,7 @@ class Sendings:
         self._kept: OrderedDict[str, AudienceWalk] = OrderedDict()
 
     async def rehearse(self, project_id: ProjectId, request: AudienceRequest) -> AudienceWalk:
-        """What the first calls would do now. Nothing is sent, and nothing kept."""
+        """A forecast of the first calls. Nothing is sent or kept."""
         rehearsed = self._new(project_id, request)
         await self._walk(rehearsed, CALLS_REHEARSED, is_dry_run=True)
         return rehearsed

@@ -88,7 +88,7 @@ class NotificationsPage:
         return {**fields, **wire.notification_page_fields(found, _PAGE)}
 
     async def _account(self, account: str, project_id: str) -> tuple[dict[str, Any] | None, str]:
-        """What is known of the account, or what is wrong with its spelling."""
+        """The account's fields, or the failure of its spelling."""
         if not account:
             return None, ""
         try:

@@ -123,7 +123,7 @@ def _dead(count: int) -> str:
 
 
 def _notice(kind: MessageKind, body: Any) -> Mapping[str, Any] | None:
-    """What a phone shows of a push; None if it is not known."""
+    """The text that a phone shows of a push; None if it is not known."""
     if kind is not MessageKind.PUSH or not isinstance(body, dict):
         return None
     texts = {name: str(body.get(name) or "") for name in ("title", "body", "url", "project_name")}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from bridge_server.admin.projects import wire
+from bridge_server.admin.projects import bodies, wire
 from bridge_server.admin.projects.analytics_wire import figures_fields
 from bridge_server.admin.projects.subscriber_text import read_subscriber
 from bridge_server.console.fields import number_of, text_fields
@@ -85,7 +85,7 @@ class ProjectsPage:
         return View("projects/project.html", fields, _LIVE)
 
     async def create(self, asked: Asked) -> Done:
-        new = wire.read_project(text_fields(asked.form, "name", optional=("project_id",)))
+        new = bodies.read_project(text_fields(asked.form, "name", optional=("project_id",)))
         project, secret = await self._projects.create(new.name, new.project_id)
         return Done(
             _path(project.project_id),
@@ -101,12 +101,12 @@ class ProjectsPage:
         return Done(f"{ROOT}{_PROJECTS}{_kept(asked, 'list')}", f"The project {project_id} is deleted.")
 
     async def add_type(self, asked: Asked) -> Done:
-        new = wire.read_type(text_fields(asked.form, "name", optional=("type_id",)))
+        new = bodies.read_type(text_fields(asked.form, "name", optional=("type_id",)))
         added = await self._projects.add_type(_project_id(asked), new.name, new.type_id)
         return _done(asked, f"The type {added.type_id} is added.")
 
     async def rename_type(self, asked: Asked) -> Done:
-        type_id, name = asked.form.get("type_id", ""), wire.read_type_name(text_fields(asked.form, "name"))
+        type_id, name = asked.form.get("type_id", ""), bodies.read_type_name(text_fields(asked.form, "name"))
         await self._projects.rename_type(_project_id(asked), type_id, name)
         return _done(asked, f"The type {type_id} is now called {name}.")
 
@@ -128,7 +128,7 @@ class ProjectsPage:
 
     async def limit_accounts(self, asked: Asked) -> Done:
         values = {name: number_of(asked.form.get(name, "")) for name in ("per_hour", "burst")}
-        limit = wire.read_account_limit(JsonObject(values, None))
+        limit = bodies.read_account_limit(JsonObject(values, None))
         await self._projects.limit_accounts(_project_id(asked), limit.per_hour, limit.burst)
         return _done(asked, "The limit is set.")
 
@@ -138,7 +138,7 @@ class ProjectsPage:
 
     async def set_webhook(self, asked: Asked) -> Done:
         webhook = await self._projects.set_webhook(
-            _project_id(asked), wire.read_webhook(text_fields(asked.form, "url"))
+            _project_id(asked), bodies.read_webhook(text_fields(asked.form, "url"))
         )
         return _done(asked, "The webhook is set.", {"Its signing secret": webhook.signing_secret})
 

@@ -1,4 +1,4 @@
-"""What happens to the wallet as server-sent events (the HTML standard, section 9.2)."""
+"""The wallet's events as server-sent events (the HTML standard, section 9.2)."""
 
 import asyncio
 from contextlib import suppress

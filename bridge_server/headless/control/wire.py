@@ -40,7 +40,7 @@ class PairBody(Shape):
 
 
 class ChangeBody(Shape):
-    """What a session is to have from now on."""
+    """The new accounts of a session, the new chain, or both."""
 
     accounts: Annotated[list[int | str], Field(min_length=1)] | None = None
     chain_id: Annotated[int, Field(ge=1, le=2**53)] | None = None

@@ -1,4 +1,4 @@
-"""What may be wrong with a connection or a call. `tag` is the name that the Rust types give the failure."""
+"""Failures of a connection or a call. `tag` is the name that the Rust types give the failure."""
 
 from bridge_server.kernel.errors import (
     InvalidInputError,

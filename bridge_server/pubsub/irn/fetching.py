@@ -1,4 +1,4 @@
-"""What a client fetches instead of waiting for it to be sent."""
+"""Messages that a client fetches instead of waiting for them to be sent."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ class Fetching:
 
 
 def _first_of(found: Sequence[tuple[int, int]]) -> list[int]:
-    """As many messages as one answer has; a message that is larger than that is answered alone."""
+    """The messages of one answer, up to its limit of bytes; a larger message is answered alone."""
     chosen: list[int] = []
     size_bytes = 0
     for number, each_bytes in found[:_MOST_FETCHED]:

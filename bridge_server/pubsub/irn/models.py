@@ -78,7 +78,7 @@ IrnCall: TypeAlias = PublishCall | SubscribeCall | UnsubscribeCall | FetchCall |
 
 
 class ClientRequest(NamedTuple):
-    """What a client asks. `id_text` is the JSON of the id that it gave the request."""
+    """A client's request. `id_text` is the JSON of the id that it gave the request."""
 
     id_text: bytes
     method: str
@@ -128,7 +128,7 @@ class Publishing:
     client: ClientKey
     address: str | None
     call: str
-    """What a repetition of the call is known by."""
+    """The key by which a repetition of the call is known."""
     envelopes: tuple[Envelope, ...]
     subscribes: Topic | None
 

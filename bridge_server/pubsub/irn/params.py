@@ -33,7 +33,7 @@ _PREFIXES = ("irn_", "iridium_")
 
 
 def read_call(method: str, params: object) -> IrnCall:
-    """What a client asks for. Raises InvalidCallError, TimeToLiveError."""
+    """The call of a client. Raises InvalidCallError, TimeToLiveError."""
     read = _READERS.get(method)
     if read is None:
         raise _unknown(method)

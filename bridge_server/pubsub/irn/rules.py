@@ -1,4 +1,4 @@
-"""What one transaction of generation 2.x is given, and what comes of it."""
+"""Arguments and results of one transaction of generation 2.x."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from bridge_server.topics.models import Topic
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What holds at this moment."""
+    """The time, and the limits that hold at this time."""
 
     now_ms: int
     queue: QueueLimits
@@ -28,14 +28,14 @@ class Rules:
 
 @dataclass(slots=True)
 class Applied:
-    """What came of changes."""
+    """The results of changes."""
 
     refused: dict[int, BridgeError] = field(default_factory=dict)
     """By the position of the change."""
     kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
     """The clients that a stored message waits for, by its number."""
     subscribers: dict[Topic, Subscribers] = field(default_factory=dict)
-    """What was read of topics."""
+    """The subscribers that were read, by topic."""
     changed_topics: set[Topic] = field(default_factory=set)
     """Topics that clients have subscribed to, or unsubscribed from."""
     notice_bytes: Counter[str | None] = field(default_factory=Counter)

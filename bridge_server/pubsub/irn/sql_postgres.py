@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of generation 2.x."""
+"""PostgreSQL's form of some statements of generation 2.x."""
 
 from collections.abc import Mapping
 

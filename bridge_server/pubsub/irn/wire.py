@@ -37,7 +37,7 @@ _HANDLER, _PAYLOAD, _INTERNAL, _TOO_MANY = -32000, -32600, -32603, 3001
 
 
 def read_frame(text: bytes) -> ClientRequest | Confirmation:
-    """What a client says. Raises FrameNotJsonError, InvalidFrameError: those are no JSON-RPC.
+    """The request or answer in a frame. Raises FrameNotJsonError, InvalidFrameError: it is no JSON-RPC.
 
     A request whose id is wrong is read as one without an id.
     """
@@ -97,13 +97,13 @@ def write_refused_subscriptions(topics: Sequence[Topic], error: BridgeError) -> 
 
 
 def write_fetched(messages: Sequence[WaitingMessage], has_more: bool) -> bytes:
-    """What waits for a client."""
+    """The answer with the messages that wait for a client."""
     found = [orjson.Fragment(message.data) for message in messages]
     return orjson.dumps({"messages": found, "hasMore": has_more})
 
 
 def write_data(publication: Publication, published_at_ms: int) -> bytes:
-    """What receivers are sent of a publication."""
+    """The parameters of the request that brings a publication to a receiver."""
     topic, message, _, tag, _, attestation = publication
     values = {"topic": topic, "message": message, "publishedAt": published_at_ms, "tag": tag}
     if attestation is not None:

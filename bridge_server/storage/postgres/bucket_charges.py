@@ -64,8 +64,9 @@ class BucketCharges:
         self.most, self.has_extra = spend(limit, after_us, now_us, cost=0).remaining, True
 
     def refuse(self, attempt: Sequence[WaitingCharge], extra: int, present_us: int, now_us: int) -> None:
-        """What may fit is to be tried again: without extra tokens, or fewer at once. A charge that does not
-        fit alone is refused, and so is every one that asked at the same moment for no less.
+        """Leave charges that may fit for the next attempt: without extra tokens, or fewer at once.
+
+        A charge that does not fit alone is refused, with every charge of that moment that is no smaller.
         """
         if extra or len(attempt) > 1:
             self.has_extra = False

@@ -121,7 +121,7 @@ class PostgresDatabase:
 
     @property
     def missing(self) -> Sequence[str]:
-        """What is missing for the service at this moment, for people to read; nothing as a rule."""
+        """The reasons why it cannot serve at this moment, for people to read; none as a rule."""
         missing = []
         if not self._readers.is_open:
             missing.append("no connection to the database for reading")
@@ -135,7 +135,7 @@ class PostgresDatabase:
 
     @property
     def troubles(self) -> Sequence[str]:
-        """What is missing, and what an operator has to mend although the service goes on."""
+        """These reasons, and faults that an operator has to mend although the service goes on."""
         deafness = self.ear.troubles if self.ear is not None and self.ear.is_deaf else ()
         skew = self.clock.troubles if self.clock is not None and not self.clock.missing else ()
         return [*self.missing, *deafness, *skew]

@@ -115,7 +115,7 @@ class Ear:
 
     @property
     def troubles(self) -> Sequence[str]:
-        """What keeps this process from hearing others, for people to read; nothing as a rule."""
+        """The reason why this process cannot hear others, for people to read; none as a rule."""
         since = self._silent_since
         if since is not None and asyncio.get_running_loop().time() - since >= _TROUBLED_AFTER_SECONDS:
             return ["no connection to the database that hears other processes"]

@@ -14,23 +14,19 @@ import structlog
 
 from bridge_server.kernel.events import DomainEvent, Events
 from bridge_server.storage.database import Transaction, Turns
-from bridge_server.storage.postgres.commits import LaneCount
+from bridge_server.storage.postgres.commit_attempts import CommitAttempts, is_counted
 from bridge_server.storage.postgres.connection import KeptConnection
 from bridge_server.storage.postgres.failures import (
     OUT_OF_LOCKS,
     LostConnectionError,
     OutcomeUnknownError,
-    ends_connection,
     is_retried,
-    is_stale,
-    lost_or,
     passing_failure,
     sqlstate,
     unavailable,
 )
 from bridge_server.storage.postgres.queue import BATCH_LIMIT, Waiting
-from bridge_server.storage.postgres.rounds import LaneJob, UncleanError, run_rounds
-from bridge_server.storage.postgres.turns import beginning
+from bridge_server.storage.postgres.rounds import LaneJob, UncleanError
 
 log = structlog.get_logger()
 
@@ -39,8 +35,6 @@ _LINGER_SECONDS = 0.003
 """The clients just answered are given this long to come back: else they would fall into two groups."""
 _ATTEMPTS = 3
 _LONGEST_PAUSE_SECONDS = 0.02
-_OUTCOME_SECONDS = 15.0
-_OUTCOME_PAUSE_SECONDS = 0.1
 
 CommitListener: TypeAlias = Callable[[int, int, Sequence[DomainEvent]], None]
 """Called with a lane, its count of commits and the events of the commit, once these are published."""
@@ -66,16 +60,20 @@ class CommitLane:
         self._drain: asyncio.Task[None] | None = None
         self._siblings = 0
         self._gathered = asyncio.Event()
-        self._count = LaneCount(0, lane)
+        self._attempts = CommitAttempts(lane, link)
         self._is_short_of_locks = False
-        self.commits = 0
         self.transactions = 0
         self.runs_again = 0
         self.last_commit_failed = False
 
     def use(self, process: int) -> None:
         """Count commits in the row of this process."""
-        self._count = LaneCount(process, self._lane)
+        self._attempts.use(process)
+
+    @property
+    def commits(self) -> int:
+        """The commits since the start."""
+        return self._attempts.commits
 
     @property
     def is_busy(self) -> bool:
@@ -130,7 +128,7 @@ class CommitLane:
         parts = [batch]
         while parts:
             part = parts.pop()
-            error = await self._attempt(part)
+            error = await self._attempts.attempt(part)
             if error is None:
                 self._settle(part)
                 continue
@@ -153,73 +151,10 @@ class CommitLane:
         for _ in range(_ATTEMPTS):
             self.runs_again += 1
             await asyncio.sleep(random.uniform(0, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - no secret
-            last = await self._attempt(part)
+            last = await self._attempts.attempt(part)
             if last is None or not is_retried(last):
                 break
         return last
-
-    async def _attempt(self, jobs: list[LaneJob]) -> Exception | None:
-        """Run the jobs in one transaction of the database; returns why nothing of them was stored."""
-        try:
-            wire = self._link.wire
-        except LostConnectionError as error:
-            return error
-        statements = self._link.statements
-        assert statements is not None
-        try:
-            await self._link.end_former(wire)
-            await wire.execute(beginning(job.turns for job in jobs))
-            await run_rounds(jobs, statements)
-        except Exception as error:
-            if is_stale(error):
-                statements.forget()
-            return await self._rolled_back(wire, error)
-        return await self._end(wire, jobs)
-
-    async def _end(self, wire: Any, jobs: list[LaneJob]) -> Exception | None:
-        if not _is_counted(jobs):
-            return await self._ended(wire, "COMMIT")
-        written = self._count.written + 1
-        error = await self._ended(wire, self._count.commit_script(written))
-        if error is not None and ends_connection(error):
-            error = await self._outcome(written, error)
-            self._count.written = written
-        elif error is None:
-            self._count.written = written
-        return error
-
-    async def _ended(self, wire: Any, script: str) -> Exception | None:
-        try:
-            await wire.execute(script)
-        except Exception as error:
-            return await self._rolled_back(wire, error)
-        self.commits += 1
-        return None
-
-    async def _rolled_back(self, wire: Any, error: Exception) -> Exception:
-        """The error, after the connection is fit for the next transaction or has been dropped."""
-        found = lost_or(error, wire)
-        if ends_connection(found):
-            self._link.drop()
-            return found
-        try:
-            await wire.execute("ROLLBACK")
-        except Exception:
-            self._link.drop()
-        return found
-
-    async def _outcome(self, written: int, error: Exception) -> Exception | None:
-        """None if the commit whose answer was lost has succeeded; it never does later."""
-        log.warning("database_commit_cut_off", lane=self._lane, reason=str(error))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_OUTCOME_SECONDS):
-                while True:
-                    with suppress(Exception):
-                        wire = self._link.wire
-                        await self._link.end_former(wire)
-                        return error if await self._count.give_up(wire, written) else None
-                    await asyncio.sleep(_OUTCOME_PAUSE_SECONDS)
-        return OutcomeUnknownError()
 
     def _settle(self, jobs: list[LaneJob]) -> None:
         """Publish the events of the jobs and answer their callers."""
@@ -232,11 +167,11 @@ class CommitLane:
                 for event in job.events:
                     self._events.publish(event)
             _answer(job)
-        if not _is_counted(jobs):
+        if not is_counted(jobs):
             return
         for listener in self._listeners:
             try:
-                listener(self._lane, self._count.written, events)
+                listener(self._lane, self._attempts.written, events)
             except Exception:
                 log.exception("commit_listener_failed")
 
@@ -256,11 +191,6 @@ class CommitLane:
             self._is_short_of_locks = True
             log.warning("database_out_of_locks", advice="raise max_locks_per_transaction of the server")
         return True
-
-
-def _is_counted(jobs: list[LaneJob]) -> bool:
-    """Whether a commit of these jobs is something that other processes may have to hear of."""
-    return any(job.has_changed or job.events for job in jobs)
 
 
 def _answer(job: LaneJob) -> None:

@@ -1,4 +1,4 @@
-"""What this process knows of the commits of others: a count for each lane of each of them.
+"""The commits of other processes that this one knows of: a count for each lane of each process.
 
 A commit raises its lane's count in the table `processes`. A ring says from which count to which it brings the
 events. So nobody can miss an event without a trace: either the next ring begins above what is known here, or
@@ -20,7 +20,7 @@ class Ledger:
         self._before: Mapping[WritingLane, int] = {}
 
     def begin(self, written: Mapping[WritingLane, int]) -> None:
-        """These are the counts of now. The caller treats everything as changed, whatever was heard before."""
+        """Begin with these counts. The caller treats everything as changed, whatever was heard before."""
         self._heard = dict(written)
         self._before = {}
 

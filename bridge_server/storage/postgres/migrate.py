@@ -57,7 +57,7 @@ def packaged_migrations() -> list[Migration]:
 
 
 async def schema_state(connection: Connection) -> SchemaState:
-    """What the database says of its schema."""
+    """The state of the schema, read from the database."""
     if await connection.fetchval("SELECT to_regclass('schema_versions')::text") is None:
         return SchemaState(0, 0)
     return SchemaState(*await connection.fetchrow(_STATE))

@@ -20,7 +20,7 @@ class UnreadableRingError(Exception):
 
 
 class Ring(NamedTuple):
-    """What one payload says."""
+    """The content of one payload."""
 
     process: int
     lane: int

@@ -24,7 +24,7 @@ class Texts:
         self._texts: dict[str, Text] = {}
 
     def of(self, sql: str) -> "Text":
-        """What PostgreSQL is sent for a statement."""
+        """The text that PostgreSQL is sent for a statement."""
         text = self._texts.get(sql)
         if text is None:
             text = self._texts[sql] = Text(translated(self._overrides.get(sql, sql)))
@@ -32,7 +32,7 @@ class Texts:
 
 
 class Text:
-    """One statement for PostgreSQL, and what is known without asking."""
+    """One statement for PostgreSQL, and its properties that are known without asking."""
 
     def __init__(self, sql: str) -> None:
         self.sql = sql.strip().rstrip(";")

@@ -1,9 +1,6 @@
 """The Ethereum node behind the wallet: its chain, calls of clients, and calls of the wallet itself."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,20 +18,12 @@ from bridge_server.wallet.node.chain_news import has_set_back, mined_hash, sets_
 from bridge_server.wallet.node.connections import CHAIN_ID, CheckedConnection
 from bridge_server.wallet.node.endpoint import BrokenOffError, Endpoint, Witness
 from bridge_server.wallet.node.ordered_failures import FailureOf
+from bridge_server.wallet.node.pool import Attempt, ConnectionPool, new_attempt
 from bridge_server.wallet.node.reading_methods import READING_METHODS
 
 Result = TypeVar("Result")
-Asked = TypeVar("Asked")
 
 _READERS = 64
-_CONNECTIONS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A send, or another piece of work with several calls. `began_at` is in seconds of the event loop."""
-
-    began_at: float
 
 
 class Node:
@@ -60,14 +49,10 @@ class Node:
         self._stopping = stopping
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
-        self._connections: list[CheckedConnection] = []
-        self._idle: list[CheckedConnection] = []
-        self._places = asyncio.Semaphore(_CONNECTIONS)
+        self._pool = ConnectionPool(self._connected)
         self._on_connected: list[Callable[[], None]] = []
         self._on_set_back: list[Callable[[], Awaitable[None]]] = []
         self._on_mined: list[Callable[[str], None]] = []
-        self._failed_at: float | None = None
-        self._failure = ""
 
     async def __aenter__(self) -> Self:
         if self._endpoint is not None:
@@ -80,10 +65,7 @@ class Node:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for connection in self._connections:
-            await connection.close()
-        self._connections.clear()
-        self._idle.clear()
+        await self._pool.close()
         if self._readers is not None:
             await self._readers.close()
             self._readers = None
@@ -152,7 +134,7 @@ class Node:
 
     def attempt(self) -> Attempt:
         """Begin an attempt now, of which several calls may be part."""
-        return Attempt(asyncio.get_running_loop().time())
+        return new_attempt()
 
     async def _forward(self, calls: Sequence[RpcCall]) -> list[Answer]:
         status, body = await self._exchange(calls)
@@ -179,40 +161,22 @@ class Node:
         await self._on_connection(CheckedConnection.check_again)
 
     async def _on_connection(
-        self, work: Callable[[CheckedConnection], Awaitable[Asked]], attempt: Attempt | None = None
-    ) -> Asked:
-        async with self._connection(attempt) as connection:
-            try:
-                result = await work(connection)
-            except NoNodeError as error:
-                self._failed_at, self._failure = self.attempt().began_at, error.detail
-                raise
-            self._failed_at = None
-            return result
+        self, work: Callable[[CheckedConnection], Awaitable[Result]], attempt: Attempt | None = None
+    ) -> Result:
+        attempt = attempt or new_attempt()
+        if self._readers is None or self._endpoint is None:
+            raise _no_node()
+        return await self._pool.run(work, attempt)
+
+    def _connected(self) -> CheckedConnection:
+        assert self._endpoint is not None
+        return CheckedConnection(self._endpoint, self._check_chain, self._announce_connected)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, Result]) -> Result:
         try:
             return await self._stopping.finish(work)
         except StoppedError as error:
             raise NoNodeError("This server stops.") from error
-
-    @asynccontextmanager
-    async def _connection(self, attempt: Attempt | None) -> AsyncIterator[CheckedConnection]:
-        began_at = (attempt or self.attempt()).began_at
-        if self._readers is None or self._endpoint is None:
-            raise _no_node()
-        async with self._places:
-            if self._failed_at is not None and self._failed_at >= began_at:
-                raise NoNodeError(self._failure)
-            if not self._idle:
-                connection = CheckedConnection(self._endpoint, self._check_chain, self._announce_connected)
-                self._connections.append(connection)
-                self._idle.append(connection)
-            connection = self._idle.pop()
-            try:
-                yield connection
-            finally:
-                self._idle.append(connection)
 
     def _check_chain(self, answer: Answer) -> None:
         try:

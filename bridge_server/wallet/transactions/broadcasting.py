@@ -17,7 +17,8 @@ from bridge_server.wallet.errors import (
 )
 from bridge_server.wallet.models import RpcCall, StoredTransaction, TransactionId
 from bridge_server.wallet.node.errors import says_known, says_not_at_this_price, says_not_now
-from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.pool import Attempt
 from bridge_server.wallet.transactions.backoff import delay_ms
 from bridge_server.wallet.transactions.store import TransactionStore
 

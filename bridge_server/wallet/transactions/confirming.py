@@ -17,7 +17,8 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.pool import Attempt
 from bridge_server.wallet.transactions.backoff import DropPauses
 from bridge_server.wallet.transactions.filling import Filling
 from bridge_server.wallet.transactions.loss_report import LossReport

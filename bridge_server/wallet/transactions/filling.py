@@ -7,7 +7,8 @@ from bridge_server.ethereum.hex_data import HexError, quantity, quantity_of
 from bridge_server.ethereum.transactions import FEE_MARKET_TYPE, MAX_WEI
 from bridge_server.wallet.errors import InvalidParamsError, NoChainError, NodeError, NoNodeError
 from bridge_server.wallet.models import Address, RpcCall
-from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.pool import Attempt
 from bridge_server.wallet.transactions.requests import TransactionRequest, nonce_of
 
 USUAL_GAS = 90_000

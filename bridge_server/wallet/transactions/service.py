@@ -23,7 +23,8 @@ from bridge_server.wallet.models import (
     TransactionId,
     TransactionState,
 )
-from bridge_server.wallet.node.node import Attempt, Node
+from bridge_server.wallet.node.node import Node
+from bridge_server.wallet.node.pool import Attempt
 from bridge_server.wallet.transactions.backoff import delay_ms
 from bridge_server.wallet.transactions.broadcasting import ZERO_HASH, Broadcasting, OtherChainError
 from bridge_server.wallet.transactions.confirming import Confirming

@@ -1,4 +1,4 @@
-"""What PostgreSQL gets instead of some statements of transactions."""
+"""PostgreSQL's form of some statements of transactions."""
 
 from collections.abc import Mapping
 

@@ -24,7 +24,6 @@ from bridge_server.wallet.models import (
     SignedTransaction,
     StoredTransaction,
     TransactionId,
-    TransactionState,
 )
 from bridge_server.wallet.transactions import sql
 from bridge_server.wallet.transactions.events import (
@@ -32,6 +31,7 @@ from bridge_server.wallet.transactions.events import (
     TransactionsOwed,
     TransactionsPostponed,
 )
+from bridge_server.wallet.transactions.moves import moves
 from bridge_server.wallet.transactions.rows import (
     queued_transaction,
     read_all,
@@ -39,7 +39,7 @@ from bridge_server.wallet.transactions.rows import (
     signed_transaction,
     values_of,
 )
-from bridge_server.wallet.transactions.states import SETTLED, TransactionEvent, next_state
+from bridge_server.wallet.transactions.states import TransactionEvent
 
 Fence: TypeAlias = Callable[[], Transaction[None]]
 """Statements that find out whether this process has the wallet still, and keep it until the commit.
@@ -48,10 +48,6 @@ Raises UnavailableError when another one has it.
 """
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
-
-# A transaction waits for the node again, or other accounts must be looked at soon.
-_ANNOUNCED = (TransactionState.SIGNED, TransactionState.FORGOTTEN)
-
 
 def _of_request(request: SendRequest, *_: object, **__: object) -> Turns:
     return alone("wallet", request.sender)
@@ -153,20 +149,9 @@ class TransactionStore:
         Skip also any which the event does not concern. Transactions that wait for the node then are due at
         once, or after their pauses.
         """
-        steps: list[Step] = []
-        due_at_ms = []
-        for each in stored:
-            transaction_id, after = each.request.transaction_id, next_state(each.state, event)
-            if after is each.state:
-                continue
-            moment_ms = now_ms + pauses_ms.get(transaction_id, 0)
-            settled_at_ms = now_ms if after in SETTLED else None
-            values = (after, error, moment_ms, settled_at_ms, transaction_id, each.state)
-            steps.append(Statement(sql.CHANGE_STATE, values))
-            if after in _ANNOUNCED:
-                due_at_ms.append(moment_ms)
+        steps = moves(stored, event, error, now_ms, pauses_ms)
         if steps:
-            await self._write(steps + _announced(due_at_ms, now_ms), {each.request.sender for each in stored})
+            await self._write(steps, {each.request.sender for each in stored})
 
     async def postpone(
         self, due_at_ms: Mapping[TransactionId, int], error: str, *, is_attempt: bool = True
@@ -250,14 +235,6 @@ class TransactionStore:
     def _fenced(self) -> Transaction[None]:
         if self._fence is not None:
             yield from self._fence()
-
-
-def _announced(due_at_ms: Sequence[int], now_ms: int) -> list[Step]:
-    """The earliest of these times: whether it is now, or only later."""
-    if not due_at_ms:
-        return []
-    earliest_ms = min(due_at_ms)
-    return [TransactionsOwed(earliest_ms) if earliest_ms <= now_ms else TransactionsPostponed(earliest_ms)]
 
 
 def _first_gap(rows: Sequence[Row], lowest: int) -> int:

@@ -128,7 +128,7 @@ async def test_another_version_of_json_rpc_is_refused(join: Join) -> None:
         ('{"id":1,"jsonrpc":"2.0","method":7}', 1008),
     ],
 )
-async def test_what_is_no_json_rpc_closes_its_own_socket(join: Join, frame: str, code: int) -> None:
+async def test_a_frame_that_is_no_json_rpc_closes_its_own_socket(join: Join, frame: str, code: int) -> None:
     client, other = await join(), await join()
     await client.socket.send_str(frame)
 

@@ -88,7 +88,7 @@ async def test_a_wrong_token_is_refused_before_the_upgrade(
 
 
 @pytest.mark.parametrize("broken", ["", "x", "a.b", "a.b.c", "..", "é.b.c", "a" * 5_000])
-async def test_what_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
+async def test_a_text_that_is_no_token_is_refused(server: RunningServer, broken: str) -> None:
     assert (await refusal(server, broken))[0] == 401
     assert (await refusal(server, broken, path="/"))[0] == 401
 

@@ -49,7 +49,7 @@ async def test_subscriptions_messages_and_calls_survive(tmp_path: Path) -> None:
                 assert len(ids) == 5
 
 
-async def test_what_was_answered_under_load_is_delivered_once(tmp_path: Path) -> None:
+async def test_messages_answered_under_load_are_delivered_once(tmp_path: Path) -> None:
     dapp_identity, wallet_identity = Identity(), Identity()
     received: list[str] = []
     answered: list[int] = []

@@ -239,7 +239,7 @@ async def test_a_slow_reader_misses_nothing_and_stays(tmp_path: Path) -> None:
         assert await wallet.messages(60) == payloads
 
 
-async def test_what_expires_is_swept(tmp_path: Path) -> None:
+async def test_expired_rows_are_swept(tmp_path: Path) -> None:
     async with limited(tmp_path, sweep_interval=0.05, metrics_token=METRICS_TOKEN, subscription_ttl=3600) as (
         server,
         (dapp, wallet),

@@ -108,7 +108,7 @@ async def test_nobody_hears_their_own_on_any_socket(join: Join) -> None:
     await again.nothing()
 
 
-async def test_what_is_not_acknowledged_comes_again_in_order_with_other_ids(join: Join) -> None:
+async def test_unacknowledged_messages_come_again_in_order_with_other_ids(join: Join) -> None:
     identity = Identity()
     dapp, wallet = await join(), await join(identity)
     await wallet.subscribe(TOPIC, OTHER)
@@ -193,7 +193,7 @@ async def test_a_time_to_live_is_at_most_thirty_days(join: Join, server: Running
     await wallet.nothing()
 
 
-async def test_who_unsubscribes_is_sent_nothing_more(join: Join) -> None:
+async def test_a_client_that_unsubscribes_is_sent_nothing_more(join: Join) -> None:
     identity = Identity()
     dapp, wallet, away = await join(), await join(identity), await join(identity)
     await wallet.subscribe(TOPIC)

@@ -57,7 +57,7 @@ async def test_an_id_is_that_of_its_client_and_of_what_it_says(join: Join) -> No
     assert await wallet.messages(4) == ["one", "two", "one", "one"]
 
 
-async def test_a_number_and_the_same_number_as_a_text_are_one_id(join: Join) -> None:
+async def test_a_number_and_its_text_are_one_id(join: Join) -> None:
     dapp, wallet = await join(), await join()
     await wallet.subscribe(TOPIC)
 

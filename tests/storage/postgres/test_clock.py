@@ -87,7 +87,7 @@ def test_elapsed_time_is_the_machines(machine: ManualClock) -> None:
     ("skew_us", "troubles", "missing"),
     [(250_000, 0, 0), (250_001, 1, 0), (-300_000, 1, 0), (2_000_000, 1, 0), (-2_000_001, 1, 1)],
 )
-def test_a_clock_that_is_far_off_is_told_of_and_at_last_too_far(
+def test_a_clock_that_is_far_off_is_reported_and_at_last_too_far(
     machine: ManualClock, skew_us: int, troubles: int, missing: int
 ) -> None:
     clock = CorrectedClock(machine)
@@ -97,7 +97,7 @@ def test_a_clock_that_is_far_off_is_told_of_and_at_last_too_far(
     assert (len(clock.troubles), len(clock.missing)) == (troubles, missing)
 
 
-def test_what_is_told_says_which_clock_is_wrong_and_what_to_do(machine: ManualClock) -> None:
+def test_the_report_says_which_clock_is_wrong_and_what_to_do(machine: ManualClock) -> None:
     clock = CorrectedClock(machine)
     clock.correct(-2_400_000)
 

@@ -106,7 +106,7 @@ async def test_a_connection_that_the_server_ends_is_replaced_by_itself(
     await write_and_read(database)
 
 
-async def test_what_is_under_way_when_the_connection_ends_is_refused_and_not_stored(
+async def test_transactions_under_way_when_the_connection_ends_are_refused_and_not_stored(
     database: PostgresDatabase, url: str, heard: list[Key]
 ) -> None:
     def work() -> Transaction[None]:
@@ -393,7 +393,7 @@ async def test_a_transaction_alone_is_tried_so_many_times_and_then_fails(
 
 
 @pytest.mark.parametrize("code", ["53100", "53300", "57P03", "58030", "08006"])
-async def test_what_passes_is_refused_for_now_and_not_tried_again(
+async def test_a_passing_failure_is_answered_and_not_tried_again(
     database: PostgresDatabase, code: str
 ) -> None:
     tries = 0

@@ -16,7 +16,7 @@ _ROOT = Path(__file__).parents[3]
 _ANSWERS = 400
 
 
-async def test_what_a_killed_process_was_answered_is_stored(url: str, events: Events) -> None:
+async def test_answered_transactions_of_a_killed_process_are_stored(url: str, events: Events) -> None:
     writer = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.storage.postgres.writer", url, stdout=asyncio.subprocess.PIPE, cwd=_ROOT
     )

@@ -96,7 +96,7 @@ async def test_an_exception_of_a_transaction_reaches_its_caller_as_it_is(databas
     assert not database.last_commit_failed
 
 
-async def test_what_may_take_long_does_not_stand_before_the_rest(database: PostgresDatabase) -> None:
+async def test_a_long_transaction_does_not_stand_before_the_others(database: PostgresDatabase) -> None:
     def slow() -> Transaction[None]:
         yield Statement("SELECT count(pg_sleep(0.5))")
 

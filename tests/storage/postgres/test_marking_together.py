@@ -96,7 +96,7 @@ async def held_rows(database: PostgresDatabase) -> AsyncIterator[Callable[[int],
         yield so_many_wait
 
 
-async def test_readers_of_the_same_projects(processes: Sequence[PostgresDatabase]) -> None:
+async def test_readers_of_shared_projects(processes: Sequence[PostgresDatabase]) -> None:
     first, second = processes
     await make_projects(first)
 

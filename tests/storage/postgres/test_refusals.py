@@ -173,7 +173,7 @@ async def test_another_encoding(postgres: PostgresServer) -> None:
         (asyncpg.InterfaceError("bad sslmode"), "correct `database`"),
     ],
 )
-def test_what_the_server_and_the_network_say(error: Exception, said: str) -> None:
+def test_errors_of_the_server_and_the_network_have_texts(error: Exception, said: str) -> None:
     with pytest.raises(DatabaseRefusedError, match=said), refusals.refusals_told("postgresql://b:c@h/d"):
         raise error
 

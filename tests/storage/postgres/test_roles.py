@@ -139,7 +139,7 @@ async def test_the_role_is_lost_with_the_connection_and_its_resources_are_closed
         await reserve(process, "again")
 
 
-async def test_what_a_former_holder_reserves_is_refused(url: str) -> None:
+async def test_a_reservation_of_a_former_holder_is_refused(url: str) -> None:
     async with process_on(url) as former, process_on(url) as next_one:
         await reserve(former, "a")
         # The former holder has not noticed yet that the role is another's.

@@ -113,7 +113,7 @@ async def test_a_charge_of_more_than_a_whole_bucket_is_refused(processes: Sequen
     assert await allowed(processes[1], limit, "a", 2)
 
 
-async def test_what_is_given_back_can_be_spent_by_another_process(processes: Sequence[SharedBuckets]) -> None:
+async def test_returned_tokens_can_be_spent_by_another_process(processes: Sequence[SharedBuckets]) -> None:
     first, second = processes
     limit = Limit("calls", burst=2, interval_us=HOUR_US)
     assert await allowed(first, limit, "a", 2)

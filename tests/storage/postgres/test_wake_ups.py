@@ -211,7 +211,7 @@ async def test_a_process_that_never_rings_is_found_by_the_ledger(url: str) -> No
     assert reader.heard == []
 
 
-async def test_the_ring_after_one_that_was_lost_shows_the_gap(writer: Process, reader: Process) -> None:
+async def test_the_ring_after_a_lost_ring_shows_the_gap(writer: Process, reader: Process) -> None:
     await writer.touch(("session", "a"))
     await soon(lambda: len(reader.heard) == 1)
 
