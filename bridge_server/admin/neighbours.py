@@ -73,7 +73,7 @@ class Neighbours:
         return self._own_number()
 
     async def others(self) -> Sequence[Process]:
-        """The other processes: those that run, and those that are silent."""
+        """The other processes: running and silent ones."""
         found = [each for each in await self._processes() if each.number != self.own_number]
         return [each for each in found if each.state != "stopped"][:_MOST_PROCESSES]
 
@@ -146,9 +146,9 @@ async def of_all(
     own: Callable[[], Awaitable[Fields]],
     merge: Callable[[int, Fields, Sequence[Reply]], Fields],
 ) -> Fields:
-    """The answer to a request for figures: of all processes together, or of the one that it names.
+    """The answer to a request for figures: of all processes together, or of the process that it names.
 
-    `own` gives those of this process.
+    `own` gives the figures of this process.
     """
     wanted = wanted_process(request)
     if neighbours is None or wanted == OWN or wanted == neighbours.own_number:
@@ -161,6 +161,6 @@ async def of_all(
 
 
 def listed_processes(own_number: int, replies: Sequence[Reply]) -> list[Fields]:
-    """The processes that an answer is made of, and those that have not answered."""
+    """The processes that an answer is made of, and the processes that have not answered."""
     entries = [{"number": own_number, "url": None, "fault": None}, *(each.entry() for each in replies)]
     return sorted(entries, key=lambda entry: int(entry["number"] or 0))

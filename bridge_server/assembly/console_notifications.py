@@ -1,4 +1,4 @@
-"""The console's pages of notifications: compose, those that were sent, analytics, inboxes."""
+"""The console's pages of notifications: composing, sent notifications, analytics, inboxes."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Which database the settings name, and its opening.
+"""The database that the settings name, and its opening.
 
 PostgreSQL's modules are loaded only when it is named.
 """
@@ -114,7 +114,7 @@ def outside_changes(database: Engine) -> Callable[[], Awaitable[bool]]:
 
 
 def leases_of(settings: Settings, database: Engine) -> Leases:
-    """The outbox's destinations of this process: all of them, or those that it leases."""
+    """The outbox's destinations of this process: all of them, or the leased ones."""
     if isinstance(database, SqliteDatabase):
         return AllDestinations()
     leases: Leases = import_module(_POSTGRES).leases_of(settings, database)

@@ -146,9 +146,7 @@ def lay_foundation(
     )
 
 
-def _database(
-    settings: Settings, events: Events, clock: Clock, instruments: Instruments | None
-) -> Engine:
+def _database(settings: Settings, events: Events, clock: Clock, instruments: Instruments | None) -> Engine:
     database = engine_of(settings, events, clock)
     if instruments is not None and isinstance(database, SqliteDatabase):
         break_disk(database, instruments)

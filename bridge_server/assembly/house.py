@@ -94,7 +94,11 @@ def _overseeing(
     foundation: Foundation, services: _Services, rooms: Sequence[Room], dispatcher: Dispatcher
 ) -> tuple[Room, ...]:
     """The rooms that sweep, watch and change the other rooms: for operators, and for tests."""
-    wallet, readiness, sweeper = services.wallet, readiness_of(foundation, rooms), sweeper_of(foundation, rooms)
+    wallet, readiness, sweeper = (
+        services.wallet,
+        readiness_of(foundation, rooms),
+        sweeper_of(foundation, rooms),
+    )
     desks = operator_desks(
         foundation,
         services.projects,

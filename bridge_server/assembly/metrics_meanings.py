@@ -17,7 +17,7 @@ MEANINGS = {
     "database_log_bytes": "Size of the write-ahead log. It grows while a program holds an old state open.",
     "database_used_bytes": "Bytes of the database in use, with the log: what database_limit limits.",
     "database_limit_bytes": "The setting database_limit.",
-    "outbox_due": "Messages owed to webhooks and devices, those that wait for a retry included.",
+    "outbox_due": "Messages owed to webhooks and devices, also messages that wait for a retry.",
     "outbox_dead": "Dead letters: messages that were given up (`bridge-server outbox list --dead`).",
     "outbox_delivered": "Messages delivered since the start.",
     "outbox_failed": "Attempts to deliver that failed since the start.",
@@ -29,4 +29,4 @@ MEANINGS = {
     "push_apns_blocked": _CREDENTIALS,
     "push_webpush_blocked": _CREDENTIALS,
 }
-"""By the names of figures, without the prefix `bridge_`."""
+"""The meanings by the names of figures, without the prefix `bridge_`."""

@@ -33,7 +33,7 @@ OF_ROOMS: tuple[Mapping[str, str], ...] = (
     limits.OVERRIDES,
 )
 OVERRIDES: Mapping[str, str] = dict(ChainMap(*map(dict, OF_ROOMS)))
-"""By the statement that a room has written."""
+"""PostgreSQL's forms by the statements that the rooms have written."""
 
 HEAVY = frozenset((*inbox.HEAVY, *notify.HEAVY, *outbox.HEAVY, *projects.HEAVY, *relay.HEAVY))
 """Reads that are run alone and on half of the connections, as the rooms have written them."""

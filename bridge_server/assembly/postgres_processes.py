@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 def postgres_processes_room(foundation: Foundation) -> Room:
-    """The row of this process, and the removal of those that others have left."""
+    """The row of this process, and the removal of rows that other processes have left."""
     assert isinstance(foundation.database, PostgresDatabase)
     processes, newest_known = Processes(foundation.database), packaged_migrations()[-1].version
     keep = partial(_keep_row, processes, foundation.own_url, foundation.stopping, newest_known)

@@ -46,7 +46,7 @@ class Room:
     gauges: Gauges = dict
     """The room's figures for `/metrics`."""
     families: Families | None = None
-    """Further figures for `/metrics`: those with labels, and those that are read from the database."""
+    """Further figures for `/metrics`: figures with labels, and figures that are read from the database."""
     totals: frozenset[str] = frozenset()
     """Names of the figures that begin at zero and only grow."""
     troubles: Callable[[], Sequence[str]] = tuple

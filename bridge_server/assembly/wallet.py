@@ -44,7 +44,7 @@ from bridge_server.web.traffic import Exchange, TrafficLog
 from bridge_server.web.turned_away import TurnedAway
 
 _FORWARDING_SECONDS = 60
-"""How long a forwarded call may take beside the waits for the node and for a person."""
+"""The longest time of a forwarded call beside the waits for the node and for a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ _ENV_MARK = f"# {_MAKER}, process "
 def config_file_at(path: Path | None, facts: Mapping[str, Any]) -> Iterator[None]:
     """Keep the file during the block, for its owner alone (mode 0600): JSON, or shell if it is named *.env.
 
-    A file that `dev` did not write is not overwritten, nor that of one that runs. Raises CommandError.
+    A file that `dev` did not write is not overwritten, nor the file of a running `dev`. Raises CommandError.
     """
     if path is None:
         yield

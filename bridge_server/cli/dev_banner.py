@@ -11,7 +11,7 @@ _COLUMNS_OF_QR_CODE = 37
 
 
 def dev_banner(facts: Mapping[str, Any], screen: Screen, command: str = "bridge-server") -> str:
-    """The lines to print; `facts` are those of the ready file, `command` starts this program in the shell."""
+    """The lines to print; `facts` stand in the ready file, `command` starts this program in the shell."""
     return "\n".join([*_head(facts, command), *_accounts(facts, screen), *_picture(facts, screen)])
 
 

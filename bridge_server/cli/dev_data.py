@@ -1,4 +1,4 @@
-"""Where `dev` keeps its data: in a directory that goes with the process, or in one that is kept."""
+"""The data directory of `dev`: it goes with the process, or it is kept."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The sockets on which a process listens: the server's own, and those of metrics and of the console."""
+"""The sockets on which a process listens: for the server, for metrics and for the console."""
 
 import errno
 import os

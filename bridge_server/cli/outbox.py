@@ -76,7 +76,7 @@ def show_command(operator: Operator, message: str) -> None:
 def retry_command(operator: Operator, message: str | None, dead: bool, destination: str | None) -> None:
     """Send a message now, or with --dead all dead letters. A dead letter begins its attempts anew.
 
-    A running server sends it within seconds, otherwise the next one that starts.
+    A running server sends it within seconds, otherwise the next server that starts.
     """
     if _is_one(message, dead, destination):
         _change_one(operator, message or "", _retry, "is sent again")

@@ -17,7 +17,7 @@ _HEADER = ("number", "state", "seen", "version", "url", "wallet")
 @click.command("processes")
 @for_operator
 def processes_command(operator: Operator) -> None:
-    """List the servers on the PostgreSQL database, and those that have stopped within ten minutes.
+    """List the servers on the PostgreSQL database, and servers that have stopped within ten minutes.
 
     A server that is silent has crashed, is frozen, or does not reach the database.
     """

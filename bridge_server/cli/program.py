@@ -1,4 +1,4 @@
-"""How this program is started again: as a module of Python, or as the file that `scripts/build` made."""
+"""The command that starts this program again: a module of Python, or the file that `scripts/build` made."""
 
 import shlex
 import sys

@@ -51,7 +51,7 @@ def troubles_of(url: str) -> list[str]:
 
 
 def fault_of_server(url: str) -> str | None:
-    """Why the server is not ready, as /readyz says it; None if it is ready."""
+    """The reason why the server is not ready, as /readyz gives it; None if it is ready."""
     try:
         status, text = asyncio.run(_readiness(url))
     except _NO_ANSWER:

@@ -105,7 +105,7 @@ def _check_readable(unit: ServiceUnit) -> None:
 
 
 def _check_data_dir(settings: Settings) -> None:
-    """Refuse another directory than the one that the unit lets the service write."""
+    """Refuse a directory that the unit does not let the service write."""
     if "data_dir" in settings.model_fields_set and settings.data_dir != STATE:
         raise CommandError(
             f"data_dir {settings.data_dir}: the service can write {STATE} only: leave data_dir out"

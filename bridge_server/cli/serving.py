@@ -78,7 +78,7 @@ class ServerRun:
     address_options: str = "--host and --port"
     """The options that change where it listens, as a message names them."""
     internal_address: tuple[str, int] | None = None
-    """Where it listens for other processes, if it shares its port with them."""
+    """The address at which it listens for other processes, if it shares its port with them."""
     abandon: Callable[[], None] | None = None
     """Called before the process exits without coming back to the command: removes what must not stay. With
     it, a second Ctrl-C ends the process at once.

@@ -74,7 +74,7 @@ class _Signals:
         os.close(self._writing)
 
     def wait(self, pipes: list[int]) -> tuple[bytes, list[int]]:
-        """The numbers of signals, and those of the pipes that can be read; either may be empty."""
+        """The numbers of signals, and the pipes that can be read; either may be empty."""
         ready, _, _ = select.select([self._reading, *pipes], [], [], _LOOK_SECONDS)
         received = b""
         if self._reading in ready:
@@ -94,7 +94,7 @@ class _Family:
         self._children: dict[int, Child] = {}
         self._again_at: dict[int, float] = {}
         self._killed_at: float | None = None
-        """When what still runs is killed, once the stop has begun."""
+        """The time at which remaining processes are killed, once the stop has begun."""
         self._code = 0
         self._files = ExitStack()
         self._is_ready = False
@@ -179,7 +179,7 @@ class _Family:
                 self._replace(child, os.waitstatus_to_exitcode(status))
 
     def _replace(self, child: Child, code: int) -> None:
-        """Start a process again that was killed while it served; end with one that has ended by itself."""
+        """Start a process again that was killed while it served; end if a process has ended by itself."""
         if self._killed_at is not None:
             self._code = self._code or (0 if code == -signal.SIGTERM else abs(code))
             return

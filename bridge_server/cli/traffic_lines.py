@@ -20,7 +20,7 @@ _ROOM_FOR_PATHS = 80
 
 _FIRST_FAILURE = 400
 _COLOURS = {0: "red", 4: "yellow", 5: "red"}
-"""By the first digit of a status."""
+"""The colours by the first digit of a status."""
 
 
 class TrafficLines:
@@ -56,7 +56,7 @@ class TrafficLines:
 
 
 def request_line(recorded: Recorded, screen: Screen) -> str:
-    """The line of a request: what is wrong with one that failed stands in it whole, whatever the width."""
+    """The line of a request. The failure of a request stands in it whole, whatever the width."""
     exchange = recorded.exchange
     moment = datetime.fromtimestamp(recorded.at_ms / 1_000, UTC).astimezone()
     is_wide = screen.columns is None or screen.columns >= _ROOM_FOR_PATHS
@@ -79,7 +79,7 @@ def request_line(recorded: Recorded, screen: Screen) -> str:
 
 
 def _remedy(exchange: Exchange) -> str | None:
-    """For a web page that may not call the wallet, the flag that lets it; else None."""
+    """The flag that lets a web page call the wallet, if it may not yet; else None."""
     if exchange.route != "rpc" or not exchange.gist.startswith(REFUSED_PAGES) or exchange.request is None:
         return None
     headers = {name.lower(): value for name, value in exchange.request.headers.items()}

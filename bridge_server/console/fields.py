@@ -7,7 +7,7 @@ from bridge_server.web.json_body import JsonObject
 
 
 def text_fields(form: Mapping[str, str], *names: str, optional: tuple[str, ...] = ()) -> JsonObject:
-    """The fields as texts. An optional one that is empty is left out."""
+    """The fields as texts. An optional field that is empty is left out."""
     values: dict[str, Any] = {name: form.get(name, "").strip() for name in names}
     values |= {name: form[name].strip() for name in optional if form.get(name, "").strip()}
     return JsonObject(values, None)

@@ -192,6 +192,7 @@ class ConsoleHandlers:
         """The page as it was, with what is wrong, and with the fields as they were sent."""
         return await self._framing.finish(frame, await path.show(asked), error=error, sent=asked.form)
 
+
 def _asked(request: web.Request, form: Mapping[str, str] | None = None) -> Asked:
     return Asked(request.match_info, request.query, form or {}, host_of(request))
 

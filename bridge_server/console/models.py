@@ -119,4 +119,4 @@ class ServerState:
     chain_id: int | None
     is_test: bool
     ahead_ms: int = 0
-    """How far tests have moved the clock."""
+    """The time by which tests have moved the clock."""

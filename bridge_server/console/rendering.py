@@ -14,7 +14,7 @@ from bridge_server.web.whole_answer import WholeAnswer
 
 _FOLDER = Path(__file__).parent
 HEADERS = page_headers()
-"""Of every page: it runs this server's scripts alone, stands in no frame, and stays in no cache."""
+"""The headers of every page: it runs this server's scripts alone, in no frame, and stays in no cache."""
 
 
 class Rendering:

@@ -1,4 +1,4 @@
-"""The console's routes: two for each path of a page, one for each stream, and those around them."""
+"""The console's routes: two for each path of a page, one for each stream, and the door's."""
 
 from collections.abc import Iterator, Sequence
 

@@ -6,4 +6,4 @@ from bridge_server.console import sql
 from bridge_server.storage.postgres.sweeps import swept
 
 OVERRIDES: Mapping[str, str] = {statement: swept(statement) for statement in sql.SWEEPS}
-"""By the statement of the room."""
+"""PostgreSQL's forms by the room's statements."""

@@ -44,7 +44,7 @@ class AccessStore:
         yield Statement(sql.INSERT_SESSION, (session, expires_at_ms))
 
     async def expiry(self, session: bytes, now_ms: int) -> int | None:
-        """When the session ends; None if there is none."""
+        """The end of the session; None if there is none."""
         rows = await self.database.read(sql.SESSION, (session, now_ms))
         return scalar(int, rows) if rows else None
 

@@ -106,7 +106,7 @@ def problem_response(codes: Sequence[str], kinds: Mapping[str, type[BridgeError]
 
 
 def problem_components(kinds: Mapping[str, type[BridgeError]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The schemas and the responses of these failures, and of those that any request may have."""
+    """The schemas and the responses of these failures, and of failures that any request may have."""
     meanings = {code: (status_of_kind(kind), _meaning(kind)) for code, kind in kinds.items()} | _EVERYWHERE
     schemas: dict[str, Any] = {}
     responses: dict[str, Any] = {}

@@ -23,9 +23,9 @@ class Library:
     """Every file that may be answered. Nothing else is ever read, whatever a path says."""
 
     pages: Mapping[str, Path]
-    """By the path without `.md`, such as `wallet` and `decisions/README`."""
+    """The pages by their paths without `.md`, such as `wallet` and `decisions/README`."""
     pictures: Mapping[str, Path]
-    """By the path, such as `images/inbox.png`."""
+    """The pictures by their paths, such as `images/inbox.png`."""
 
     def titles(self) -> list[tuple[str, str]]:
         """Name and title of each page that is in no folder, in the order of the navigation."""

@@ -32,7 +32,7 @@ _ERRORS = "errors"
 
 _PLAIN = page_headers(script_src="'none'", connect_src="'none'", form_action="'none'")
 _WITH_SWAGGER_UI = page_headers(form_action="'none'")
-"""Of the one page with scripts: those of this server alone, and none inside the page."""
+"""The headers of the one page with scripts: only this server's scripts run, and none inside the page."""
 
 
 @dataclass(frozen=True, slots=True)

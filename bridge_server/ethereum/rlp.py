@@ -9,10 +9,10 @@ from typing import TypeAlias
 Item: TypeAlias = "bytes | Sequence[Item]"
 
 MAX_DEPTH = 16
-"""How deep lists may lie in lists when they are read; transactions need five."""
+"""The deepest nesting of lists that is read; transactions need five."""
 
 MAX_ITEMS = 32_768
-"""How many strings and lists are read at most; all the gas of a transaction (EIP-7825) pays for 21,000."""
+"""The most strings and lists that are read; all the gas of a transaction (EIP-7825) pays for 21,000."""
 
 _STRING = 0x80
 _LIST = 0xC0

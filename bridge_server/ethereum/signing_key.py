@@ -27,7 +27,7 @@ class SigningKey:
         except ValueError:
             raise SigningKeyError("a private key lies between 0 and the order of the curve") from None
         self.address = address_of_public_key(self._key.public_key.format(compressed=False))
-        """With its checksum."""
+        """The address with its checksum."""
 
     def sign(self, digest: bytes) -> bytes:
         """The signature of 32 bytes as messages carry it: r, s and v, which is 27 or 28, in 65 bytes."""

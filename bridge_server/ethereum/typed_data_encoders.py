@@ -9,7 +9,7 @@ from bridge_server.ethereum.typed_data_words import WORD_ENCODERS, ZERO_WORD, En
 
 
 def struct_encoders(types: StructTypes) -> Mapping[str, Encoder]:
-    """For each struct type the encoder from an object to its hash (EIP-712, `hashStruct`).
+    """The encoder of each struct type from an object to its hash (EIP-712, `hashStruct`).
 
     Members that the type does not name are not looked at: they are not signed.
     """

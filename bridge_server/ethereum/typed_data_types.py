@@ -74,7 +74,7 @@ def domain_type_of(names: Iterable[str]) -> tuple[Member, ...]:
 
 
 def references(types: StructTypes) -> dict[str, frozenset[str]]:
-    """Which struct types each refers to, directly or through others; itself too if that is among them."""
+    """The struct types to which each type refers, directly or through others; itself if it is recursive."""
     direct = {
         name: [member.core for member in members if member.core in types] for name, members in types.items()
     }

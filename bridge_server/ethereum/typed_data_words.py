@@ -14,7 +14,7 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.ethereum.typed_data_errors import MemberError, shown
 
 Encoder: TypeAlias = Callable[[Any], bytes]
-"""From a value, as parsed from JSON, to its word. Raises MemberError for a value that is not of the type."""
+"""Makes the word of a value, as parsed from JSON. Raises MemberError for a value of another type."""
 
 WORD_BYTES = 32
 ZERO_WORD = bytes(WORD_BYTES)

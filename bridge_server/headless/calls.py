@@ -23,7 +23,7 @@ _KEPT = 10_000
 
 
 class CallState(StrEnum):
-    """How far a call has got."""
+    """The state of a call."""
 
     DECIDING = "deciding"
     """A rule waits, or the wallet signs, or the answer is on its way."""
@@ -89,7 +89,7 @@ class HeadlessCall:
     deliver: Callable[["HeadlessCall", Outcome], Awaitable[None]]
     lose: Callable[["HeadlessCall"], None]
     came_at: float
-    """In seconds of the event loop."""
+    """The time of the call in seconds of the event loop."""
     state: CallState = CallState.DECIDING
     result: Any = None
     error: Failure | None = None

@@ -1,4 +1,4 @@
-"""Everything that happens to a wallet, for those who watch: the terminal, JSON lines, server-sent events."""
+"""Everything that happens to a wallet, for its watchers: the terminal, JSON lines, server-sent events."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Where a wallet's accounts come from: words, keys, or another wallet."""
+"""The source of a wallet's accounts: words, keys, or another wallet."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ _REJECTED = "The user rejected the request."
 
 
 class PageLink:
-    """The way to the pages of one origin. Its events go to whoever watches the wallet."""
+    """The way to the pages of one origin. Its events go to the watchers of the wallet."""
 
     def __init__(self, policy: Policy, feed: Feed) -> None:
         self._policy = policy

@@ -57,7 +57,7 @@ def read_png(content: bytes) -> Picture:
 
 
 def dict_of_chunks(content: bytes) -> dict[bytes, bytes]:
-    """The chunks by their types; those of one type are joined."""
+    """The chunks by their types; chunks of one type are joined."""
     chunks: dict[bytes, bytes] = {}
     place = len(_SIGNATURE)
     while place < len(content):

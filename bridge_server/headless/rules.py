@@ -23,7 +23,7 @@ class Rule:
     action: Action | None = None
     delay_seconds: float = 0.0
     times: int | None = None
-    """How many calls it decides; any number when it is None."""
+    """The number of calls that it decides; None: any number."""
     when: Callable[[HeadlessCall], bool] | None = None
     text: str = ""
     """The spelling of `--on`; empty for a rule that was made in Python."""
@@ -81,7 +81,7 @@ class _Turn:
 
 
 class RuleList:
-    """The rules in their order, and those of the start, to which `reset` returns."""
+    """The rules in their order, and the rules of the start, to which `reset` returns."""
 
     def __init__(self, first: Iterable[Rule] = ()) -> None:
         self._first = tuple(first)

@@ -12,7 +12,7 @@ SessionGeneration = Literal["plain", "0.7", "1.x", "2.x", "page"]
 
 
 class SessionState(StrEnum):
-    """How far a session has got."""
+    """The state of a session."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"

@@ -105,12 +105,12 @@ class HeadlessWallet:
 
     @property
     def call_log(self) -> CallLog:
-        """The calls, for those who wait for one."""
+        """The calls, for tests that wait for one."""
         return self._call_log
 
     @property
     def sessions(self) -> list[HeadlessSession]:
-        """The sessions since the start or the last reset, those that are over included."""
+        """The sessions since the start or the last reset, also sessions that are over."""
         return [*self._sessions.values(), *self._pages.connected()]
 
     @property
@@ -181,7 +181,7 @@ class HeadlessWallet:
             raise TimeoutError(f"No {what} waited for a decision within {timeout} s.") from None
 
     async def reset(self) -> None:
-        """End all sessions, forget all calls and transactions; the rules are those of the start."""
+        """End all sessions, forget all calls and transactions, and return to the rules of the start."""
         open_sessions = [session for session in self.sessions if not session.is_over]
         await asyncio.gather(*map(_end_quietly, open_sessions))
         self._sessions.clear()

@@ -31,8 +31,8 @@ from bridge_server.web.description import (
     Operation,
     Parameter,
     done,
-    text,
     operation,
+    text,
 )
 
 _TAG = "Inbox"

@@ -39,7 +39,7 @@ class DeviceNotFoundError(NotFoundError):
     title = "Device not found"
 
     def __init__(self) -> None:
-        super().__init__("The account has no device of this id. GET /inbox/devices lists those it has.")
+        super().__init__("The account has no device of this id. GET /inbox/devices lists its devices.")
 
 
 class TooManyDevicesError(ConflictError):

@@ -47,7 +47,7 @@ OVERRIDES: Mapping[str, str] = {
     **_counting(sql.COUNT_BULK_MARKED),
     **{statement: swept(statement) for statement in sign_in_store.SWEEPS},
 }
-"""By the statement that is written in `sql` and `sign_in_store`."""
+"""PostgreSQL's forms by the statements of `sql` and `sign_in_store`."""
 
 HEAVY = (
     sql.SUBSCRIPTIONS,

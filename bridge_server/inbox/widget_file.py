@@ -21,7 +21,7 @@ def widget_script() -> bytes:
 
 
 def _collect(name: str, names: list[str]) -> None:
-    """Append the module after those that it imports."""
+    """Append the module after the modules that it imports."""
     for imported in _IMPORT.findall(_source(name)):
         if imported not in names:
             _collect(imported, names)

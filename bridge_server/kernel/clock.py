@@ -11,7 +11,7 @@ class Clock(Protocol):
     """Wall-clock time, and time that elapses."""
 
     tick_seconds: float
-    """How long a loop that acts by this clock may sleep before it looks at it again."""
+    """The longest sleep of a loop that acts by this clock, before it looks at the clock again."""
 
     def now_us(self) -> int:
         """Microseconds since the Unix epoch. An operator may set it, forward or back."""

@@ -14,7 +14,7 @@ class ClockJumps:
         self._difference_us = self._difference()
 
     def since_last_look_us(self) -> int:
-        """How far the clock was set forward (or back, below 0) since the last look; 0 if within tolerance."""
+        """The time by which the clock was set forward (back: below 0) since the last look; 0 if tolerable."""
         before, self._difference_us = self._difference_us, self._difference()
         moved_us = self._difference_us - before
         return moved_us if abs(moved_us) > TOLERANCE_US else 0

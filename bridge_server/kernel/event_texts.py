@@ -13,7 +13,7 @@ from bridge_server.kernel.events import DomainEvent
 
 
 class UnreadableEventError(Exception):
-    """The fields are not those of the type here: another version of the program wrote them."""
+    """The fields do not fit the type here: another version of the program wrote them."""
 
 
 class EventTexts:
@@ -28,7 +28,7 @@ class EventTexts:
         return type(event) in self._fields
 
     def write(self, event: DomainEvent) -> bytes:
-        """The JSON of an event that is carried. Raises TypeError for one that JSON cannot hold."""
+        """The JSON of an event that is carried. Raises TypeError for an event that JSON cannot hold."""
         kind = type(event)
         return orjson.dumps([kind.__name__, *(getattr(event, name) for name in self._fields[kind])])
 

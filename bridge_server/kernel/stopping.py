@@ -22,7 +22,7 @@ class Stopping:
         self._over_at = math.inf
         self._wanted = asyncio.Event()
         self.reason: str | None = None
-        """Why the server ends itself; None unless it does."""
+        """The reason why the server ends itself; None unless it does."""
 
     def want(self, reason: str) -> None:
         """Have the server end itself: it cannot do its work any more."""

@@ -4,7 +4,7 @@ EVERYBODY = """
 SELECT account_id, account_key FROM subscriptions
 WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT ?
 """
-# The end of the stretch of subscribers that is searched for those of a type, which may be few.
+# The end of the stretch of subscribers that is searched for subscribers of a type, which may be few.
 END = """
 SELECT account_id FROM subscriptions WHERE project = ? AND account_id > ? ORDER BY account_id LIMIT 1 OFFSET ?
 """

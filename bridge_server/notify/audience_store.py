@@ -10,9 +10,9 @@ from bridge_server.projects.store import find_project, find_types
 from bridge_server.storage.database import Database, Row, Statement, Step, Transaction, reading
 
 _SEARCHED = 5_000
-"""The most subscribers that are searched at once for those of a type: a page may be short, or empty."""
+"""The most rows that are searched at once for subscribers of a type: a page may be short, or empty."""
 _AFTER_ALL = "~"
-"""No account id contains this character or one that follows it."""
+"""No account id contains this character or a later one of Unicode."""
 
 
 class AudienceStore:

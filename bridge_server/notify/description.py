@@ -83,7 +83,7 @@ NOTIFY_OPERATIONS: Mapping[str, Operation] = {
     "subscriber-lookup": Operation(
         tag=_TAG,
         summary="Look up subscribers",
-        text="The types of those of at most 100 accounts that subscribe to the project, by account as the "
+        text="The types of at most 100 accounts, as far as they subscribe to the project, by account as the "
         "request spelled it. Other accounts are left out.",
         answers=(DescribedAnswer(200, "The subscribers among them.", dict[str, SubscribedTypesAnswer]),),
         body=wire.LookupShape,

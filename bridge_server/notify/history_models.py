@@ -27,7 +27,7 @@ MISSED = (DeliveryOutcome.RATE_LIMITED, DeliveryOutcome.TYPE_NOT_SUBSCRIBED)
 
 @dataclass(frozen=True, slots=True)
 class NotificationFigures:
-    """Counts of the accounts of one notification. Those that it has reached are `sent`, read or not."""
+    """Counts of the accounts of one notification. Accounts that it has reached are `sent`, read or not."""
 
     sent: int
     read: int
@@ -65,7 +65,7 @@ class AccountOutcome:
 
 
 class OutcomeCursor(NamedTuple):
-    """A place among the accounts of a notification: those that it has not reached have the sending 0."""
+    """A place among the accounts of a notification. Accounts that it has not reached have the sending 0."""
 
     sending: int = 0
     account: int = 0

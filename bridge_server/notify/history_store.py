@@ -25,9 +25,9 @@ from bridge_server.storage.database import Database, Row, Statement, Step, Trans
 
 _LATER_THAN_ALL = 2**63 - 1
 _SCANNED = 5_000
-"""The most accounts that are read for a page of those with one outcome: such a page may be short."""
+"""The most accounts that are read for a page of accounts with one outcome: the page may be short."""
 _LAST_DELIVERIES = 1_000
-"""The most deliveries of one account that are searched for those of a project."""
+"""The most deliveries of one account that are searched for a project's."""
 
 
 class HistoryStore:

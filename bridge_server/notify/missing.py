@@ -20,12 +20,12 @@ _EVICTED_AT_ONCE = 1_000
 """More than a call can add, so that a project comes down to a lowered bound."""
 
 Counts = Mapping[FailureReason, int]
-"""How many accounts a notification has not reached, by reason."""
+"""The number of accounts that a notification has not reached, by reason."""
 
 
 @dataclass(slots=True)
 class MissedLimits:
-    """How many accounts without their notification are kept for one project."""
+    """The limits of records about accounts without their notification, for one project."""
 
     most: int
 
@@ -36,7 +36,7 @@ def missed(failures: Failures) -> dict[str, AccountFailure]:
 
 
 def count(failures: Mapping[str, AccountFailure]) -> Counter[FailureReason]:
-    """How many failures have each reason."""
+    """The number of failures by reason."""
     return Counter(failure.reason for failure in failures.values())
 
 

@@ -115,7 +115,7 @@ Audience: TypeAlias = Mapping[str, str] | SubscriberAudience
 
 @dataclass(frozen=True, slots=True)
 class AudienceRequest:
-    """A notification and its audience. Of subscribers, those whose account ids follow `after` are meant."""
+    """A notification and its audience. An audience of subscribers begins after the account id `after`."""
 
     notification: Notification
     notification_id: str | None

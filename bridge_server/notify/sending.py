@@ -39,7 +39,7 @@ class SendingLimits:
 class SortedAccounts:
     """The content of a call, and which of the accounts that it has not reached yet it can be sent to.
 
-    `left` are the keys of all these accounts and `accounts` the numbers of those to send to, as JSON arrays.
+    `left` are the keys of all these accounts, `accounts` the numbers of the accounts to send to: JSON arrays.
     """
 
     stored: "SentContent"

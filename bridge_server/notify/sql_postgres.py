@@ -78,7 +78,7 @@ OVERRIDES: Mapping[str, str] = {
     missed_sql.DELETE_ASKED: texts(missed_sql.DELETE_ASKED),
     **{statement: swept(statement) for statement in _SWEEPS},
 }
-"""By the statement that is written in `sql` and `missed_sql`."""
+"""PostgreSQL's forms by the statements of `sql` and `missed_sql`."""
 
 HEAVY = (
     sql.SORT,

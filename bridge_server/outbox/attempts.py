@@ -52,7 +52,7 @@ class AttemptLog:
 
     @property
     def outcomes(self) -> Mapping[str, Mapping[str, int]]:
-        """By channel, how many attempts since the start had each outcome."""
+        """The number of attempts since the start, by channel and outcome."""
         return self._outcomes
 
     def on_attempt(self, listener: Callable[[], None]) -> None:

@@ -63,7 +63,7 @@ class Delivery:
         return outcome
 
     def pause_left_ms(self, destination: str) -> int:
-        """For how long the service wants no message for this destination; 0 when it may be sent one."""
+        """The rest of the pause that the service asked for, for this destination; 0 when there is none."""
         return -(-self._pauses.left_us(destination, self._clock.elapsed_us()) // 1_000)
 
     def resting(self) -> set[str]:

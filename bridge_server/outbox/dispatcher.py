@@ -89,7 +89,7 @@ class Dispatcher:
         self._spawn(self._tick_forever())
 
     def begin_nothing(self) -> None:
-        """Begin no more attempts; those under way go on."""
+        """Begin no more attempts; attempts under way go on."""
         if self._running:
             self._running = False
             self._lanes.close()
@@ -97,7 +97,7 @@ class Dispatcher:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Begin no more attempts, give those under way `grace_seconds`, cancel the rest: it stays due."""
+        """Begin no more attempts, give attempts under way `grace_seconds`, cancel the rest: it stays due."""
         self.begin_nothing()
         await self._end_all(self._grace_seconds)
 
@@ -157,7 +157,7 @@ class Dispatcher:
         await self._round.go(self._clock.now_ms(), self._plan_page)
 
     def destinations_in_use(self) -> Collection[str]:
-        """The destinations with a message under way, and those that asked to be left alone for a while."""
+        """The destinations with a message under way, and destinations that asked for a pause."""
         return self._lanes.destinations() | self._delivery.resting()
 
     def figures(self) -> dict[str, int]:

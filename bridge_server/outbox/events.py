@@ -8,7 +8,7 @@ from bridge_server.outbox.models import OutgoingMessage
 
 @dataclass(frozen=True, slots=True)
 class OutboxGrew(DomainEvent):
-    """A queue has so many more messages, and at least one that is due; the last of them counts to `client`.
+    """A queue has so many more messages, at least one of them due; the last message counts to `client`.
 
     `were_tried` says that an operator has made messages due again that were tried before.
     """

@@ -27,6 +27,7 @@ _BLOCKED_PAUSE_MS = 30_000
 
 _GIVEN_UP = Outcome(Verdict.FAILED, "no answer in time")
 
+
 class Lane:
     """Sends a queue's messages.
 
@@ -69,11 +70,11 @@ class Lane:
         self._claimed.let_go(row_id)
 
     def close(self) -> None:
-        """Begin no more attempts; those under way go on."""
+        """Begin no more attempts; attempts under way go on."""
         self._is_closed = True
 
     def rest_ms(self) -> int:
-        """For how long no message is sent, and the claimed ones stay due; 0 when the lane may send."""
+        """The time for which no message is sent, and claimed messages stay due; 0 when the lane may send."""
         if self._is_blocked:
             return _BLOCKED_PAUSE_MS
         return self._shared.delivery.pause_left_ms(self.queue.destination)

@@ -98,7 +98,7 @@ class Lanes:
             self.attend(claimant)
 
     def close(self) -> None:
-        """Begin no more attempts; those under way go on."""
+        """Begin no more attempts; attempts under way go on."""
         self._admission.close()
         self._closed = list(self._lanes.values())
         for lane in self._closed:

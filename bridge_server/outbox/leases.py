@@ -1,4 +1,4 @@
-"""The destinations to which this process may send: all of them, or those that it has leased.
+"""The destinations to which this process may send: all of them, or the ones that it has leased.
 
 A destination belongs to one process at a time, so that its order, its number of requests at once and its
 pauses can be kept in memory.
@@ -39,7 +39,7 @@ class Leases(Protocol):
         ...
 
     def ticks_to_recount(self) -> int:
-        """After how many ticks the queues are looked through for those that nobody sends."""
+        """The number of ticks between two searches for queues that no process sends."""
         ...
 
     def holding(self, in_use: InUse) -> AbstractAsyncContextManager[None]:

@@ -29,7 +29,7 @@ from bridge_server.storage.database import (
 from bridge_server.storage.turns import alone, always
 
 ROWS_PER_PAGE = 10_000
-"""How many rows a page looks at, at most."""
+"""The most rows that a page looks at."""
 
 _SLICE = 500
 _BEYOND_ALL = 2**63 - 1
@@ -116,7 +116,7 @@ class MessageStore:
 
     @transaction(turns=_one_by_one)
     def retry(self, row_id: int, message_id: str, now_ms: int) -> Transaction[StoredMessage]:
-        """Have a message sent now; one that is due already stays as it is. Raises MessageNotFoundError."""
+        """Have a message sent now, unless it is due already. Raises MessageNotFoundError."""
         stored = yield from _found(row_id, message_id)
         if stored.state(now_ms) is MessageState.DUE:
             return stored
@@ -137,7 +137,7 @@ class MessageStore:
     def retry_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int, now_ms: int
     ) -> Transaction[DeadSlice]:
-        """Have a slice of the dead letters, of those until then, sent now: a destination's, or all (None)."""
+        """Have a slice of the dead letters until then sent now: a destination's, or any (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
         chosen = _of_destination(rows, destination)
         if not chosen:
@@ -154,7 +154,7 @@ class MessageStore:
     def drop_dead(
         self, destination: str | None, after: MessagePlace | None, until_ms: int
     ) -> Transaction[DeadSlice]:
-        """Delete a slice of the dead letters, of those until then: a destination's, or all (None)."""
+        """Delete a slice of the dead letters until then: a destination's, or any (None)."""
         rows, rest = yield from _dead_slice(after, until_ms)
         chosen = json_array(row[0] for row in _of_destination(rows, destination))
         changed = scalar(int, (yield Statement(sql.DROP_DEAD, (chosen,))))

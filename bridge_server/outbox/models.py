@@ -123,12 +123,12 @@ class OutgoingMessage:
 
 
 def unmarked(url: str) -> str:
-    """The URL without the mark of those whose receiver must be public."""
+    """The URL without the mark of URLs whose receivers must be public."""
     return url.removeprefix(PUBLIC_MARK)
 
 
 GoneHandlers: TypeAlias = Mapping[Purpose, Callable[[OutgoingMessage], Awaitable[None]]]
-"""By purpose: forgets the registration that caused a message whose receiver has answered that it is gone."""
+"""Forget the registration that caused a message whose receiver has answered that it is gone; by purpose."""
 
 
 @lru_cache(maxsize=4_096)

@@ -28,6 +28,6 @@ async def oldest_due_ms(database: Database) -> int | None:
 
 
 async def pending_of(database: Database, queue: Queue) -> Sequence[PendingMessage]:
-    """The first hundred messages of this queue, those that were tried least at the head."""
+    """The first hundred messages of this queue; the messages that were tried least come first."""
     rows = await database.read(pending_sql.OF_QUEUE, (*queue, _MOST))
     return [PendingMessage(*row) for row in rows]

@@ -1,7 +1,7 @@
 """The delay of a retry: a table of growing delays, spread by chance, and the receiver's own wish."""
 
 DELAYS_SECONDS = (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800)
-"""How long to wait after each failed attempt, about 24 hours in all; one more failure is the last."""
+"""The waits after each failed attempt, about 24 hours in all; one more failure is the last."""
 
 _SPREAD = 0.2
 _ASKED_LIMIT_SECONDS = 3_600.0

@@ -29,7 +29,7 @@ _ASKING_STATUSES = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """How requests are made.
+    """The settings of requests.
 
     `timeout_seconds` covers an attempt from the name lookup to the last byte of the answer,
     `connect_seconds` the lookup and the connection.

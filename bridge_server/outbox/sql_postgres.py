@@ -24,7 +24,7 @@ OVERRIDES: Mapping[str, str] = {
     listing_sql.RETRY_DEAD: numbers(listing_sql.RETRY_DEAD),
     listing_sql.DROP_DEAD: numbers(listing_sql.DROP_DEAD),
 }
-"""By the statement of the outbox."""
+"""PostgreSQL's forms by the statements of the outbox."""
 
 HEAVY = (
     store.PENDING_QUEUES,

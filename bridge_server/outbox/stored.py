@@ -8,7 +8,7 @@ from bridge_server.outbox.models import OutgoingMessage, Purpose, Queue
 
 
 class MessageState(StrEnum):
-    """The state of a stored message; one that was delivered is stored no longer."""
+    """The state of a stored message. A delivered message is stored no longer."""
 
     DUE = "due"
     """The message is being sent, or waits for its turn."""

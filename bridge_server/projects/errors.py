@@ -46,7 +46,7 @@ class SecretNotFoundError(NotFoundError):
     title = "Secret not found"
 
     def __init__(self) -> None:
-        super().__init__("The project has no secret of this number. Showing the project lists those it has.")
+        super().__init__("The project has no secret of this number. Showing the project lists its secrets.")
 
 
 class TooManySecretsError(ConflictError):

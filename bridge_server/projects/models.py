@@ -105,7 +105,7 @@ class NewSubscription:
 
 
 class SubscriptionChange(Enum):
-    """A change of a subscription. Its values are the ones that messages to the project's webhook have."""
+    """A change of a subscription. Its values stand in messages to the project's webhook."""
 
     SUBSCRIBED = "subscribed"
     UPDATED = "updated"

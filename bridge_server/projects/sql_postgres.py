@@ -39,7 +39,7 @@ OVERRIDES: Mapping[str, str] = {
     deleting_sql.SENDINGS: with_parts(deleting_sql.SENDINGS, _IDS),
     deleting_sql.NOTIFICATIONS: with_parts(deleting_sql.NOTIFICATIONS, _IDS),
 }
-"""By the statement that is written in `sql`, `subscription_sql` and `deleting_sql`."""
+"""PostgreSQL's forms by the statements of `sql`, `subscription_sql` and `deleting_sql`."""
 
 HEAVY = (
     sql.OVERVIEW,

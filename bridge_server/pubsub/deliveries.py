@@ -12,7 +12,7 @@ class Deliveries(Protocol):
     """Brings published messages to the receivers of their topics."""
 
     def __len__(self) -> int:
-        """How many topics have a subscriber here."""
+        """The number of topics with a subscriber at this process."""
         ...
 
     def running(self) -> AbstractAsyncContextManager[None]:

@@ -38,7 +38,7 @@ _NOT_ALLOWED = 3000
 """The one code of a close frame at which JavaScript clients of generation 2.x stay away."""
 
 _MESSAGES_IN_A_FRAME = 4
-"""Of generation 2.x: one call may publish several messages, and a message that is too large gets an error."""
+"""The limit of generation 2.x: a call may publish several messages; a message too large gets an error."""
 
 
 class PubSubHandlers:

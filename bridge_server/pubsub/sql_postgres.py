@@ -21,4 +21,4 @@ OVERRIDES: Mapping[str, str] = {
     sql.SETTLE: numbers(sql.SETTLE),
     sql.SWEEP: _SWEEP,
 }
-"""By the statement that is written in `sql`."""
+"""PostgreSQL's forms by the statements of `sql`."""

@@ -41,7 +41,7 @@ class TopicStore:
         return [_message(row) for row in await self.database.read(sql.WAITING, (topic, now_ms))]
 
     async def after(self, topic: Topic, number: int, now_ms: int, limit: int) -> Sequence[Message]:
-        """The topic's messages with greater numbers, oldest first; also those that were settled lately."""
+        """The topic's messages with greater numbers, oldest first; also messages that were settled lately."""
         rows = await self.database.read(sql.AFTER, (topic, number, now_ms, limit))
         return [_message(row) for row in rows]
 
@@ -73,7 +73,7 @@ class TopicStore:
         return refused, (yield from send_later(owed, now_ms))
 
     def _settling(self, numbers: str, now_ms: int) -> Statement:
-        """Other processes may not have read the messages yet: those are deleted by a sweep, seconds later."""
+        """Other processes may not have read the messages yet: a sweep deletes them, seconds later."""
         if self.database.takes_turns:
             return Statement(sql.SETTLE, (-now_ms, numbers))
         return Statement(sql.DELETE, (numbers,))

@@ -43,7 +43,7 @@ class LiveTopic:
         return not self.receivers and not self.joining
 
     def load(self, stored: Iterable[Message]) -> None:
-        """Add the stored messages, before the ones that have come in the meantime."""
+        """Add the stored messages, before messages that have come in the meantime."""
         on_disk = {message.number: message for message in stored}
         self._messages = on_disk | self._messages
         self._kept |= on_disk.keys()

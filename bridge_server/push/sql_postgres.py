@@ -6,4 +6,4 @@ from bridge_server.push import store
 from bridge_server.storage.postgres.sweeps import swept
 
 OVERRIDES: Mapping[str, str] = {store.SWEEP: swept(store.SWEEP)}
-"""By the statement of the room."""
+"""PostgreSQL's forms by the room's statements."""

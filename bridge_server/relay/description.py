@@ -158,7 +158,7 @@ _PLAIN = {
     "request-call": Operation(
         tag=_TAG,
         summary="Ask the wallet for something",
-        text="The dapp adds a call. The session's webhook and those of `/subscribe` are told of it. A "
+        text="The dapp adds a call. The session's webhook and the webhooks of `/subscribe` are notified. A "
         "session "
         "has at most 100 calls without a status.",
         answers=(DescribedAnswer(200, "The call's id.", MadeCallAnswer),),
@@ -193,7 +193,7 @@ _PLAIN = {
     "subscribe": Operation(
         tag=_TAG,
         summary="Have a webhook called for new calls",
-        text="Registers a webhook for a topic, which is a session's id. It is told of each new call, and "
+        text="Registers a webhook for a topic, which is a session's id. It is notified of each new call, and "
         "forgotten after 30 days unless it is registered again. A topic has at most 16 webhooks.",
         answers=done("It is registered."),
         problems=(TooManyWebhooksError,),

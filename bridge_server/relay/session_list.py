@@ -51,7 +51,7 @@ class SeenCall:
 
 @dataclass(frozen=True, slots=True)
 class StoredCallLife:
-    """A call, its session, and the webhook that is told of the session's calls."""
+    """A call, its session, and the webhook that is notified of the session's calls."""
 
     call: SeenCall
     session_id: SessionId

@@ -1,4 +1,4 @@
-"""When each side of a session was last seen, and what its dapp calls itself: in memory alone.
+"""The times at which each side of a session was last seen, and its dapp's own name: in memory alone.
 
 A session is known by its own id and by those of its calls. When many are known, those that were not seen for
 the longest are forgotten.
@@ -51,7 +51,7 @@ class Sightings:
         return self._young.get(any_id) or self._old.get(any_id)
 
     def ago_ms(self, seen_at_us: int) -> int:
-        """How long ago that was."""
+        """The time since then."""
         return max(0, self._clock.elapsed_us() - seen_at_us) // 1_000
 
     def clear(self) -> None:
@@ -65,7 +65,7 @@ class Sightings:
     ) -> Callable[[Mapping[str, str], int], None]:
         """A function to call with the ids in the path of each request that succeeded, and the elapsed time.
 
-        `id_name` is the one that names the session or the call.
+        `id_name` is the name of the session's or the call's id in the path.
         """
         is_dapp, kind = side == "dapp", dialect.route_prefix
 

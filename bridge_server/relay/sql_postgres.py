@@ -12,7 +12,7 @@ _WITHOUT_STATUS = {
 }
 
 OVERRIDES: Mapping[str, str] = {sql.SWEEP_CALL: with_parts(sql.SWEEP_CALL, _WITHOUT_STATUS)}
-"""By the statement that is written in `sql`."""
+"""PostgreSQL's forms by the statements of `sql`."""
 
 HEAVY = (sql.EXPIRED_CALLS, sql.EXPIRED_SESSIONS, session_list_sql.PAGE, session_list_sql.COUNT_SLICE)
 """Reads of many rows, which polls do not wait for."""

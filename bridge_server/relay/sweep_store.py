@@ -36,7 +36,7 @@ class RelaySweepStore:
         return deleted
 
     async def _last(self, next_statement: str, found: list[Row], end: int, limit: int) -> int | None:
-        """The last number looked at, and those after it that name no row; None if none follows."""
+        """The last number looked at, and numbers after it that name no row; None if none follows."""
         if len(found) == limit:
             last: int = found[-1][0]
             return last

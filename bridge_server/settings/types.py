@@ -34,7 +34,7 @@ def _directory(value: Path) -> Path:
     if value.name == _IN_MEMORY:
         raise ValueError(
             "the data is always in files: for a server to throw away, name a temporary directory, such as "
-            "the one that `mktemp -d` makes, and delete it afterwards"
+            "`mktemp -d` makes, and delete it afterwards"
         )
     return value.expanduser().absolute()
 

@@ -2,7 +2,7 @@
 
 Often and a little at a time: a commit that meets the flush of a long log waits for all of it. The connection
 waits for no lock: a step that needs a lock of others is tried later, so that a reader in another process,
-such as one that makes a backup, is never waited for with the writer's lock held.
+such as a backup's, is never waited for with the writer's lock held.
 """
 
 import asyncio

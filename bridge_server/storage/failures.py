@@ -1,4 +1,4 @@
-"""Which SQLite errors mean «not now»: those become an answer that asks the client to come back."""
+"""SQLite's errors that mean «not now»: they become an answer that asks the client to come back."""
 
 import sqlite3
 from collections.abc import Mapping

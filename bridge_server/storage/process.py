@@ -9,7 +9,7 @@ class Process:
 
     number: int
     url: str
-    """How other processes reach it."""
+    """The URL at which other processes reach it."""
     version: str
     state: str
     """`running`; `silent` if it has not been seen for half a minute; `stopped`."""

@@ -43,7 +43,7 @@ def _remove_if_left_over(directory: Path) -> None:
         if directory.is_symlink() or directory.lstat().st_uid != os.geteuid():
             return
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # no directory of this program, or one that another process is making or removing
+    except OSError:  # no directory of this program, or another process is making or removing it
         return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -77,7 +77,7 @@ class FakeNode:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The URL of the node."""
         return f"http://127.0.0.1:{self.port}"
 
     @property

@@ -40,7 +40,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """The URL of the server."""
         url: str = self.facts["url"]
         return url
 

@@ -17,8 +17,8 @@ from bridge_server.web.description import (
     Moment,
     Operation,
     Parameter,
-    text,
     operation,
+    text,
 )
 
 _TAG = "Test mode"

@@ -43,7 +43,7 @@ class FaultRule:
 
 @dataclass(frozen=True, slots=True)
 class ClockMove:
-    """How the clock is to be moved: set to `now_us` since the Unix epoch, or by `advance_us`."""
+    """A move of the clock: to `now_us` since the Unix epoch, or by `advance_us`."""
 
     advance_us: int = 0
     now_us: int | None = None

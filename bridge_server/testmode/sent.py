@@ -13,7 +13,7 @@ _KEY = ("test-mode", "sent")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which messages a test asks for; None stands for any. An account may be given as an address alone."""
+    """The messages that a test asks for; None stands for any. An account may be given as an address alone."""
 
     channel: str | None
     topic: str | None

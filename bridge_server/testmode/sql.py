@@ -18,4 +18,4 @@ EMPTY = tuple(f"DELETE FROM {table}" for table in TABLES)  # noqa: S608 - the na
 """Delete every row of every table."""
 
 COUNT = f"SELECT {' + '.join(f'(SELECT COUNT(*) FROM {table})' for table in TABLES)}"  # noqa: S608 - as above
-"""How many rows all tables have together."""
+"""The number of rows in all tables together."""

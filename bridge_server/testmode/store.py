@@ -17,5 +17,5 @@ class EveryTable:
             yield Statement(delete_all)
 
     async def rows(self) -> int:
-        """How many there are. Raises UnavailableError."""
+        """The number of rows. Raises UnavailableError."""
         return scalar(int, await self.database.read(sql.COUNT))

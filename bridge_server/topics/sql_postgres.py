@@ -6,4 +6,4 @@ from bridge_server.storage.postgres.sweeps import swept
 from bridge_server.topics import sql
 
 OVERRIDES: Mapping[str, str] = {sql.SWEEP: swept(sql.SWEEP)}
-"""By the statement of the room."""
+"""PostgreSQL's forms by the statements of `topics`."""

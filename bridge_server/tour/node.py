@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 
 _PACKAGES = Path(__file__).parents[2] / "tests" / "node" / "node_modules" / "@foundry-rs"
-"""Where `scripts/test --all` puts anvil in a checkout."""
+"""The place at which `scripts/test --all` puts anvil in a checkout."""
 
 _PATIENCE_SECONDS = 30
 _PAUSE_SECONDS = 0.05

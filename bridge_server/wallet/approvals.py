@@ -16,7 +16,7 @@ from bridge_server.wallet.errors import SignatureRejectedError, UndecidedError
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 
 MOST_WAITING = 64
-"""How many requests wait for a decision at once."""
+"""The most requests that wait for a decision at once."""
 
 _SWEEP_SLICE = 500
 _TRY_AGAIN_SECONDS = 10

@@ -11,7 +11,7 @@ import orjson
 from bridge_server.kernel.errors import UnavailableError
 
 MOST_BYTES = 2**20
-"""How much of the file is read for one page, at most."""
+"""The most bytes of the file that are read for one page."""
 
 _BLOCK_BYTES = 2**16
 

@@ -1,4 +1,4 @@
-"""Keys in memory: those of the settings always, and those that a passphrase has opened for a time."""
+"""Keys in memory: keys of the settings always, and keys that a passphrase has opened for a time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

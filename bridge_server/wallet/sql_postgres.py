@@ -6,4 +6,4 @@ from bridge_server.storage.postgres.sweeps import swept
 from bridge_server.wallet import approval_store
 
 OVERRIDES: Mapping[str, str] = {approval_store.SWEEP: swept(approval_store.SWEEP)}
-"""By the statement of the room."""
+"""PostgreSQL's forms by the room's statements."""

@@ -1,6 +1,6 @@
 """Clients by address: what each has asked for, in bounded memory. The heaviest stay, whatever is sent.
 
-The figures of the last hour are twelve periods of five minutes, and those since the start are the sum of all
+The figures of the last hour are twelve periods of five minutes, and totals since the start are the sum of all
 periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind stay.
 """
 
@@ -114,7 +114,7 @@ class Clients:
         return [self._client(address, each) for address, each in found if getattr(each, by)]
 
     def find(self, address: str, *, last_seconds: int | None) -> Client | None:
-        """This address, if it is among those that are kept."""
+        """This address, if it is kept."""
         found = self._table(last_seconds).get(address)
         return None if found is None else self._client(address, found)
 
@@ -141,7 +141,7 @@ class Clients:
 
 
 def _nothing() -> None:
-    """Nothing is put off."""
+    """Do nothing: no request is put off."""
 
 
 def _sum(tables: Iterable[Mapping[str, ClientFigures]]) -> dict[str, ClientFigures]:

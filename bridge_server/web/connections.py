@@ -16,13 +16,13 @@ from bridge_server.web.tally import Tally
 from bridge_server.web.unread import Unread, UnreadLimits
 
 BODY_GRACE_SECONDS = 2.0
-"""How long the rest of a body may take to arrive once the server stops."""
+"""The longest time in which the rest of a body may arrive once the server stops."""
 
 _LAST_CALL_SECONDS = 4.0
-"""How long after that moment whatever is still open is cut off."""
+"""The time after that moment at which open connections are cut off."""
 
 _LAST_PATIENCE_SECONDS = 1.0
-"""How long a client may read nothing meanwhile."""
+"""The longest time for which a client may read nothing meanwhile."""
 
 _ARRIVAL_TICK_SECONDS = 0.02
 _LOOK_EVERY_SECONDS = 1.0

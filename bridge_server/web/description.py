@@ -98,7 +98,7 @@ class Operation:
     text: str
     answers: tuple[DescribedAnswer, ...]
     problems: tuple[type[BridgeError], ...] = ()
-    """The failures of its own. Those that follow from the row (token, limits, body) are not among them."""
+    """The failures of its own, without failures that follow from the row (token, limits, body)."""
     body: Any = None
     """The shape of the JSON that it reads; None if it reads none."""
     body_example: Any = None
@@ -111,9 +111,7 @@ class Operation:
     """Members that begin with `x-`."""
 
 
-def operation(
-    tag: str, summary: str, description: str, *answers: DescribedAnswer, **more: Any
-) -> Operation:
+def operation(tag: str, summary: str, description: str, *answers: DescribedAnswer, **more: Any) -> Operation:
     """A route described under a heading of the document: its `tag`."""
     return Operation(tag=tag, summary=summary, text=description, answers=answers, **more)
 

@@ -22,9 +22,9 @@ MAX_VALUES = 4_096
 """Members and elements in all. The protocol's largest body has some 500."""
 
 _GIVEN_UP = ("depth limit exceeded", "failed to allocate memory")
-"""How orjson's errors begin for a text that is nested too deep for it."""
+"""The beginnings of orjson's errors for a text that is nested too deep for it."""
 _BEYOND_FLOATS = "number is infinity"
-"""How orjson's error begins for a number such as 1e400."""
+"""The beginning of orjson's error for a number such as 1e400."""
 _STRING_OR_NUMBER = re.compile(
     rb'("(?:[^"\\]|\\.)*+")|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?', re.DOTALL
 )

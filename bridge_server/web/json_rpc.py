@@ -20,9 +20,9 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 MOST_CALLS = 100
-"""In one batch."""
+"""The most requests in one batch."""
 MOST_VALUES = 65_536
-"""Members and elements in a body: those of a full batch of large typed data."""
+"""Members and elements in a body: enough for a full batch of large typed data."""
 
 _NO_ID = b"null"
 _EXAMPLE = '{"jsonrpc":"2.0","id":1,"method":"eth_accounts","params":[]}'
@@ -59,7 +59,7 @@ Request: TypeAlias = MethodCall | Unreadable
 
 
 def read_requests(body: bytes) -> Request | list[Request]:
-    """The request in a body, or those of a batch in their order. A faulty body is Unreadable."""
+    """The request in a body, or the requests of a batch in their order. A faulty body is Unreadable."""
     try:
         document, numbers = _parse(body)
     except NotJsonError as error:

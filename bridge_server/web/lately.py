@@ -32,7 +32,7 @@ class Lately:
         self.total.clear()
 
     def in_last_minute(self, name: str) -> int:
-        """How many were made in the last 60 seconds."""
+        """The number of things that were made in the last 60 seconds."""
         earliest = self._second() - _SECONDS
         return sum(counts[name] for second, counts in self._seconds.items() if second > earliest)
 

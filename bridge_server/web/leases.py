@@ -14,7 +14,7 @@ _SHARE = 50
 
 
 def lease_tokens(limit: Limit) -> int:
-    """How many tokens a process takes at once."""
+    """The number of tokens that a process takes at once."""
     return max(1, limit.burst // _SHARE)
 
 
@@ -23,7 +23,7 @@ class Lease:
     """The tokens of one bucket in this process."""
 
     interval_us: int
-    """Of the limit when the tokens were taken."""
+    """The interval of the limit when the tokens were taken."""
     full_at_us: int = 0
     """The bucket, as the database last said."""
     tokens: int = 0
@@ -32,7 +32,7 @@ class Lease:
     unpaid: int = 0
     """Tokens that were spent here beyond the lease, for which the database is still being asked."""
     ends_us: int = 0
-    """When the last token will have lapsed."""
+    """The time at which the last token will have lapsed."""
 
     def usable(self, limit: Limit, now_us: int) -> int:
         """The tokens that have not lapsed."""

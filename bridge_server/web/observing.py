@@ -122,7 +122,7 @@ class Observer:
         return note
 
     def drain(self) -> None:
-        """Count and record what was put off. Whoever reads the records calls it first."""
+        """Count and record the requests that were put off. Every reader of the records calls it first."""
         if not self._pending:
             return
         record, known, figures_of = self._record, self._clients.now.get, self._clients.figures

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 from bridge_server.kernel.errors import Fault, InvalidInputError
 
 WEB_URL = WithJsonSchema({"type": "string", "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://"})
-"""How the server's description spells a URL that `http_url` checks."""
+"""The schema of a URL that `http_url` checks, in the server's description."""
 
 _PLACES_NAMED = 10
 

@@ -25,7 +25,7 @@ MOST_BUFFERED_BYTES = 1024 * 1024
 """The unread bytes of a slow client; with more, its socket is closed."""
 
 GOODBYE_SECONDS = 2.0
-"""How long a client may take to read what it was sent before the end, and to close its side."""
+"""The longest time in which a client may read the last frames, and close its side."""
 
 _CONGESTED_BYTES = 64 * 1024
 _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
@@ -232,7 +232,7 @@ class Socket(PromptSocket):
         return True
 
     async def _next_message(self) -> WSMessageNoDecodeText:
-        """The next one that is not processed yet; meanwhile text frames are processed as they come."""
+        """The next message that is not processed yet; meanwhile text frames are processed as they come."""
         if self.frames is None:
             return await self.receive()
         self.frames.is_idle = not self._is_ending

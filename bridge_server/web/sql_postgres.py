@@ -6,4 +6,4 @@ from bridge_server.storage.postgres.sweeps import swept
 from bridge_server.web import bucket_store
 
 OVERRIDES: Mapping[str, str] = {bucket_store.SWEEP: swept(bucket_store.SWEEP)}
-"""By the statement of the room."""
+"""PostgreSQL's forms by the statements of `web`."""

@@ -59,5 +59,5 @@ class TokenBuckets(Protocol):
         ...
 
     def forget_all(self) -> None:
-        """Have every bucket full again: those in the database were deleted."""
+        """Have every bucket full again: the rows of buckets in the database were deleted."""
         ...

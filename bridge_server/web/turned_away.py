@@ -11,7 +11,7 @@ from bridge_server.web.client_address import ClientAddresses
 
 _WINDOW_US = 60_000_000
 _MOST_LINES = 20
-"""In a window. Without a limit, requests with ever new Origins would fill the log."""
+"""The most lines in a window. Without a limit, requests with ever new Origins would fill the log."""
 
 _OTHERS = ("", "")
 

@@ -45,7 +45,7 @@ class Backlog:
         self.is_waiting = False
         self.counted_bytes = 0
         self.since = 0.0
-        """When the client took something last."""
+        """The time at which the client took bytes last."""
 
 
 class _Account:

@@ -269,5 +269,7 @@ async def test_notifications_that_the_operator_marked_are_kept_as_long_as_others
         ("/admin/accounts/test:chain:1?project_id=none", 404),
     ],
 )
-async def test_an_unreadable_account_and_an_unknown_project_are_refused(admin: AdminClient, path: str, code: int) -> None:
+async def test_an_unreadable_account_and_an_unknown_project_are_refused(
+    admin: AdminClient, path: str, code: int
+) -> None:
     (await admin.get(path)).problem(code)

@@ -47,7 +47,9 @@ def test_the_file_may_be_named_by_the_environment(
     assert result.stderr == ""
 
 
-def test_json_has_the_facts_of_the_text(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_json_has_the_facts_of_the_text(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("BRIDGE_MAX_WAIT", "7")
     monkeypatch.setenv("BRIDGE_ACCESS_LOG", "yes")
     monkeypatch.setenv("BRIDGE_TRUSTED_PROXIES", "10.0.0.0/8,::1")

@@ -182,7 +182,9 @@ async def test_a_refusal_names_each_fault(notifier: Notifier) -> None:
         await notifier.notify("weather", "Title", "Body", [account(1)])
 
 
-async def test_a_notification_that_cannot_be_sent_is_refused_by_the_client(app: App, notifier: Notifier) -> None:
+async def test_a_notification_that_cannot_be_sent_is_refused_by_the_client(
+    app: App, notifier: Notifier
+) -> None:
     with pytest.raises(ValueError, match="500 accounts"):
         await notifier.notify(*TEXT, accounts(501))
     with pytest.raises(TypeError, match="not one text"):

@@ -203,7 +203,9 @@ async def test_an_interrupted_walk_goes_on_with_its_id(
     assert delivered(app) == (2_000, 2_000)
 
 
-async def test_a_later_walk_reaches_the_accounts_that_were_over_their_limit(app: App, notifier: Notifier) -> None:
+async def test_a_later_walk_reaches_the_accounts_that_were_over_their_limit(
+    app: App, notifier: Notifier
+) -> None:
     await app.subscribe(*accounts(600))
     await app.operator.projects.limit_accounts(app.project_id, per_hour=1, burst=1)
     await notifier.notify(NEWS, "Earlier", "Body", [account(1), account(2)])

@@ -174,7 +174,9 @@ async def test_a_dapp_may_leave_before_a_wallet_has_come(
             await dapp.approval()
 
 
-async def test_an_answer_that_takes_too_long_is_an_answer_timeout(relay: RunningServer, generation: Generation) -> None:
+async def test_an_answer_that_takes_too_long_is_an_answer_timeout(
+    relay: RunningServer, generation: Generation
+) -> None:
     async with dapp_at(relay.url, generation) as dapp:
         with pytest.raises(AnswerTimeoutError, match="did not answer"):
             await dapp.approval(timeout=0.01)

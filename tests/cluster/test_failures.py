@@ -144,7 +144,9 @@ async def test_a_process_that_cannot_ring_has_its_commits_found_by_the_others(
                 await asyncio.gather(*(dapp.update(each, each) for each in sessions))
 
 
-async def test_a_waiting_client_is_woken_when_the_connections_that_listen_are_cut(url: str, tmp_path: Path) -> None:
+async def test_a_waiting_client_is_woken_when_the_connections_that_listen_are_cut(
+    url: str, tmp_path: Path
+) -> None:
     async with processes_over(url, tmp_path, **SETTINGS) as (first, second):
         wallet = BridgeClient(second.server)
         async with waiters_at(first) as sessions, connected(url) as connection:

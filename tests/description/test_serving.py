@@ -52,7 +52,9 @@ async def test_a_web_page_of_any_origin_may_read_it(server: RunningServer) -> No
     assert answer.headers["Access-Control-Allow-Origin"] == "*"
 
 
-async def test_the_document_has_the_routes_that_the_settings_turn_on(server: RunningServer, tmp_path: Path) -> None:
+async def test_the_document_has_the_routes_that_the_settings_turn_on(
+    server: RunningServer, tmp_path: Path
+) -> None:
     plain = (await ask(server, "GET", "/openapi.json")).json
     async with running_server(tmp_path / "data", admin_token=ADMIN_TOKEN, console=True) as operated:
         full = (await ask(operated, "GET", "/openapi.json")).json

@@ -34,7 +34,9 @@ async def dapp_that_asks(relay: RunningServer, one_click: bool) -> AsyncIterator
         yield dapp
 
 
-async def test_the_wallet_signs_in_with_every_account_of_the_session(relay: RunningServer, one_click: bool) -> None:
+async def test_the_wallet_signs_in_with_every_account_of_the_session(
+    relay: RunningServer, one_click: bool
+) -> None:
     async with HeadlessWallet(2, pace=BRISK) as wallet, dapp_that_asks(relay, one_click) as dapp:
         session = await wallet.pair(dapp.uri, relay_url=relay.url)
         approval = await dapp.approval()

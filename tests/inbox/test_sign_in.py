@@ -53,9 +53,7 @@ async def test_an_account_signs_in(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize(("chain_id", "spelled"), [(1, "1"), (137, "137"), (10**32 - 1, "9" * 32)])
-async def test_any_chain_will_do_and_is_shown(
-    server: RunningServer, chain_id: int, spelled: str
-) -> None:
+async def test_any_chain_will_do_and_is_shown(server: RunningServer, chain_id: int, spelled: str) -> None:
     answer = await log_in(server, WALLET, chain_id=chain_id)
 
     assert answer.json["account"] == f"eip155:{spelled}:{WALLET.address}"

@@ -145,9 +145,7 @@ async def test_a_deleted_project_disappears(app: App, subscriber: InboxClient) -
     (await subscriber.subscribe(app.project_id)).problem(404)
 
 
-async def test_the_spelling_that_subscribed_first_stays_listed(
-    app: App, inbox: InboxClient
-) -> None:
+async def test_the_spelling_that_subscribed_first_stays_listed(app: App, inbox: InboxClient) -> None:
     await app.subscribe(inbox.account.lower().replace("eip155:1:", "eip155:10:"))
 
     await inbox.subscribe(app.project_id)

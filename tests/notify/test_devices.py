@@ -118,9 +118,7 @@ async def test_the_account_is_spelled_as_the_project_knows_it(app: App, receiver
     assert await told(app, receiver) == [("/a", A.replace("eip155:1:", "eip155:137:"))]
 
 
-async def test_a_failed_attempt_is_repeated_under_its_id(
-    app: App, receiver: WebhookReceiver
-) -> None:
+async def test_a_failed_attempt_is_repeated_under_its_id(app: App, receiver: WebhookReceiver) -> None:
     await app.subscribe(A)
     add_device(app, A, "device", receiver.url())
     receiver.script.append(status(500))

@@ -16,7 +16,9 @@ GENERATIONS: list[Generation] = ["plain", "0.7", "1.x", "2.x"]
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_the_wallet_pairs_and_signs(bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation) -> None:
+def test_the_wallet_pairs_and_signs(
+    bridge: Bridge, bridge_wallet: BridgeWallet, generation: Generation
+) -> None:
     dapp = bridge.dapp("Example", generation=generation)
     session = bridge_wallet.pair(dapp.uri)
     dapp.approval()

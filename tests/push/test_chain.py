@@ -69,9 +69,7 @@ async def test_each_call_is_pushed_under_its_own_id_to_its_session_alone(
     assert len(set(ids(receiver))) == 2
 
 
-async def test_a_repeated_attempt_comes_under_its_id(
-    push: PushClient, receiver: WebhookReceiver
-) -> None:
+async def test_a_repeated_attempt_comes_under_its_id(push: PushClient, receiver: WebhookReceiver) -> None:
     topic = await push.server.open_session()
     await push.register(topic=topic, type="webhook", token=receiver.url())
     receiver.script.append(status(500))

@@ -28,8 +28,8 @@ from bridge_server.web.description import (
     TypeId,
     count,
     number,
-    text,
     operation,
+    text,
 )
 
 
@@ -88,7 +88,7 @@ _operation = partial(operation, "Accounts")
 ACCOUNT_OPERATIONS: Mapping[str, Operation] = {
     "account": _operation(
         "Why an account did not get a notification",
-        "For each project of the account, or for the one that is named: its subscription, its limit, and its "
+        "For each project of the account, or for the named project: its subscription, its limit, and its "
         "last ten notifications with their outcomes; the state of its devices, and messages that wait for "
         "them.",
         DescribedAnswer(200, "The account.", AccountViewAnswer),

@@ -37,7 +37,7 @@ class AccountViews:
         self._account_limit = account_limit
 
     async def of(self, account: Account, project_id: str | None) -> AccountView:
-        """The account in one project, or in those that it subscribes to. Raises ProjectNotFoundError."""
+        """The account in one project, or in its projects. Raises ProjectNotFoundError."""
         projects = await self._wanted(account, project_id)
         return AccountView(
             account,

@@ -14,9 +14,9 @@ from bridge_server.web.description import (
     Moment,
     Operation,
     Parameter,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 _ID = Parameter(
@@ -54,7 +54,7 @@ class ApprovalDetailsAnswer(ApprovalAnswer):
 
 
 class ApprovalsAnswer(AnswerShape):
-    """A page of requests: those that wait, then those that are settled, each newest first."""
+    """A page of requests: waiting requests, then settled requests, each newest first."""
 
     approvals: list[ApprovalAnswer]
     next: Annotated[str, text("settled-7")] | None
@@ -65,7 +65,7 @@ _operation = partial(operation, "Wallet administration")
 APPROVAL_OPERATIONS: Mapping[str, Operation] = {
     "approvals": _operation(
         "List requests for approval",
-        "Requests that wait for a decision, then those that are settled, each newest first.",
+        "Requests that wait for a decision, then settled requests, each newest first.",
         DescribedAnswer(200, "A page.", ApprovalsAnswer),
         parameters=page_parameters(),
     ),

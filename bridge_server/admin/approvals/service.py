@@ -18,7 +18,7 @@ _BEYOND_ALL = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class ApprovalPlace:
-    """A place in the list: among those that wait, or those that are settled, by number."""
+    """A place in the list: among waiting or among settled requests, by number."""
 
     is_settled: bool
     number: int

@@ -14,9 +14,9 @@ from bridge_server.web.description import (
     Moment,
     Operation,
     Parameter,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 ClientAddress = Annotated[str, text("192.0.2.1")]
@@ -42,7 +42,7 @@ class ListedClientAnswer(ClientFiguresAnswer):
 
 
 class ProcessAnswer(AnswerShape):
-    """A process that the answer is made of; its URL is null for the one that answers.
+    """A process that the answer is made of; the URL is null for the process that answers.
 
     The fault says why the figures of a process are missing.
     """
@@ -54,8 +54,8 @@ class ProcessAnswer(AnswerShape):
 
 PROCESS = Parameter(
     "process",
-    "Of several processes on a PostgreSQL database the one that is asked, by its number, or `own` for the "
-    "one that answers; by default all together.",
+    "The number of one process, where several share a PostgreSQL database, or `own` for the process that "
+    "answers; by default all together.",
     {"type": "string", "pattern": "^([0-9]{1,15}|own)$"},
 )
 

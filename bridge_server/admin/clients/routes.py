@@ -6,7 +6,7 @@ from bridge_server.web.routes import Route
 
 
 def client_routes(handlers: ClientHandlers, rows: AdminRows) -> tuple[Route, ...]:
-    """The heaviest clients, one of them, and the one that asks."""
+    """The routes of the heaviest clients, of one client, and of the client that asks."""
     return (
         rows.read("/admin/clients", "clients", handlers.clients),
         rows.read("/admin/clients/me", "client-me", handlers.me),

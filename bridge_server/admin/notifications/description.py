@@ -21,9 +21,9 @@ from bridge_server.web.description import (
     Rate,
     TypeId,
     count,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 _OUTCOMES = [outcome.value for outcome in DeliveryOutcome]

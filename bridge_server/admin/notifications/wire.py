@@ -54,7 +54,7 @@ _AUDIENCES: dict[str, Any] = {
         },
     ]
 }
-"""How the server's description spells what `_audience` reads."""
+"""The schema of the values that `_audience` reads, in the server's description."""
 
 
 class OperatorNotifyShape(Shape):

@@ -20,9 +20,9 @@ from bridge_server.web.description import (
     Status,
     count,
     done,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 _ID = Parameter(

@@ -99,7 +99,7 @@ class OutboxDesk:
         return found
 
     def outcomes(self) -> Mapping[str, Mapping[str, int]]:
-        """By channel, how many attempts since the start had each outcome."""
+        """The number of attempts since the start, by channel and outcome."""
         return self._attempts.outcomes
 
     async def retry(self, row_id: int, message_id: str) -> StoredMessage:

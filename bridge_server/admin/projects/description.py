@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from bridge_server.admin.projects import bodies
 from bridge_server.admin.projects.description_shapes import (
@@ -31,7 +30,14 @@ from bridge_server.projects.errors import (
     TypeNotFoundError,
 )
 from bridge_server.projects.wire import SubscriptionShape
-from bridge_server.web.description import DescribedAnswer, Operation, Parameter, done, page_parameters, operation
+from bridge_server.web.description import (
+    DescribedAnswer,
+    Operation,
+    Parameter,
+    done,
+    operation,
+    page_parameters,
+)
 
 _DAY = {"type": "string", "format": "date"}
 
@@ -163,8 +169,7 @@ _SUBSCRIBERS = {
     ),
     "subscribe-account": _operation(
         "Subscribe an account",
-        "Subscribes the account, or changes its types. Without types it is all of them, those made later "
-        "too.",
+        "Subscribes the account, or changes its types. Without types it is all of them, later types too.",
         DescribedAnswer(200, "The subscription.", SubscriberAnswer),
         body=SubscriptionShape,
         body_example={"notification_types": ["price-alert"]},

@@ -144,7 +144,7 @@ class AccountDevicesAnswer(AnswerShape):
 
 
 class ReadFiguresAnswer(AnswerShape):
-    """Notifications that were sent, and those of them that were read. The read rate leaves out "
+    """Notifications that were sent, and how many of them were read. The read rate leaves out "
     "bulk-marked ones."""
 
     sent: Count

@@ -13,8 +13,8 @@ from bridge_server.web.description import (
     Operation,
     Parameter,
     Status,
-    text,
     operation,
+    text,
 )
 
 

@@ -14,9 +14,9 @@ from bridge_server.web.description import (
     NextPage,
     Operation,
     done,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 

@@ -49,7 +49,7 @@ class OutboxFiguresAnswer(AnswerShape):
 
 
 class DiskFiguresAnswer(AnswerShape):
-    """Bytes of the database and its log, and those that are left on the disk."""
+    """Bytes of the database and its log, and free bytes of the disk."""
 
     database_bytes: Bytes
     log_bytes: Bytes

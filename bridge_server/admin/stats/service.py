@@ -1,4 +1,4 @@
-"""The figures of this moment, and those since the start."""
+"""Figures of this moment, and totals since the start."""
 
 import resource
 import shutil
@@ -32,7 +32,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """Bytes of the database and of its log, and those that are left on its disk."""
+    """Bytes of the database and of its log, and free bytes of its disk."""
 
     database_bytes: int
     log_bytes: int

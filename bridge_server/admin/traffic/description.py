@@ -20,9 +20,9 @@ from bridge_server.web.description import (
     Operation,
     Parameter,
     number,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 _EVENT = 'id: 12\nevent: request\ndata: {"number": 7, "method": "GET", "path": "/info"}\n\n'
@@ -108,7 +108,7 @@ _operation = partial(operation, "Observation")
 TRAFFIC_OPERATIONS: Mapping[str, Operation] = {
     "traffic": _operation(
         "List requests",
-        "The last 2,000 requests that the server answered and sent, and those that wait now, newest "
+        "The last 2,000 requests that the server answered and sent, and requests that wait now, newest "
         "first. With "
         "`since` what has changed after that change, oldest first; with `wait` too, once there is something.",
         DescribedAnswer(200, "The requests.", KeptRequestsAnswer),

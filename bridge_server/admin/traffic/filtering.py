@@ -90,7 +90,7 @@ def _says(word: str) -> Test:
 
 
 def _is_about(name: str, value: str, handles: Handles) -> Test:
-    """By handle, by id, or by the beginning of an id, whether an ellipsis stands for the rest or not."""
+    """Find a session or call by its handle, its id, or the beginning of its id, also with an ellipsis."""
     known, beginning = handles.id_of(value), value.removesuffix("…")
 
     def is_about(recorded: Recorded) -> bool:

@@ -97,7 +97,7 @@ class TrafficHandlers:
         return fields_answer(wire.life_fields(life, traffic, self._handles))
 
     async def _follow(self, following: wire.Following, chosen: Filter) -> list[Recorded]:
-        """The changes after one that is known, the oldest first; they wait until there is one."""
+        """The changes after a known change, the oldest first; the call waits until there is one."""
         streams = self._require()
         traffic = streams.traffic
         since = following.since if following.since <= traffic.newest() else 0  # the record was cleared

@@ -62,7 +62,7 @@ class CallLives:
         self._status_ms = status_ms
 
     async def of(self, call_id: str) -> CallLife:
-        """The lifetime of this call. Raises CallNotFoundError for one that nothing is known of."""
+        """The lifetime of this call. Raises CallNotFoundError for a call of which nothing is known."""
         stored = await self._stored(call_id)
         seen = list(self._seen(call_id, None if stored is None else stored.session_id))
         if stored is None:
@@ -142,7 +142,7 @@ def _owing(message: PendingMessage) -> str:
 
 
 def _with_beginning(call_id: str, steps: Sequence[Step]) -> Sequence[Step]:
-    """The steps in the order of time, and first the one that the call's id shows."""
+    """The steps in the order of time, and first the step that the call's id shows."""
     if all(step.name != "asked" for step in steps):
         steps = [Step("asked", made_at_ms(call_id)), *steps]
     return sorted(steps, key=lambda step: (step.name != "asked", step.at_ms or 0))

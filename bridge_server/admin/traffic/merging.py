@@ -12,7 +12,7 @@ _ENDED = 0
 
 
 class PlaceAtEach:
-    """How far a reader of pages has come at each process: the number of the last request that was shown."""
+    """The position of a reader of pages at each process: the number of the last request that was shown."""
 
     def __init__(self, shown: Mapping[int, int]) -> None:
         self.shown = shown

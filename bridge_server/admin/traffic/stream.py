@@ -96,7 +96,7 @@ class TrafficStreams:
         return len(self._open)
 
     def join(self, chosen: Filter, last_event: int | None) -> TrafficStream:
-        """Open a stream of the changes after `last_event`; None: of those from now on.
+        """Open a stream of the changes after `last_event`; None: of the changes from now on.
 
         The caller must call the stream's `leave`. Raises TooManyFollowersError.
         """
@@ -119,7 +119,7 @@ class TrafficStreams:
         self._open.pop(stream, None)
 
     def close(self) -> None:
-        """End every stream, and every one that joins later: the server stops."""
+        """End every stream, also streams that join later: the server stops."""
         self._is_closed = True
         self.end_all()
 

@@ -22,7 +22,7 @@ class Subject:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids that the request shows, without those that it does not."""
+        """The ids that the request shows."""
         return tuple(each for each in (self.session_id, self.call_id) if each is not None)
 
 

@@ -19,7 +19,7 @@ _LONGEST_WAIT_SECONDS = 25.0
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The changes that a client waits for: those after `since`."""
+    """The changes that a client waits for, after `since`."""
 
     since: int
     wait_seconds: float

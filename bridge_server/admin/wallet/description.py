@@ -20,9 +20,9 @@ from bridge_server.web.description import (
     NextPage,
     Operation,
     Parameter,
+    operation,
     page_parameters,
     text,
-    operation,
 )
 
 _ADDRESS = Parameter(

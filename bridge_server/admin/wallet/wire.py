@@ -119,7 +119,7 @@ def write(fields: dict[str, Any]) -> bytes:
 
 
 def _transfer(transaction: ListedTransaction) -> tuple[str | None, str | None]:
-    """To whom (None: it creates a contract) and how many wei, as a QUANTITY; None where it is not known."""
+    """The receiver (None: it creates a contract) and the wei as a QUANTITY; None where they are not known."""
     if transaction.raw is None:
         return _address(transaction.to), transaction.value
     try:

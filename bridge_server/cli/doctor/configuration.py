@@ -14,7 +14,7 @@ _DEFAULT, _FLAG = "default", "flag"
 
 
 def check_settings(seen: Examination) -> Iterator[Finding]:
-    """How many are set, and what looks like a mistake."""
+    """The number of settings that are set, and settings that look like mistakes."""
     given = [origin for origin in seen.loaded.origins.values() if origin != _DEFAULT]
     file = f", file {seen.config_file}" if seen.config_file is not None else ", no file"
     yield ok(_SUBJECT, f"{len(given)} set{file}")

@@ -47,7 +47,7 @@ def check_key_files(seen: Examination) -> Iterator[Finding]:
 
 
 def check_backups(seen: Examination) -> Iterator[Finding]:
-    """When the last one was made, and whether it is still there."""
+    """The time of the last backup, and whether it is still there."""
     if seen.settings.database is not None:  # PostgreSQL's own programs make and keep them
         return
     last = read_record(seen.settings.data_dir)

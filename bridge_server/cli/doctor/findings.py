@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"

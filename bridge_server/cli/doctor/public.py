@@ -28,7 +28,7 @@ async def check_public_url(seen: Examination, session: aiohttp.ClientSession) ->
     """The proxy and its headers; a long poll and a WebSocket, both held as long as clients hold them."""
     public = seen.settings.public_url
     if public is None:
-        return [ok(_PROXY, "public_url is not set: clients are told the server's own address")]
+        return [ok(_PROXY, "public_url is not set: answers to clients name the server's own address")]
     reached = await _reached(public, session)
     if reached is not None:
         return [reached]

@@ -57,7 +57,7 @@ def _difference(seconds: float) -> Finding:
 
 
 async def _seconds_ahead(url: str) -> float | None:
-    """By how much this clock is ahead of a server's; None if that does not say its time."""
+    """The seconds by which this clock is ahead of a server's; None if the server does not say its time."""
     timeout = aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
     try:
         async with (

@@ -11,7 +11,7 @@ async def poll(read: Callable[[], Awaitable[Found | None]], pause_seconds: float
     """Call `read` until it returns a result, at most once in `pause_seconds`.
 
     A bridge with long polling holds each read for longer than `pause_seconds`, so the next one follows at
-    once. A bridge without it, or one that is about to stop, answers sooner, whatever its header
+    once. A bridge without it, or a bridge that is about to stop, answers sooner, whatever its header
     Preference-Applied says.
     """
     now = asyncio.get_running_loop().time

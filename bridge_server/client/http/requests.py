@@ -133,7 +133,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _require_success(response: aiohttp.ClientResponse, body: bytes) -> None:
-    """Raise FailedAttemptError for a status that may pass, RequestRefusedError for one that will not."""
+    """Raise FailedAttemptError for a status that may pass, RequestRefusedError for any other failure."""
     if 200 <= response.status < 300:
         return
     detail = _detail(response, body)

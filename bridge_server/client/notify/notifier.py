@@ -46,11 +46,11 @@ class Notifier:
     `url` is the root of the server, `secret` the project's, which belongs to the backend and to no web page.
     A client session passed as `http` stays open. Every method can be cancelled, and calls can be concurrent.
 
-    Requests that fail are retried if that is safe: those that only read, calls to notify with an `id`, and
-    those that the server has certainly not processed. Raises BadPairingError for an invalid URL, ValueError
-    for an invalid project id or secret. Methods raise RequestRefusedError (401: the project or the secret is
-    not valid; 400: the text says what is wrong; 429: after `retry_after_seconds`), BridgeUnreachableError and
-    BadAnswerError.
+    Requests that fail are retried if that is safe: requests that only read, calls to notify with an `id`,
+    and requests that the server has certainly not processed. Raises BadPairingError for an invalid URL,
+    ValueError for an invalid project id or secret. Methods raise RequestRefusedError (401: the project or
+    the secret is not valid; 400: the text says what is wrong; 429: after `retry_after_seconds`),
+    BridgeUnreachableError and BadAnswerError.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Notifier:
                     yield progress
 
     async def subscribers(self, *, after: str = "") -> AsyncGenerator[str]:
-        """The account ids of all subscribers in order, or of those that follow `after`, as they arrive.
+        """The account ids of all subscribers in order, or of the subscribers after `after`, as they arrive.
 
         The server allows one listing in 5 minutes, 2 at once; the limit is waited out. A listing that breaks
         off is asked for again and goes on behind the last account.

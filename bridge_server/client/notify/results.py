@@ -47,7 +47,7 @@ class SubscribedAccount:
 
 @dataclass(frozen=True, slots=True)
 class NotifyProgress:
-    """How far a notification to many accounts has come.
+    """The progress of a notification to many accounts.
 
     `id` is the notification id, by which an interrupted walk is taken up again: nobody gets it twice.
     `after` is the last account that was asked for, in the order of account ids. `total` is the number of

@@ -23,7 +23,7 @@ class Pace:
     patience_seconds: float = 30.0
     """The time limit of all retries of a request without its own timeout."""
     walk_patience_seconds: float = 300.0
-    """How long a walk through many accounts goes on without any answer but 5xx. A 429 does not end it."""
+    """The longest time for which a walk through many accounts goes on without any answer but 5xx or 429."""
 
     def retry_seconds(self, failures: int, chance: float, asked_seconds: float | None = None) -> float:
         """The pause after a number of failures in a row.

@@ -20,7 +20,7 @@ _ABILITY = "request"
 _AUTHORIZATION = "I further authorize the stated URI to perform the following actions on my behalf: "
 
 Recap = dict[str, dict[str, list[Any]]]
-"""For each resource its actions, such as `request/personal_sign`, each with its limits."""
+"""The actions of each resource, such as `request/personal_sign`, each with its limits."""
 
 
 def requested(resources: Iterable[str], methods: Iterable[str], chains: Sequence[str] = ()) -> list[str]:

@@ -8,7 +8,7 @@ SLOT = 10
 """The width of a day; the height of the drawing is 100, for percents."""
 _BAR = 8
 _LEAST_HEIGHT = 1.5
-"""Of a bar: a day on which nobody has read anything is not a day on which nothing was sent."""
+"""The least height of a bar: a day without reads differs from a day on which nothing was sent."""
 
 Figures = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""The page of read rates: charts by day, of all types and of those of which most was sent."""
+"""The page of read rates: charts by day, of all types and of the types that were sent most."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from bridge_server.kernel.instants import parse_day, spell_day
 from bridge_server.projects.projects import Projects
 
 MOST_CHARTS = 6
-"""Of types that nobody has chosen. The table has every type."""
+"""The number of charts until types are chosen. The table has every type."""
 
 _PATH = "/analytics"
 _RANGES = {"7 days": 7, "30 days": 30, "90 days": 90, "a year": 365}

@@ -25,7 +25,7 @@ CALLS_REHEARSED = 10
 
 @dataclass(slots=True)
 class AudienceWalk:
-    """A notification on its way. The next call goes to those that follow `after`; None at the end."""
+    """A notification on its way. The next call goes to the accounts after `after`; None at the end."""
 
     name: str
     project_id: ProjectId

@@ -19,7 +19,7 @@ _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 
 
 class FaultsPage:
-    """Views and changes of test mode. `routes` and `words` are those that rules may name."""
+    """Views and changes of test mode. Rules may name `routes` and `words`."""
 
     def __init__(self, controls: Controls, faults: Faults, routes: frozenset[str], words: Words) -> None:
         self._controls = controls

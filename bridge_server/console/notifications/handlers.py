@@ -67,7 +67,7 @@ class NotificationsPage:
         return View("notifications/notification.html", fields, _LIVE)
 
     async def show_account(self, asked: Asked) -> View:
-        """Why an account did not get a notification: in one project, or in those that it subscribes to."""
+        """Why an account did not get a notification: in one project, or in all its projects."""
         project_id, account = asked.query.get("project_id", ""), asked.query.get("account", "").strip()
         found, wrong = await self._account(account, project_id)
         fields = {

@@ -35,7 +35,7 @@ _LIVE = ("projects",)
 _PAGE = 25
 _PROJECTS_PAGE = 100
 _PLACES = ("list", "search", "after")
-"""Where the lists of projects and of subscribers are open."""
+"""The positions at which the lists of projects and of subscribers are open."""
 
 
 class ProjectsPage:

@@ -124,7 +124,7 @@ class TrafficPage:
         return View("traffic/traffic.html", {**fields, **listed, "stream": stream}, error=error or fault)
 
     def _chosen(self, wanted: _Wanted) -> tuple[Filter, BridgeError | None]:
-        """The filter; of one that means nothing, everything, and what is wrong with it."""
+        """The filter, and its fault. A faulty filter lets everything through."""
         try:
             return wanted.filter(self._handles), None
         except InvalidInputError as error:

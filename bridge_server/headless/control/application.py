@@ -29,7 +29,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ControlFacts:
-    """Where the control API answers, and to whom."""
+    """The address of the control API, and the token that it asks for."""
 
     url: str
     token: str

@@ -43,7 +43,7 @@ class Attachment:
 
 
 class Attachments:
-    """Of all sockets, by topic."""
+    """The attachments of all sockets, by topic."""
 
     def __init__(self) -> None:
         self._by_topic: dict[Topic, dict[Attachment, None]] = {}

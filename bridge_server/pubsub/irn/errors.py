@@ -11,7 +11,7 @@ _RETRY_SECONDS = 10
 
 
 class InvalidTokenError(NotAuthenticatedError):
-    """A client has no token, or one that is not valid."""
+    """A client has no valid token."""
 
     code = "invalid-relay-token"
     title = "The relay token is not valid"

@@ -35,7 +35,7 @@ class PublishCall(NamedTuple):
 
 
 class SubscriptionAnswer(Enum):
-    """How the ids of subscriptions are answered."""
+    """The form in which ids of subscriptions are answered."""
 
     ONE = "id"
     LIST = "[id]"
@@ -103,7 +103,7 @@ class Envelope:
     """The JSON that receivers are sent."""
     sender: ClientKey
     address: str | None
-    """Whose share of waiting messages it counts to; None when the client is exempt."""
+    """The address to whose share of waiting messages it counts; None when the client is exempt."""
     expires_at_ms: int
     prompt: bool
     """Whether the webhooks of the topic are called."""
@@ -157,10 +157,10 @@ Change: TypeAlias = Publishing | Subscribing | Unsubscribing
 
 @dataclass(slots=True)
 class ClientLimits:
-    """How much each client may have. Rewritten in place when the settings are read again."""
+    """The limits of each client. Rewritten in place when the settings are read again."""
 
     share: Share
-    """Of messages that wait and that it has published."""
+    """The most bytes of waiting messages that it has published."""
     topics: int
     remembered_calls: int
     """Publications of all clients that are known again when they are repeated."""

@@ -31,7 +31,7 @@ class Applied:
     """The results of changes."""
 
     refused: dict[int, BridgeError] = field(default_factory=dict)
-    """By the position of the change."""
+    """The failures by the positions of their changes."""
     kept: dict[int, Sequence[ClientKey]] = field(default_factory=dict)
     """The clients that a stored message waits for, by its number."""
     subscribers: dict[Topic, Subscribers] = field(default_factory=dict)

@@ -100,7 +100,7 @@ class Irn:
 
     @property
     def sockets(self) -> int:
-        """How many are open."""
+        """The number of open sockets."""
         return len(self._open)
 
     @property

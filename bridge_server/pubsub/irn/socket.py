@@ -98,7 +98,7 @@ class IrnSocket:
         self._leave(self)
 
     def probe(self, ping: bytes, _: bytes) -> None:
-        """Ping the client; one that has said nothing since the last time is not there any more."""
+        """Ping the client. A client that has sent nothing since the last ping is not there any more."""
         if self._outlet is None:
             return
         if self._is_quiet:

@@ -52,4 +52,4 @@ OVERRIDES: Mapping[str, str] = {
     **{statement: numbers(statement) for statement in _OF_NUMBERS},
     **{statement: swept(statement) for statement in _SWEEPS},
 }
-"""By the statement that is written in `sql`."""
+"""PostgreSQL's forms by the statements of `sql`."""

@@ -44,7 +44,7 @@ class IrnStore:
         return scalar(int, await self.database.read(sql.NEWEST))
 
     async def calls(self, now_ms: int) -> Sequence[tuple[str, int]]:
-        """The remembered calls and until when they are, those that expire first at the head."""
+        """The remembered calls and their ends, the earliest end first."""
         return [
             (call, expires_at_ms) for call, expires_at_ms in await self.database.read(sql.CALLS, (now_ms,))
         ]

@@ -20,7 +20,7 @@ class Subscribers(NamedTuple):
 
     @classmethod
     def of(cls, rows: Iterable[Row]) -> "Subscribers":
-        """Of rows with a client and the time when its subscription expires."""
+        """The subscribers in rows with a client and the time when its subscription expires."""
         found = list(rows)
         return cls([client for client, _ in found], min((expires for _, expires in found), default=_NEVER))
 

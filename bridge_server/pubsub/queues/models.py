@@ -39,7 +39,7 @@ class Message(NamedTuple):
     sender: int
     """The number of the socket that it came from, which does not get it back."""
     address: str | None
-    """Whose share of waiting messages it counts to; None when the client is exempt."""
+    """The address to whose share of waiting messages it counts; None when the client is exempt."""
     expires_at_ms: int
 
     @property
@@ -57,7 +57,7 @@ class Changes:
     settled: tuple[int, ...]
     """Numbers of messages to delete."""
     announced: tuple[Message, ...]
-    """Messages that the webhooks of their topics are to be told of, once each; they may be kept as well."""
+    """Messages that their topics' webhooks are notified of, once each; they may be kept as well."""
 
 
 @dataclass(slots=True)
@@ -88,5 +88,5 @@ class SocketLimits:
     topics: int
     """To which one socket may subscribe."""
     unacknowledged: int
-    """Messages of one topic that a socket was sent; those that others have acknowledged are among them."""
+    """Messages of one topic that a socket was sent, also messages that other sockets have acknowledged."""
     heartbeat_seconds: float

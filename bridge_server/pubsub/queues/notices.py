@@ -22,7 +22,7 @@ class Allowance(Protocol):
         ...
 
     def pay(self, address: str | None, size_bytes: int) -> None:
-        """So much has been stored."""
+        """Count bytes that have been stored."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How much waits on a topic, from an address or from a client, and whether that leaves room for more."""
+"""The waiting messages of a topic, an address or a client, and whether there is room for more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ _ANYTHING = f'"{ANYTHING}"'.encode()
 
 _MOST_EVENTS = 20_000
 _QUIET_SECONDS = 0.25
-"""Commits without events are told of this much later: only the counts of others have to follow."""
+"""Commits without events are announced this much later: only the counts of others have to follow."""
 _BEAT_SECONDS = 5.0
 _SHORTEST_PAUSE_MS = 2
 _EXCHANGE_SECONDS = 2.0
@@ -72,7 +72,7 @@ class Bell:
         self._is_over = self._has_failed = False
         self.live_processes = 1
         self.rings = 0
-        """How many have been rung."""
+        """The number of rings since the start."""
 
     @asynccontextmanager
     async def ringing(self) -> AsyncIterator[None]:

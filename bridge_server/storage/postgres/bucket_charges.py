@@ -54,7 +54,7 @@ class BucketCharges:
         return max(ask.extra for ask in attempted) if self.has_extra else 0
 
     def allow(self, attempt: Sequence[WaitingCharge], extra: int, after_us: int, now_us: int) -> None:
-        """Each is told how it left the bucket; the last one has the extra tokens."""
+        """Answer each charge with the bucket after it; the last charge has the extra tokens."""
         limit, later = self.limit, sum(ask.tokens for ask in attempt)
         for ask in attempt:
             later -= ask.tokens

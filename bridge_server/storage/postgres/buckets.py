@@ -26,7 +26,7 @@ _MOST_WAITING = 20_000
 
 CLOCKS_DIFFER_US = 2_000_000
 """The clocks of two processes may. A bucket that owes no more than so much beyond all of its tokens was
-charged by a clock that is ahead; one that owes more, before a clock was set back."""
+charged by a clock that is ahead; a bucket that owes more, before a clock was set back."""
 
 # The bucket after a charge: it owed as many tokens as before a limit was changed, and no more than all.
 # `excluded` is the charge as it would be with a full bucket.
@@ -100,7 +100,7 @@ class SharedBuckets:
     ) -> Spent:
         """Try to take the tokens; fewer than 0 are given back.
 
-        `extra` tokens are taken besides, by one of those who ask at this moment, if there are as many. A
+        `extra` tokens are taken besides, by one charge of this moment, if there are as many. A
         charge that is not durable may be forgotten when the database server crashes. Raises UnavailableError.
         """
         if self._link is None or not self._link.is_open or self._waiting >= _MOST_WAITING:
@@ -137,7 +137,7 @@ class SharedBuckets:
         return taken
 
     async def _charge(self, rows: list[BucketCharges]) -> None:
-        """Charge these, and again what fits of those that were refused together."""
+        """Charge these, and again charges that were refused together and fit alone."""
         while rows:
             now_us = self._clock.now_us()
             attempts = [row.attempted() for row in rows]

@@ -28,7 +28,7 @@ class CorrectedClock:
         self._clock = clock
         self.tick_seconds = clock.tick_seconds
         self.skew_us = 0
-        """How far the database server's clock is ahead of the machine's, as last measured."""
+        """The lead of the database server's clock over the machine's, as last measured."""
         self._offset_us = 0
         self._moved_at_us: int | None = None
 

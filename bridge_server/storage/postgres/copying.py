@@ -17,7 +17,7 @@ _OWN_TABLES = frozenset({"processes", "roles", "outbox_lanes", "schema_versions"
 _ROWS_AT_A_TIME = 5_000
 _LONGEST_SECONDS = 24 * 3_600.0
 
-# A table comes after those that its rows refer to.
+# A table comes after the tables that its rows refer to.
 _TABLES = """
 WITH RECURSIVE below (name, depth) AS (
     SELECT tablename::text, 0 FROM pg_tables WHERE schemaname = current_schema()

@@ -1,4 +1,4 @@
-"""The events of a process reach the others on its database, and those of the others reach it."""
+"""Events cross between the processes on one database, in both directions."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -19,7 +19,7 @@ from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
 
 QUICK, BULK = 0, 1
-"""The lanes: most transactions, and those that may take long and must not stand before the others."""
+"""The lanes: for most transactions, and for long ones, which must not stand before the others."""
 _BULK_TURNS = frozenset({"sendings", "figures", "project", "sweep"})
 _READER_COUNT = 4
 _WAITING_WRITES_LIMIT = 20_000
@@ -39,7 +39,7 @@ class PostgresDatabase:
         direct_url: str | None = None,
         heavy: Collection[str] = (),
     ) -> None:
-        """With `direct_url`, `url` is a pooler's. Of `heavy` statements few are read at a time."""
+        """With `direct_url`, `url` is a pooler's. Few reads of `heavy` statements run at a time."""
         self.url = url
         self.direct_url = direct_url or url
         self._is_pooled = direct_url is not None
@@ -77,7 +77,7 @@ class PostgresDatabase:
 
     @property
     def other_processes(self) -> int:
-        """How many others use the database, as last looked."""
+        """The number of other processes on the database at the last look."""
         return 0 if self.ear is None else self.ear.other_processes
 
     def link(self, **settings: str) -> KeptConnection:

@@ -105,7 +105,7 @@ class Ear:
 
     @property
     def other_processes(self) -> int:
-        """How many others there are, as last looked."""
+        """The number of other processes at the last look."""
         return max(0, self._bell.live_processes - 1)
 
     @property

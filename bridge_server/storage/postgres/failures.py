@@ -1,4 +1,4 @@
-"""Which PostgreSQL errors mean «not now», which are worth another attempt, and which end a connection."""
+"""PostgreSQL's errors: some mean «not now», some are worth another attempt, some end a connection."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -17,7 +17,7 @@ from bridge_server.storage.migrate import Migration, NewerSchemaError
 Connection: TypeAlias = Any
 """A connection of asyncpg, direct: a pooler between transactions would lose the lock."""
 
-_LOCK = (0x62726467, 1)  # a pair, which no turn of a transaction can be: those are single numbers
+_LOCK = (0x62726467, 1)  # a pair, which no turn of a transaction can be: turns are single numbers
 _LONGEST_SECONDS = 3_600.0
 _OLDEST_PROGRAM = re.compile(r"-- oldest program: ([0-9]+)\n", re.ASCII)
 _TIME_LIMITS = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")

@@ -42,6 +42,6 @@ class Waiting:
         return batch
 
     def take_all(self) -> list[LaneJob]:
-        """Everything that waits."""
+        """Remove and return all transactions that wait."""
         jobs, self.jobs = self.jobs, []
         return jobs

@@ -1,4 +1,4 @@
-"""Reads on connections of their own. Those of one statement that wait are sent together, in one exchange.
+"""Reads on connections of their own. Waiting reads of one statement are sent together, in one exchange.
 
 Statements that are known to be slow are run alone and on half of the connections, so that a quick read never
 waits behind them.

@@ -1,4 +1,4 @@
-"""Why a PostgreSQL database cannot be used, in one line that says what to do."""
+"""The reason why a PostgreSQL database cannot be used, in one line that says what to do."""
 
 import ssl
 from collections.abc import Iterator

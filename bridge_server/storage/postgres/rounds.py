@@ -82,7 +82,7 @@ async def _answers(active: list[LaneJob], statements: Statements) -> list[tuple[
 
 
 def _advance(answered: list[tuple[LaneJob, list[Row] | None]]) -> list[LaneJob]:
-    """Send the rows to the jobs, and start those that waited for one that is done; those with a statement."""
+    """Send the rows to the jobs, and start followers of jobs that are done; returns jobs with a statement."""
     active = []
     for job, rows in answered:  # which grows by the jobs that are started
         job.statement = _next_statement(job, rows)

@@ -66,7 +66,7 @@ def _explained_value(method: str, value: Any, account: str | None) -> list[Line]
 
 
 def _folded(lines: list[Line]) -> list[Line]:
-    """Lines no wider than a terminal, and not too many of them: a last line counts those left out."""
+    """Lines no wider than a terminal, and not too many of them: a last line counts the lines left out."""
     rows: list[Line] = []
     for label, text in lines:
         first, *others = folded(text, _COLUMNS)

@@ -24,7 +24,7 @@ class RpcCallShape(AnswerShape):
 
 
 class RpcFailureAnswer(AnswerShape):
-    """Why a call failed."""
+    """The failure of a call."""
 
     code: int
     message: str

@@ -118,7 +118,7 @@ class MovingWalletHandlers:
 
 
 def _forwarded_headers(request: web.Request) -> CIMultiDict[str]:
-    """The headers as they came, and the address of the client behind those that other proxies have named."""
+    """The headers as they came; the client's address follows the addresses that other proxies have named."""
     headers = CIMultiDict(
         (name, value) for name, value in request.headers.items() if name.lower() not in _NOT_PASSED_ON
     )

@@ -9,7 +9,7 @@ from bridge_server.wallet.models import Address, TransactionId, TransactionState
 from bridge_server.wallet.transactions import listing_sql as sql
 
 ROWS_PER_PAGE = 10_000
-"""How many rows a page looks at, at most."""
+"""The most rows that a page looks at."""
 
 _BEYOND_ALL = 2**63 - 1
 _SMALL_RAW_BYTES = 16_384

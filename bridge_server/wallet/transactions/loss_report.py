@@ -21,7 +21,7 @@ class LossReport:
         self._unwritten: Counter[tuple[Address, str]] = Counter()
 
     def add(self, account: Address, count: int, reason: str) -> None:
-        """So many transactions of the account were lost."""
+        """Count transactions of the account that were lost."""
         key, now_us = (account, reason), self._clock.elapsed_us()
         self._forget_old(now_us)
         self._unwritten[key] += count

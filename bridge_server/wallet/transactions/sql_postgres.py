@@ -20,4 +20,4 @@ OVERRIDES: Mapping[str, str] = {
     listing_sql.PAGE: with_parts(listing_sql.PAGE, _SHOWN),
     sql.SWEEP: swept(sql.SWEEP),
 }
-"""By the statement that is written in `listing_sql` and `sql`."""
+"""PostgreSQL's forms by the statements of `listing_sql` and `sql`."""

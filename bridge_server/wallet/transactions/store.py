@@ -49,6 +49,7 @@ Raises UnavailableError when another one has it.
 
 _NO_PAUSES: Mapping[TransactionId, int] = MappingProxyType({})
 
+
 def _of_request(request: SendRequest, *_: object, **__: object) -> Turns:
     return alone("wallet", request.sender)
 

@@ -139,7 +139,9 @@ async def test_leases_are_renewed_while_they_are_in_use(url: str) -> None:
         assert process.leases.tenure(HOOK) == tenure
 
 
-async def test_a_destination_that_is_not_in_use_any_more_is_given_up(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_destination_that_is_not_in_use_any_more_is_given_up(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(leases_module, "_IDLE_SECONDS", 0.01)
     async with process_on(url) as process:
         process.in_use |= {HOOK, OTHER}

@@ -172,7 +172,9 @@ async def test_transactions_that_share_a_turn_do_not_wait_for_each_other(two: li
     assert 1 in outcomes
 
 
-async def test_a_transaction_that_shares_a_turn_waits_for_the_transaction_that_has_it_alone(two: list[PostgresDatabase]) -> None:
+async def test_a_transaction_that_shares_a_turn_waits_for_the_transaction_that_has_it_alone(
+    two: list[PostgresDatabase],
+) -> None:
     await clear(two[0])
     thing = Turn("thing", "1")
 
