@@ -24,7 +24,7 @@ CARRIED: tuple[type[DomainEvent], ...] = (
     OutboxGrew,
     MessagesStored,
     IrnMessagesStored,
-    # Of these the console's open pages learn that they are outdated.
+    # The console's open pages load again after these.
     OutboxChanged,
     MarkedRead,
     AllMarkedRead,

@@ -1,4 +1,4 @@
-"""The console's pages of what passes through the server: traffic, sessions, clients."""
+"""The console's pages of traffic, sessions and clients."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -29,7 +29,7 @@ _LOOK_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ObservedPages:
-    """The pages, and what runs beside them. Without a record of requests there are no streams."""
+    """The pages, and their background work. Without a record of requests there are no streams."""
 
     traffic: ConsolePage
     sessions: ConsolePage

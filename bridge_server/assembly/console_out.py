@@ -22,7 +22,7 @@ from bridge_server.wallet.transactions.events import (
 OUT_TOPICS: Mapping[str, Sequence[type[DomainEvent]]] = MappingProxyType(
     {"wallet": (ApprovalsChanged, TransactionsMoved, TransactionsOwed, TransactionsPostponed)}
 )
-"""Their topics. Keys and lines of the audit log announce themselves."""
+"""The topics of these pages. Keys and lines of the audit log announce themselves."""
 
 
 def note_what_goes_out(foundation: Foundation, parts: ConsoleParts, changes: PageChanges) -> None:
@@ -36,7 +36,7 @@ def note_what_goes_out(foundation: Foundation, parts: ConsoleParts, changes: Pag
 
 
 def out_pages(foundation: Foundation, parts: ConsoleParts) -> tuple[ConsolePage, ...]:
-    """The pages; that of the wallet can sign with the setting `admin_wallet`."""
+    """The pages; the wallet's page can sign with the setting `admin_wallet`."""
     desks = parts.desks
     return (
         WalletPage(desks.approvals, desks.wallet, may_sign=foundation.settings.admin_wallet).page(),

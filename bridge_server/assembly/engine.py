@@ -37,7 +37,7 @@ def clock_of(settings: Settings) -> Clock:
 
 
 def engine_of(settings: Settings, events: Events, clock: Clock) -> Engine:
-    """The database that the settings name; PostgreSQL's corrects the clock, if it is that of `clock_of`.
+    """The database that the settings name; PostgreSQL's corrects the clock, if `clock_of` made it.
 
     Nothing is opened.
     """
@@ -130,7 +130,7 @@ def wallet_role_of(settings: Settings, database: Engine) -> WalletRole | None:
 
 
 def database_fault(settings: Settings) -> str | None:
-    """Why a server could not use the PostgreSQL database of the settings; None if it could, or has none."""
+    """The reason why a server could not use the PostgreSQL database; None if it could, or has none."""
     if settings.database is None:
         return None
     fault: str | None = import_module(_POSTGRES).database_fault(settings)

@@ -47,7 +47,7 @@ def inbox_services(
 
 
 def inbox_room(foundation: Foundation, services: InboxServices) -> Room:
-    """The endpoints of inboxes, and what runs for them."""
+    """The endpoints of inboxes, and their background work."""
     settings, live = foundation.settings, foundation.live
     origins = _page_origins(settings)
     handlers = InboxHandlers(services, settings.max_wait, has_public_url=settings.public_url is not None)

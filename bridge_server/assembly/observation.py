@@ -23,7 +23,7 @@ from bridge_server.web.observing import Observer
 from bridge_server.web.traffic import TrafficLog
 
 _INNER_CHANNELS = frozenset({OWN_CHANNEL})
-"""They lead to another part of this server, which sends the push."""
+"""Channels to another part of this server, which sends the push."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def operator_views(foundation: Foundation, rooms: Sequence[Room], push: PushServ
 
 
 def operator_room(foundation: Foundation, views: OperatorViews | None) -> Room:
-    """The views' endpoints in the admin API, and what keeps the records small."""
+    """The views' endpoints in the admin API, and the work that keeps the records small."""
     name = "observation"
     if views is None:
         return Room(name=name)

@@ -103,7 +103,7 @@ def leases_of(settings: Settings, database: PostgresDatabase) -> LeasedDestinati
 
 
 def database_fault(settings: Settings) -> str | None:
-    """Why a server with these settings could not use the database; None if it could."""
+    """The reason why a server with these settings could not use the database; None if it could."""
     try:
         asyncio.run(_examine(settings))
     except (DatabaseRefusedError, NewerSchemaError) as error:

@@ -25,7 +25,7 @@ def copied_to_postgres(settings: Settings, url: str, report: Report) -> Mapping[
 
 
 def rows_in(settings: Settings) -> int:
-    """How many rows there are to copy. Raises sqlite3.Error."""
+    """The number of rows to copy. Raises sqlite3.Error."""
     return rows_of(settings.database_file)
 
 

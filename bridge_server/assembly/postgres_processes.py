@@ -36,7 +36,7 @@ def number_in(database: PostgresDatabase) -> Callable[[], int]:
 
 
 async def processes_on(database: PostgresDatabase) -> Sequence[Process]:
-    """The servers on the database, the oldest at the head."""
+    """The servers on the database, oldest first."""
     return await Processes(database).all()
 
 

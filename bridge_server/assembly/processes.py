@@ -34,6 +34,6 @@ def neighbours_of(foundation: Foundation) -> Neighbours | None:
 
 
 async def processes_on(database: Database) -> Sequence[Process]:
-    """The servers on a PostgreSQL database, the oldest at the head."""
+    """The servers on a PostgreSQL database, oldest first."""
     found: Sequence[Process] = await import_module(_POSTGRES).processes_on(database)
     return found

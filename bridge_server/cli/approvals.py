@@ -18,7 +18,7 @@ from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 _HEADER = ("approval", "method", "account", "client", "until")
 _SHOWN_OF_AN_ID = 8
 _LEAST_OF_AN_ID = 4
-"""Characters. An empty variable of a script, or a typing mistake, must not select a waiting request."""
+"""The fewest characters that name a request: an empty variable or a typing mistake must not select one."""
 
 Result = TypeVar("Result")
 

@@ -1,4 +1,4 @@
-"""The file of `dev --config-out`: everything that the banner says, for programs."""
+"""The file of `dev --config-out`: the banner's facts, for programs."""
 
 import os
 from collections.abc import Iterator, Mapping

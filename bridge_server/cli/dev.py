@@ -99,7 +99,7 @@ def dev_command(
 
 
 def _checked(loaded: LoadedSettings) -> LoadedSettings:
-    """The settings, once their log is set up and what is wrong with them is said. Raises CommandError."""
+    """The settings, after their log is set up and warned of their mistakes. Raises CommandError."""
     refuse_own_keys(loaded)
     configure_logs(loaded.settings.log_level, loaded.settings.log_format)
     warn_of_mistakes(loaded)
@@ -117,7 +117,7 @@ def _address_for_phones() -> str:
 
 
 def _abandon(data: DevData, ready_file: Path | None, config_out: Path | None) -> None:
-    """Remove what is not kept."""
+    """Remove a data directory that is not kept."""
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
     if config_out is not None:

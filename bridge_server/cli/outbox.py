@@ -20,7 +20,7 @@ _WEBHOOKS = ("http", "https")
 message_argument = click.argument("message", required=False)
 dead_option = click.option("--dead", is_flag=True, help="All dead letters, instead of one message.")
 destination_option = click.option(
-    "--destination", help="Only those to this destination, as the list spells it."
+    "--destination", help="Only messages to this destination, as the list spells it."
 )
 
 

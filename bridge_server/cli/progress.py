@@ -1,4 +1,4 @@
-"""Progress bars on the terminal, for what takes long. Without a terminal nothing is written."""
+"""Progress bars on the terminal, for long work. Without a terminal nothing is written."""
 
 import sys
 from collections.abc import Iterator

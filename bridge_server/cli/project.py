@@ -25,7 +25,7 @@ project_argument = click.argument("project_id", metavar="PROJECT")
 def project_group() -> None:
     """Manage the projects that send notifications. Works with or without a running server.
 
-    With --json a command prints one JSON object, the same as the admin API answers.
+    With --json a command prints one JSON object, as the admin API answers it.
     """
 
 

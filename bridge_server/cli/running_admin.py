@@ -55,7 +55,7 @@ async def answer_of(
 
 
 def admin_tokens(settings: Settings) -> Sequence[str]:
-    """The tokens that the server may accept, the present one at the head."""
+    """The tokens that the server may accept; the present token is the first."""
     named = (secret_of(settings.admin_token), secret_of(settings.admin_token_previous))
     return [token for token in named if token is not None]
 

@@ -55,7 +55,7 @@ class Output:
 
 
 def _discard_the_rest() -> None:
-    """Have what is still buffered go nowhere: at its exit the interpreter would complain."""
+    """Discard the text that is still buffered: at its exit the interpreter would complain."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -74,7 +74,7 @@ def _credentials_there() -> list[str]:
 
 
 def _check_machine(unit: ServiceUnit) -> Settings:
-    """Refuse what would fail halfway. Raises CommandError; nothing has been changed then."""
+    """Refuse an installation that would fail halfway. Raises CommandError; nothing has been changed then."""
     if shutil.which("systemctl") is None or not SYSTEMD_RUNS.is_dir():
         raise CommandError("systemd does not run this machine: `service install --print` shows the unit file")
     if os.geteuid() != 0:

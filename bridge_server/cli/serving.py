@@ -80,7 +80,7 @@ class ServerRun:
     internal_address: tuple[str, int] | None = None
     """The address at which it listens for other processes, if it shares its port with them."""
     abandon: Callable[[], None] | None = None
-    """Called before the process exits without coming back to the command: removes what must not stay. With
+    """Called before the process exits without coming back to the command, to remove its files. With
     it, a second Ctrl-C ends the process at once.
     """
 
@@ -137,7 +137,7 @@ def _exit_deadline(abandon: Callable[[], None] | None) -> Iterator[Callable[[], 
 
 
 async def _serve(run: ServerRun, start_deadline: Callable[[], None]) -> str | None:
-    """Serve until the stop; returns why the server has ended itself, if it has."""
+    """Serve until the stop; returns the reason if the server has ended itself."""
     settings, stop, stop_now = run.settings, asyncio.Event(), asyncio.Event()
     stop_at_signals(stop, run.abandon, stop_now)
     built = build_app(settings, demo=run.demo, origins=run.origins)

@@ -150,7 +150,7 @@ class _Family:
             self._stop()
 
     def _stop(self) -> None:
-        """Have all end; a second time, without the drain."""
+        """Stop all processes; at the second call, without the drain."""
         if self._killed_at is None:
             notify_systemd("STOPPING=1")
             self._killed_at = time.monotonic() + self._run.settings.drain_seconds + _STOP_SECONDS

@@ -22,7 +22,7 @@ def warn_of_open_doors(settings: Settings) -> None:
 
 
 def warn_of_mistakes(loaded: LoadedSettings) -> None:
-    """Warn of what is probably not meant."""
+    """Warn of settings that are probably mistakes."""
     for variable in loaded.unknown_variables:
         log.warning("unknown_setting", variable=variable)
     _warn_of_open_wallet(loaded.settings)

@@ -77,7 +77,7 @@ def wallet_command(uris: tuple[str, ...], **options: Any) -> None:
 
 
 def _plan(uris: tuple[str, ...], options: dict[str, Any]) -> Plan:
-    """Everything that was asked for, read and checked before anything is begun. Raises CommandError."""
+    """The options, read and checked before anything is begun. Raises CommandError."""
     file = _rule_file(options["rule_file"])
     rules = (*(_checked("--on", partial(read_rule, text)) for text in options["rules"]), *file.rules)
     session: Policy = options["session"] or file.session or "approve"

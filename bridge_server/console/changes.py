@@ -39,7 +39,7 @@ class PageChanges:
             events.on_gap(partial(self.note, topic))
 
     def note(self, topic: str) -> None:
-        """The topic has changed."""
+        """Count a change of the topic."""
         self.number += 1
         self._last[topic] = self.number
         for watch in self._watches:
@@ -108,7 +108,7 @@ class Watch:
                 await outlet.write(KEEP_ALIVE)
 
     def wake(self) -> None:
-        """Look again: something has changed."""
+        """Have the stream look again: a topic has changed."""
         self._changed.set()
 
     def end(self) -> None:
@@ -117,7 +117,7 @@ class Watch:
         self._changed.set()
 
     def leave(self) -> None:
-        """The stream is over, or never began."""
+        """Leave the streams: this one is over, or never began."""
         self._changes.leave(self)
 
     async def _rest(self) -> None:

@@ -1,4 +1,4 @@
-"""The console's door: which requests reach a page, and which may change something."""
+"""The console's door: it refuses requests that may not reach a page, or may not change anything."""
 
 import hmac
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _INSIDE_OF_A_PAGE = frozenset({"iframe", "frame", "embed", "object"})
 
 
 class Door:
-    """Refuses what does not come from the operator's own browser window."""
+    """Refuses requests that do not come from the operator's own browser window."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Door:
 
 
 def _is_same_origin(request: web.Request) -> bool:
-    """Whether the browser says so. A client that says nothing has the form's token alone to show."""
+    """Whether the browser calls the request same-origin. Other clients have only the form's token to show."""
     if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return False
     origin, host = request.headers.get("Origin"), host_of(request)

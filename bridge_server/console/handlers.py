@@ -189,7 +189,7 @@ class ConsoleHandlers:
     async def _unchanged(
         self, frame: dict[str, Any], path: PagePath, asked: Asked, error: BridgeError
     ) -> web.Response:
-        """The page as it was, with what is wrong, and with the fields as they were sent."""
+        """The page as it was, with the failure, and with the fields as they were sent."""
         return await self._framing.finish(frame, await path.show(asked), error=error, sent=asked.form)
 
 

@@ -37,7 +37,7 @@ class Asked:
 class View:
     """A template with its fields. Open pages load again when one of the topics in `live` has changed.
 
-    `error` is what was wrong with the request for the page, which is shown all the same.
+    `error` is the failure of the request for the page, which is shown nevertheless.
     """
 
     template: str
@@ -60,7 +60,7 @@ class Done:
     picture_of: str = ""
     """A description of the image for people who do not see it."""
     is_good: bool = True
-    """False when the change was made, and its outcome is not what the person wanted."""
+    """False when the change was made without the wanted outcome."""
 
 
 Show: TypeAlias = Callable[[Asked], Awaitable[View]]

@@ -20,7 +20,7 @@ class OneTimeNotices:
         self._kept: OrderedDict[tuple[bytes, str], Done] = OrderedDict()
 
     def keep(self, session: ConsoleSession, done: Done) -> str:
-        """Keep what a change has to say; returns the name under which its page finds it."""
+        """Keep the message of a change; returns the name under which its page finds it."""
         name = new_secret(self._random_bytes)
         self._kept[session.digest, name] = done
         while len(self._kept) > _MOST_NOTICES:

@@ -9,7 +9,7 @@ from bridge_server.kernel.token_bucket import Limit
 from bridge_server.projects.projects import Projects
 
 MOST_LISTED = 100
-"""When there are more projects, the page asks for an id."""
+"""The most projects in the list. When there are more, the page asks for an id."""
 
 
 class ProjectChoice:

@@ -28,5 +28,5 @@ class SignedInSource:
             await cancelled([flowing])
 
     def leave(self) -> None:
-        """The stream is over, or never began."""
+        """Release the source: the stream is over, or never began."""
         self._source.leave()

@@ -4,4 +4,4 @@ from pathlib import Path
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 STYLESHEET = STATIC_FOLDER / "console.css"
-"""Other pages of the server look like the console by it."""
+"""The stylesheet, which other pages of the server use, too."""

@@ -1,4 +1,4 @@
-"""HTTP to the pages. What makes them is loaded at the first request, in a thread: it takes a while."""
+"""HTTP to the pages. The modules that make them are loaded at the first request, in a thread."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class DocumentationHandlers:
         return answer
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        """One at a time: a page that many ask for at once is made once, and occupies one thread."""
+        """Make pages one at a time: a page that many ask for is made once, and occupies one thread."""
         async with self._turn:
             return await asyncio.to_thread(work)
 

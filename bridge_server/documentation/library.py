@@ -36,7 +36,7 @@ class Library:
 
 
 def open_library(folders: tuple[Path, ...] = (_BESIDE, _OF_CHECKOUT)) -> Library:
-    """The files of the first of these folders that is there; none if none is."""
+    """The files of the first of these folders that exists; none without any."""
     folder = next((each for each in folders if each.is_dir()), None)
     if folder is None:
         return Library({}, {})

@@ -1,4 +1,4 @@
-"""The pages about problems: what each code means, its cause and its cure."""
+"""The pages about problems: the meaning of each code, its cause and its cure."""
 
 import tomllib
 from collections.abc import Mapping

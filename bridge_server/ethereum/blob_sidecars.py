@@ -12,7 +12,7 @@ from bridge_server.ethereum.transaction_fields import TransactionFields
 
 BLOB_HASH_VERSION = b"\x01"
 GAS_OF_A_BLOB = 131_072
-"""In the blobs' own gas."""
+"""The gas of one blob, which is a gas of its own."""
 
 _BLOB_BYTES = 131_072
 _COMMITMENT_BYTES = 48

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from coincurve import PrivateKey
 
 HARDENED = 2**31
-"""Added to an index that is written with an apostrophe."""
+"""The number that is added to an index which is written with an apostrophe."""
 
 ACCOUNTS_PATH = "m/44'/60'/0'/0"
-"""Below it wallets look for accounts, from index 0 on (BIP-44; 60 is Ethereum)."""
+"""The path below which wallets look for accounts, from index 0 on (BIP-44; 60 is Ethereum)."""
 
 _MASTER_KEY = b"Bitcoin seed"
 _SEED_SIZES = range(16, 65)
@@ -50,7 +50,7 @@ class ExtendedKey:
 
 
 def master_key(seed: bytes) -> ExtendedKey:
-    """The key that a seed of 16 to 64 bytes stands for. Raises DerivationError."""
+    """The master key of a seed of 16 to 64 bytes. Raises DerivationError."""
     if len(seed) not in _SEED_SIZES:
         raise DerivationError(f"a seed has 16 to 64 bytes, and this one {len(seed)}")
     secret, chain_code = _halves(_MASTER_KEY, seed)

@@ -122,5 +122,5 @@ WORD_ENCODERS: Mapping[str, Encoder] = {
     "uint": _unsigned(_USUAL_BITS),
     "int": _signed(_USUAL_BITS),
 }
-"""By the type's name. EIP-712 knows no fixed-point numbers and no functions. `uint` and `int` are not in it:
+"""The encoders by type. EIP-712 knows no fixed-point numbers and no functions. `uint`, `int` are not in it:
 wallets and verifiers take them for 256 bits, and spell them in the type's hash as they came."""

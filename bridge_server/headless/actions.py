@@ -1,4 +1,4 @@
-"""The actions of rules: what becomes of a call, and how an action is spelled."""
+"""The actions of rules, and their spelling."""
 
 import re
 from dataclasses import dataclass, field
@@ -46,7 +46,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer with this result, whatever was asked. Raises TypeError for what JSON cannot say."""
+    """Answer with this result, whatever was asked. Raises TypeError for a result that JSON cannot say."""
 
     result: Any = field(default=None)
 

@@ -77,7 +77,7 @@ class UnknownCallError(NotFoundError):
 
 @dataclass(slots=True, eq=False)
 class HeadlessCall:
-    """A call of a dapp. `text` is what it asks in a few words; of a message, the message."""
+    """A call of a dapp. `text` is the call in a few words; of a message, the message."""
 
     id: str
     session: HeadlessSession

@@ -1,4 +1,4 @@
-"""Calls are decided here: by the first rule that matches, else by the policy, else by the test program."""
+"""The decision of calls: by the first rule that matches, else by the policy, else by the test program."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable

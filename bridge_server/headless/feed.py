@@ -77,7 +77,7 @@ Watch = Callable[[Happening], None]
 
 
 class Feed:
-    """Calls everybody who watches, in the order of subscription."""
+    """Calls the watchers, in the order of subscription."""
 
     def __init__(self) -> None:
         self._watching: list[Watch] = []
@@ -92,6 +92,6 @@ class Feed:
             self._watching.remove(watch)
 
     def tell(self, happening: Happening) -> None:
-        """Tell everybody who watches."""
+        """Call every watcher."""
         for watch in list(self._watching):
             watch(happening)

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 
 def origin_of(url: str) -> str:
-    """`https://dapp.example` of any URL there; empty for what is no URL of a page."""
+    """`https://dapp.example` of any URL there; empty for a text that is no URL of a page."""
     try:
         parts = urlsplit(url)
     except ValueError:

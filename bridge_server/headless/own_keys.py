@@ -58,7 +58,7 @@ class OwnKeys:
 
     @property
     def chain_id(self) -> int:
-        """The chosen chain, or the node's, or that of development."""
+        """The chosen chain, or the node's, or the chain of development."""
         return self._node.known_chain_id or DEVELOPMENT_CHAIN_ID
 
     @property

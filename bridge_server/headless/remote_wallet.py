@@ -51,7 +51,7 @@ class RemoteWallet:
             await self._http.close()
 
     def reset(self) -> None:
-        """The other wallet keeps its own account of things."""
+        """Do nothing: the other wallet keeps its own state."""
 
     async def sign(self, method: str, params: Any, chain_id: int) -> Any:
         """The other wallet's answer; it refuses chains but its own. Raises NodeError, UpstreamError."""

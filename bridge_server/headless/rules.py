@@ -1,4 +1,4 @@
-"""Rules: which call of which dapp is answered in which way. The first rule that matches decides."""
+"""Rules for the answers to calls, by method and dapp. The first rule that matches decides."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,7 @@ def read_rule(text: str) -> Rule:
 
 
 def is_origin(wanted: str, origin: str) -> bool:
-    """Whether a rule's origin is that of a dapp: its page's origin or host, or its name if it has no page."""
+    """Whether a rule's origin is a dapp's: its page's origin or host, or its name if it has no page."""
     wanted = wanted.rstrip("/")
     return wanted == origin or ("://" in origin and wanted == urlsplit(origin).netloc)
 

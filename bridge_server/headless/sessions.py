@@ -21,7 +21,7 @@ class SessionState(StrEnum):
 
 
 class SessionStateError(ConflictError):
-    """The state of the session forbids it."""
+    """The state of the session forbids the change."""
 
     code = "session-state"
     title = "The session's state forbids it"

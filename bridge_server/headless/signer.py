@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 
 class Signer(Protocol):
-    """Signs and sends, once everything that stands against it has been decided."""
+    """Signs and sends for calls that were approved."""
 
     async def open(self) -> None:
         """Learn the accounts and the chain. Raises BridgeError."""
@@ -15,7 +15,7 @@ class Signer(Protocol):
         ...
 
     def reset(self) -> None:
-        """Forget what was sent."""
+        """Forget sent transactions."""
         ...
 
     @property

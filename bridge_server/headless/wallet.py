@@ -33,7 +33,7 @@ class HeadlessWallet:
     """A wallet for tests: `async with HeadlessWallet(accounts=2, chain_id=31337) as wallet`.
 
     It signs with the accounts of the development mnemonic, of another `mnemonic`, with `private_keys`, or
-    through another wallet's JSON-RPC at `rpc`. `accounts` are those that dapps are given: so many, or these
+    through another wallet's JSON-RPC at `rpc`. `accounts` are given to dapps: so many, or these
     numbers; by default the first of a mnemonic, else all. Sessions begin on `chain_id`; by default on the
     chain of `rpc` or of the node, else on 31337. With `node_url` transactions are sent; without, they are
     answered by their hashes and kept. `session` decides sessions, `policy` the calls that no rule decides.

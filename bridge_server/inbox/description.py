@@ -1,4 +1,4 @@
-"""The inbox described: what its rows do not say (docs/protocol.md, A.7)."""
+"""The inbox described, beyond its rows (docs/protocol.md, A.7)."""
 
 from collections.abc import Mapping
 from functools import partial

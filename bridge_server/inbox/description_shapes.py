@@ -99,7 +99,7 @@ class InboxPageAnswer(AnswerShape):
 
 
 class ReadNotificationsAnswer(AnswerShape):
-    """How many notifications were unread before."""
+    """The number of notifications that were unread before."""
 
     read: Count
 

@@ -13,7 +13,7 @@ _HEADER = (
 
 
 def widget_script() -> bytes:
-    """The script. Names that modules export are names in the one scope of all."""
+    """The script. The names that modules export share one scope."""
     names: list[str] = []
     _collect(_ENTRY, names)
     bodies = [_EXPORT.sub("", _IMPORT.sub("", _source(name))) for name in names]

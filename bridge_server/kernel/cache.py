@@ -85,7 +85,7 @@ class ReadCache:
     ) -> Cached:
         """Read, and cache the result unless the key was touched meanwhile: then it may be outdated.
 
-        If a read of the key is under way that began after the last touch, wait for that one instead. The
+        If a read of the key is under way that began after the last touch, wait for that read instead. The
         owner of a value is known only after the read: the touch of any owner counts as a touch of every key
         that is being read. Without `keeps_empty` a result that has no value is not cached.
         """

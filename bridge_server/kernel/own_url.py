@@ -4,7 +4,7 @@ import asyncio
 
 
 class OwnUrl:
-    """The URL that the settings name, or else the one at which the process listens."""
+    """The URL that the settings name, or else the URL at which the process listens."""
 
     def __init__(self, chosen: str | None) -> None:
         self._url = chosen
@@ -12,7 +12,7 @@ class OwnUrl:
         self._known = asyncio.Event()
 
     def announce(self, url: str) -> None:
-        """The process listens at this URL, which no longer changes."""
+        """Take the URL at which the process listens; it no longer changes."""
         if not self._is_chosen:
             self._url = url
         self._known.set()

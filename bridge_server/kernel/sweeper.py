@@ -17,7 +17,7 @@ from bridge_server.kernel.clock_jumps import ClockJumps
 from bridge_server.kernel.errors import UnavailableError
 
 Sweep: TypeAlias = Callable[[int], Awaitable[int]]
-"""Deletes one slice of what has expired at the given time in milliseconds; returns how many rows it deleted
+"""Deletes one slice of rows that have expired by a time in milliseconds; returns how many rows it deleted
 or looked at, and 0 when that is enough for now."""
 
 Hold: TypeAlias = Callable[[], AbstractAsyncContextManager[bool]]

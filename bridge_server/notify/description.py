@@ -1,4 +1,4 @@
-"""The notification service described: what its rows do not say (docs/protocol.md, A)."""
+"""The notification service described, beyond its rows (docs/protocol.md, A)."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal

@@ -11,7 +11,7 @@ DEVICE = Purpose("device")
 
 
 def write_notice(sent: SentNotification, device: DeviceOfRecipient) -> OutgoingMessage:
-    """The message for one device. Its id is unique to the device, and the same in every attempt."""
+    """The message for one device. Its id is unique to the device, and does not change between attempts."""
     notice = {
         "event": "notification",
         "id": str(sent.number),

@@ -1,4 +1,4 @@
-"""Accounts that a notification has not reached, and why: parts of the transactions that send and sweep.
+"""Accounts that a notification has not reached, and the reasons: parts of transactions that send and sweep.
 
 They are kept for the operator for a while, and a project has a bounded number of them: the oldest make room.
 """

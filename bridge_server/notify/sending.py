@@ -1,4 +1,4 @@
-"""One call to notify, as a part of a transaction: which accounts it can reach, and the sending to these."""
+"""One call to notify, as a part of a transaction: it finds the accounts that can be reached, and sends."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -109,7 +109,7 @@ def _stored(
 def _sort(
     project: Project, type_number: int, asked: str, limit: Limit, now_us: int
 ) -> Generator[Step, list[Row], tuple[str, Failures]]:
-    """The accounts that can be sent to, as a JSON array of numbers, and why others cannot."""
+    """The accounts that can be sent to, as a JSON array of numbers, and the failures of the others."""
     most_owed_us = limit.window_us - limit.interval_us
     clock = (now_us, limit.interval_us)
     rows = yield Statement(sql.SORT, (*clock, most_owed_us, asked, project.number, type_number))

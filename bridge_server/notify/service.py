@@ -46,7 +46,7 @@ class Notifications:
         self._limits = limits
         self._lifetimes = lifetimes
         self.outcomes: Counter[str] = Counter()
-        """How many accounts of calls since the start had each outcome."""
+        """The number of accounts of calls since the start, by outcome."""
 
     async def notify(self, sender: Sender, request: NotifyRequest, is_dry_run: bool = False) -> Failures:
         """Send a notification; returns the accounts without a delivery, with the reason.

@@ -106,7 +106,7 @@ class NotifyStore:
 
     @transaction(turns=sweeping("notifications", FIGURES))
     def sweep(self, now_ms: int, before: Outdated) -> Transaction[int]:
-        """Delete a slice of what is outdated, and of the buckets that are full. Returns how many rows."""
+        """Delete a slice of the outdated rows, and of the full buckets. Returns how many rows."""
         buckets = yield from _sweep_buckets(now_ms * 1000)
         if buckets:
             return buckets

@@ -1,4 +1,4 @@
-"""The last attempts to deliver, and how many had each outcome: in memory, where an operator can look."""
+"""The last attempts to deliver, and counts of outcomes: in memory, where an operator can look."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,7 +12,7 @@ from bridge_server.outgoing.outcome import Outcome
 
 MOST_ATTEMPTS = 500
 LARGEST_BODY_BYTES = 16 * 1024
-"""A longer body is not kept."""
+"""The longest body that is kept."""
 WEBHOOK_CHANNEL = "webhook"
 WEBHOOK_OF_A_DEVICE = "webhook-push"
 
@@ -103,7 +103,7 @@ class AttemptLog:
 
 
 class NotedSender:
-    """Sends through the sender, and notes each attempt. What goes by an `inner` channel leaves nothing."""
+    """Sends through the sender, and notes each attempt, but none by an `inner` channel."""
 
     def __init__(self, sender: Sender, attempts: AttemptLog, inner: frozenset[str] = frozenset()) -> None:
         self._sender = sender

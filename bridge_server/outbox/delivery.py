@@ -1,4 +1,4 @@
-"""One message: the attempt to deliver it, what follows from the outcome, and the record of it."""
+"""One message: the attempt to deliver it, the consequences of the outcome, and its record."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -78,7 +78,7 @@ class Delivery:
         return self._settling.delivered(due)
 
     async def failed(self, due: DueMessage, outcome: Outcome) -> int | None:
-        """Store the outcome of an attempt that failed; returns when the next one is due, if there is one.
+        """Store the outcome of an attempt that failed; returns when the next attempt is due, if there is one.
 
         If the channel is blocked, there is nothing to store: the message stays as it was.
         """

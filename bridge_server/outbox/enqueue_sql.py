@@ -1,4 +1,4 @@
-"""The statements that owe messages from now on."""
+"""The statements that queue messages."""
 
 INSERT = """
 INSERT INTO outbox

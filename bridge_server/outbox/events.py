@@ -1,4 +1,4 @@
-"""The events of the outbox's store: queues that have more to send, and how many messages there are."""
+"""The events of the outbox's store: queues that have more to send, and the numbers of messages."""
 
 from dataclasses import dataclass
 

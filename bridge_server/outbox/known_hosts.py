@@ -1,4 +1,4 @@
-"""The hosts that took the last message that they were sent: they have places of their own."""
+"""The hosts that took their last message: they have places of their own."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class KnownHosts:
         return host in self._written_at_ms
 
     def answered(self, host: str) -> None:
-        """The host took a message."""
+        """Note that the host took a message."""
         self._written_at_ms.setdefault(host, 0)
         self._written_at_ms.move_to_end(host)
         if len(self._written_at_ms) > MOST_HOSTS:

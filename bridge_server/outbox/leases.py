@@ -18,7 +18,7 @@ class Leases(Protocol):
     def tenure(self, destination: str) -> int:
         """The number of the time for which this process has the destination; 0 while it has not.
 
-        What was read of a destination's messages under another number is out of date.
+        Messages that were read under another number are out of date.
         """
         ...
 
@@ -43,7 +43,7 @@ class Leases(Protocol):
         ...
 
     def holding(self, in_use: InUse) -> AbstractAsyncContextManager[None]:
-        """Keep inside what is in use, and give the rest to other processes; on leaving, all of it."""
+        """Keep destinations in use inside, and give up others; on leaving, all of them."""
         ...
 
 
@@ -63,7 +63,7 @@ class AllDestinations:
         return True
 
     async def look(self) -> None:
-        """There is nothing to read."""
+        """Do nothing: there is no other process."""
 
     def ticks_to_recount(self) -> int:
         return 60

@@ -35,13 +35,13 @@ _SLICE = 500
 _BEYOND_ALL = 2**63 - 1
 _NEWEST = MessagePlace(_BEYOND_ALL, _BEYOND_ALL)
 
-# What an operator does with stored messages is counted by their state before.
+# Messages that an operator changes are counted by their state before the change.
 _one_by_one = always(alone("stored-messages"))
 
 
 @dataclass(frozen=True, slots=True)
 class DeadSlice:
-    """A part of the dead letters was gone through: how many were changed, and the place to go on after."""
+    """A part of the dead letters that was changed: how many, and the place to go on after."""
 
     changed: int
     rest: MessagePlace | None

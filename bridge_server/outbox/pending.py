@@ -13,7 +13,7 @@ _MOST_LOOKED_AT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class PendingMessage:
-    """A message that is owed, how often it was tried, and why it did not arrive."""
+    """A message that is owed, the number of its attempts, and the reason of the last failure."""
 
     body: bytes
     attempts: int

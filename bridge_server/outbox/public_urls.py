@@ -23,7 +23,7 @@ def marked_public(url: str) -> str:
 
 
 def private_address(url: str) -> str | None:
-    """Why the host of the URL is not public, as far as the URL itself shows it; else None.
+    """The reason why the host of the URL is not public, as far as the URL itself shows it; else None.
 
     A name may still lead to a private address: the guard judges the address again at each connection.
     """

@@ -22,5 +22,5 @@ def next_delay_ms(attempts: int, chance: float, asked_seconds: float | None = No
 
 
 def pause_ms(asked_seconds: float) -> int:
-    """Milliseconds for which a service that asked for time is sent nothing: up to an hour."""
+    """The milliseconds of a pause that a service asked for: up to an hour."""
     return round(min(asked_seconds, _ASKED_LIMIT_SECONDS) * 1_000)

@@ -72,7 +72,7 @@ _SWEEP_SLICE = 500
 
 
 def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
-    """Owe the message from now on: part of the transaction that causes it."""
+    """Queue the message: part of the transaction that causes it."""
     destination, queue = message.queue
     content = (message.message_id, destination, message.url, message.body, message.purpose, message.subject)
     sending = (message.signing_secret, message.device_id, message.client, queue)
@@ -81,7 +81,7 @@ def enqueue(message: OutgoingMessage, now_ms: int) -> Transaction[None]:
 
 
 def enqueue_all(messages: Sequence[OutgoingMessage], now_ms: int) -> Transaction[None]:
-    """Owe many messages from now on, in one statement; each queue has one event."""
+    """Queue many messages, in one statement; each queue has one event."""
     if not messages:
         return
     yield Statement(

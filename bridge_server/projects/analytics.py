@@ -1,4 +1,4 @@
-"""Analytics of a project: how many notifications were sent and read, by type and by day.
+"""Analytics of a project: the numbers of notifications that were sent and read, by type and by day.
 
 A day's figures cover the notifications that were sent on that day (UTC): a read counts for the day of the
 sending, however much later it happens.

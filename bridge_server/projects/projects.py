@@ -93,7 +93,7 @@ class Projects:
                 await self.add_type(chosen, type_name, type_id)
 
     async def count(self) -> int:
-        """How many projects there are."""
+        """The number of projects."""
         return await self._store.count()
 
     async def show(self, project_id: str) -> ProjectDetails:

@@ -71,7 +71,7 @@ class ProjectStore:
         return [read_overview(row) for row in rows]
 
     async def count(self) -> int:
-        """How many projects there are."""
+        """The number of projects."""
         return scalar(int, await self.database.read(sql.COUNT_PROJECTS))
 
     @reading

@@ -1,4 +1,4 @@
-"""The turns of transactions on projects, and on what projects have sent."""
+"""The turns of transactions on projects, and on their notifications."""
 
 from bridge_server.projects.models import ProjectId
 from bridge_server.storage.database import Turn, Turns

@@ -1,4 +1,4 @@
-"""The push server described: what its rows do not say (docs/protocol.md, C)."""
+"""The push server described, beyond its rows (docs/protocol.md, C)."""
 
 from collections.abc import Mapping
 from typing import Literal

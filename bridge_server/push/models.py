@@ -9,7 +9,7 @@ from bridge_server.topics.models import Topic
 
 @dataclass(frozen=True, slots=True)
 class PushNotice:
-    """The content of a push. `message_id` is the same in every attempt, so that receivers can drop repeats.
+    """The content of a push. `message_id` stays for all attempts, so that receivers can drop repeats.
 
     `data` holds further members for the receiving app; names and values are short strings.
     """

@@ -1,4 +1,4 @@
-"""The bridge described: what its rows do not say (docs/protocol.md, B)."""
+"""The bridge described, beyond its rows (docs/protocol.md, B)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ class MadeCallAnswer(AnswerShape):
 
 
 class SessionExpiryAnswer(AnswerShape):
-    """Until when a session lives, in milliseconds since the Unix epoch."""
+    """The expiry of a session, in milliseconds since the Unix epoch."""
 
     expires: Expiry
 
@@ -63,13 +63,13 @@ class StoredPayloadAnswer(AnswerShape):
 
 
 class OpenedSession07Answer(OpenedSessionAnswer):
-    """A session that was opened, and until when it lives."""
+    """A session that was opened, and its expiry."""
 
     expires: Expiry
 
 
 class Payload07Answer(StoredPayloadAnswer):
-    """A payload, and until when it is kept."""
+    """A payload, and its expiry."""
 
     expires: Expiry
 

@@ -31,7 +31,7 @@ class PushDetails:
 
 
 class Keep(Enum):
-    """The update has no push details: the stored ones stay as they are."""
+    """The update has no push details: the stored details stay as they are."""
 
     KEEP = "keep"
 

@@ -97,5 +97,5 @@ def _maker(
 
 
 def _who(name: str) -> Literal["client", "dapp", "wallet"]:
-    """The side that calls the route, as a rule."""
+    """The side that usually calls the route."""
     return "client" if name in _OF_EVERYBODY else "wallet" if name in _OF_WALLETS else "dapp"

@@ -1,4 +1,4 @@
-"""Sessions and calls as an operator sees them: what is stored of them, and no payload."""
+"""Sessions and calls as an operator sees them: their rows, without payloads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class SeenSession:
 
 @dataclass(frozen=True, slots=True)
 class SeenCall:
-    """A call, and until when its status can be read, if it has one."""
+    """A call, and the time until which its status can be read, if it has one."""
 
     call_id: CallId
     expires_at_ms: int
@@ -109,7 +109,7 @@ class SessionList:
         return StoredCallLife(_call(tuple(call)), SessionId(session_id), push_webhook)
 
     async def count(self) -> int:
-        """How many sessions live, counted in slices; the count is at most a minute old."""
+        """The number of living sessions, counted in slices; the count is at most a minute old."""
         now_us = self._clock.elapsed_us()
         if self._counted is None or now_us - self._counted[0] > _COUNT_KEPT_US:
             self._counted = now_us, await self._count()

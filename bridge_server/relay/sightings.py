@@ -1,7 +1,7 @@
 """The times at which each side of a session was last seen, and its dapp's own name: in memory alone.
 
-A session is known by its own id and by those of its calls. When many are known, those that were not seen for
-the longest are forgotten.
+A session is known by its own id and by the ids of its calls. When many are known, ids that were not seen for
+the longest time are forgotten.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from bridge_server.kernel.clock import Clock
 from bridge_server.relay.dialect import Dialect
 
 MOST_YOUNG = 20_000
-"""The ids that were seen last; at most so many older ones are known besides."""
+"""The ids that were seen last; at most so many older ids are known besides."""
 
 DAPP_NAME = web.RequestKey("dapp_name", str)
 """The dapp's own name, in a request that asks for a call."""
@@ -40,7 +40,7 @@ class Sightings:
         self._young: dict[str, Sighting] = {}
         self._old: dict[str, Sighting] = {}
         self.before_reading: Callable[[], None] = lambda: None
-        """Has everything seen that was put off."""
+        """Notes the requests that were put off."""
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -90,7 +90,7 @@ class Sightings:
         return see
 
     def see_asked(self, request: web.Request, answer: bytes) -> None:
-        """A call was asked for: its id leads to the session, and the request names the dapp."""
+        """Note a new call: its id leads to the session, and the request names the dapp."""
         seen, call_id = self.of(request.match_info["session_id"]), orjson.loads(answer).get("callId")
         if seen is None or not isinstance(call_id, str):
             return

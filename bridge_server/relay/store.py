@@ -46,7 +46,7 @@ from bridge_server.topics.webhooks import (
 )
 
 _MANY_ANSWERED = 32
-"""With so many answered calls among the listed ones, the next call takes them off the list."""
+"""The number of answered calls on the list from which the next call takes them off it."""
 
 
 def _of_session(session_id: SessionId, *_: object, **__: object) -> Turns:

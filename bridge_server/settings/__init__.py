@@ -1,1 +1,1 @@
-"""Every knob: typed, documented, and where its value came from."""
+"""Every setting: typed, documented, and with the source of its value."""

@@ -9,7 +9,7 @@ from bridge_server.settings.types import Port
 
 
 class ConsoleSettings(ServerSettings, defer_build=True):
-    """Whether there is a console, and where."""
+    """Whether there is a console, and its address."""
 
     console: bool = Field(False, description="Pages for the operator at /console: on or off.")
     console_port: Port | None = Field(

@@ -61,7 +61,7 @@ class LiveSettings:
         self._followers.append(take)
 
     def token(self, name: str) -> ChangingToken | None:
-        """The bearer token of this setting, and the one of `NAME_previous`; None when the first is not set.
+        """The bearer token of this setting, and the token of `NAME_previous`; None when the first is not set.
 
         Their texts change with the settings. Routes are made with or without a token, so setting the first or
         leaving it out takes a restart.

@@ -1,4 +1,4 @@
-"""Settings of webhooks and of whatever else the outbox delivers."""
+"""Settings of webhooks and of other messages of the outbox."""
 
 from typing import Self
 
@@ -9,7 +9,7 @@ from bridge_server.settings.types import DAY, Duration, Seconds, SigningSecret
 
 
 class OutboxSettings(BaseModel, defer_build=True):
-    """How webhooks are called, and how long failed ones are kept."""
+    """Calls of webhooks, and the lifetime of dead letters."""
 
     webhook_timeout: Duration = Field(10, description="How long a webhook may take to answer.")
     webhook_secret: SigningSecret | None = Field(

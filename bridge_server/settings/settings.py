@@ -22,7 +22,7 @@ from bridge_server.settings.web import WebSettings
 
 ENVIRONMENT_PREFIX = "BRIDGE_"
 NOT_SET = "none"
-"""How an optional setting is spelled that has no value, and a list with nothing in it."""
+"""The spelling of an optional setting without a value, and of an empty list."""
 
 
 # pydantic lists the fields of the last model first: read from the bottom, this is the order in the table.

@@ -133,7 +133,7 @@ PostgresUrl = Annotated[DatabaseUrl, AfterValidator(_database_url)]
 ChainId = Annotated[int, Field(ge=1, lt=2**63)]
 Token = Annotated[SecretStr, AfterValidator(_not_empty)]
 Tokens = Annotated[Token | None, BeforeValidator(_joined)]
-"""Several, in a list or separated by commas."""
+"""Several tokens, in a list or separated by commas."""
 SigningSecret = Annotated[SecretStr, AfterValidator(_signing_secret)]
 Seconds = Annotated[int, Field(gt=0, le=10 * 365 * DAY)]
 Rate = Annotated[float, Field(ge=0.001, le=1_000_000)]

@@ -151,7 +151,7 @@ class WalletSettings(StorageSettings, ServerSettings, defer_build=True):
 
     @property
     def has_wallet(self) -> bool:
-        """Whether callers of the wallet can do anything with it: there are keys, or a node behind it."""
+        """Whether callers of the wallet can use it: there are keys, or a node behind it."""
         named = (self.private_keys, self.private_keys_file, self.node_url)
         return self.dev_accounts or any(each is not None for each in named) or self.keystore.exists()
 

@@ -17,7 +17,7 @@ from bridge_server.kernel.events import DomainEvent
 
 Value: TypeAlias = str | bytes | int | None
 Row: TypeAlias = tuple[Any, ...]
-"""The values of one row, each a `Value`: the statement says of which type."""
+"""The values of one row, each a `Value`; their types follow from the statement."""
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -37,11 +37,11 @@ Transaction: TypeAlias = Generator[Step, list[Row], Result]
 
 
 class Turn(NamedTuple):
-    """A thing that a transaction reads and then changes by what it read, such as one session."""
+    """A thing that a transaction changes depending on what it reads of it, such as one session."""
 
     kind: str
     id: str = ""
-    """Empty for a kind of which there is one."""
+    """The id of the thing; empty if its kind has only one."""
 
 
 class Turns(NamedTuple):
@@ -138,7 +138,7 @@ def transaction(
 def transaction(work: Any = None, *, turns: TurnsOf | None = None) -> Any:
     """Make a store's method of a generator: calling it runs one transaction on the store's database.
 
-    `turns` names the turns of a transaction that reads and then writes by what it has read.
+    `turns` gives the turns of a transaction whose writes depend on its reads.
     """
     return _decorated(work, adds=False, turns_of=turns)
 

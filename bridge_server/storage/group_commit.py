@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 _BATCH_LIMIT = 256
 
-# When many share a commit, the clients just answered are given this long to come back with their next
+# When many share a commit, the clients just answered have this long to come back with their next
 # write: without it they would fall into two groups that take turns, each paying for commits half full.
 _SIBLINGS = 8
 _LINGER_SECONDS = 0.003

@@ -10,7 +10,7 @@ from bridge_server.storage.log_file import LogFile
 from bridge_server.storage.migrate import schema_version
 
 _WHOLE_CHECK_BYTES = 2**30
-"""A larger file is checked without comparing each index with its table, which would take minutes."""
+"""The largest file that is checked wholly. Comparing the indexes of a larger one would take minutes."""
 
 
 class InspectionError(Exception):

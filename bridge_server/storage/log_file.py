@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class LogState(NamedTuple):
-    """The file's size, and when it was last written."""
+    """The file's size, and the time of its last change."""
 
     size_bytes: int
     written_at_ns: int

@@ -1,4 +1,4 @@
-"""Whether the files that are open are still the files at their paths.
+"""The check that the open files are still the files at their paths.
 
 A deleted file takes every write, and is gone when the server stops.
 """
@@ -25,7 +25,7 @@ class Presence:
         self._is_lost = False
 
     def remember(self) -> None:
-        """The files that are there now are the open ones."""
+        """Take the files that are there now for the open files."""
         files = (self._database, LogFile(self._database).path)
         self._opened = [
             (str(file), file.stat().st_ino, file.stat().st_dev) for file in files if file.exists()

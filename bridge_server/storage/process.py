@@ -18,5 +18,5 @@ class Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether it can be asked for something."""
+        """Whether it answers requests."""
         return self.state == "running"

@@ -1,4 +1,4 @@
-"""A backup takes the database's place. What it replaces is kept beside it."""
+"""A backup takes the database's place. The former database is kept beside it."""
 
 import os
 import sqlite3
@@ -20,12 +20,12 @@ class RestoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The database after a restore: its schema version, its size, and where the one before is now."""
+    """The database after a restore: its schema version, its size, and the place of the former database."""
 
     schema: int
     size_bytes: int
     kept: Path | None
-    """None when there was no database before."""
+    """The file of the former database; None if there was none."""
 
 
 def restore(file: Path, database: Path, stamp: str, migrations: Sequence[Migration]) -> Restored:

@@ -1,4 +1,4 @@
-"""The turns of transactions that read and then write by what they have read."""
+"""The turns of transactions whose writes depend on their reads."""
 
 from collections.abc import Iterable
 from zlib import crc32

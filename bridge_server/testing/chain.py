@@ -56,7 +56,7 @@ class Chain:
         self._balances[address.lower()] = wei
 
     def mine(self, blocks: int = 1) -> None:
-        """Put the pending transactions into a block, and add empty ones up to so many blocks."""
+        """Put the pending transactions into a block, and add empty blocks up to so many."""
         for _ in range(blocks):
             number, chosen = len(self.blocks), self._next_transactions()
             block = Block(number, hash_of(b"block %d" % number), chosen)

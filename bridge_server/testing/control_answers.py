@@ -20,7 +20,7 @@ class ClockReading:
 class SentMessage:
     """One attempt to deliver a message. `outcome` is `delivered`, `failed` or `gone`, with a `reason`.
 
-    `headers` are those of a webhook's request, with the signature. `payload` is the JSON that was sent.
+    `headers` are a webhook's, with the signature. `payload` is the JSON that was sent.
     """
 
     id: str

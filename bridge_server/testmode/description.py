@@ -1,4 +1,4 @@
-"""The control routes of test mode described: what their rows do not say (docs/test-mode.md)."""
+"""The control routes of test mode described, beyond their rows (docs/test-mode.md)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -31,7 +31,7 @@ class ResetServerAnswer(AnswerShape):
 
 
 class TestClockAnswer(AnswerShape):
-    """The clock, and what a move has made due: rows that were swept away, messages that were delivered."""
+    """The clock, and the effects of a move: rows that were swept away, messages that were delivered."""
 
     __test__ = False
 
@@ -97,7 +97,7 @@ class SentMessagesAnswer(AnswerShape):
 
 
 class ForgottenMessagesAnswer(AnswerShape):
-    """How many messages were forgotten."""
+    """The number of messages that were forgotten."""
 
     deleted: Count
 

@@ -1,4 +1,4 @@
-"""The sender of webhooks in test mode: faults strike first, and what leaves is kept for the test to see."""
+"""The sender of webhooks in test mode: faults strike first, and the messages are kept for the test."""
 
 import asyncio
 from collections.abc import Callable, Mapping

@@ -47,7 +47,7 @@ class Controls:
         return ClockState(clock.now_ms(), clock.is_frozen)
 
     async def reset(self) -> ClockState:
-        """Empty tables and memory, end what is parked, and go by the machine's clock.
+        """Empty tables and memory, end parked requests, and go by the machine's clock.
 
         Raises UnavailableError.
         """

@@ -1,6 +1,6 @@
 """The statements of test mode."""
 
-# Every table but that of the ids that no client may be sent twice (irn_id_blocks), and those of the console's
+# Every table but irn_id_blocks, whose ids no client may be sent twice, and the tables of the console's
 # sign-ins (console_links, console_sessions): a reset from the console does not sign the operator out.
 # Rows that refer to others go before them: nothing then cascades.
 TABLES = (

@@ -79,7 +79,7 @@ def write_clock(reading: ClockState) -> bytes:
 
 
 def write_deleted(count: int) -> bytes:
-    """How many messages were forgotten."""
+    """The number of messages that were forgotten."""
     return orjson.dumps({"deleted": count})
 
 

@@ -96,7 +96,7 @@ class AuditLog:
         return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _use(self, file: int) -> int:
-        """Write to this file from now on; returns the one before."""
+        """Write to this file from now on; returns the former file."""
         is_broken_off = file != _NOT_OPEN and _is_broken_off(file)
         with self._lock:
             before, self._file = self._file, file

@@ -21,7 +21,7 @@ class AccountSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalletAccount:
-    """An account of the wallet. `unlocked_until_ms` is None for one without an end."""
+    """An account of the wallet. `unlocked_until_ms` is None without an end."""
 
     address: Address
     source: AccountSource
@@ -47,7 +47,7 @@ class TransactionState(StrEnum):
     """The state of a transaction that the wallet was asked to send (`transactions/states` has the table)."""
 
     QUEUED = "queued"
-    """Not signed yet: the node could not be asked for what the request leaves open."""
+    """Not signed yet: the node could not be asked for the fields that the request leaves open."""
     SIGNED = "signed"
     """Signed and stored; the node is not known to have it."""
     SENT = "sent"

@@ -20,7 +20,7 @@ class SavedBucket(NamedTuple):
     key: str
     full_at_us: int
     interval_us: int | None
-    """None: as the limit is now."""
+    """The interval of the limit at that time; None: as the limit is now."""
 
 
 @dataclass(frozen=True, slots=True)

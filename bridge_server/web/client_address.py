@@ -13,7 +13,7 @@ from bridge_server.kernel.ip_addresses import IpAddress, parse_ip_address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 UNKNOWN = "unknown"
-"""A client of which a trusted proxy says nothing that is an address."""
+"""The key of a client whose address a trusted proxy does not name."""
 
 _IPV6_CUSTOMER_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\[\]]+)\](?::[0-9]{1,5})?|([^:]+):[0-9]{1,5}", re.ASCII)
@@ -67,7 +67,7 @@ class ClientAddresses:
         return self._bucket_key(address) or address
 
     def key_of(self, address: str) -> str | None:
-        """The key of what an address is counted under, or None when it is exempt."""
+        """The key under which an address is counted, or None when it is exempt."""
         return self._bucket_key(address)
 
     def trusts(self, peer: str) -> bool:

@@ -1,4 +1,4 @@
-"""Clients by address: what each has asked for, in bounded memory. The heaviest stay, whatever is sent.
+"""Clients by address: the requests of each, in bounded memory. The heaviest stay, whatever is sent.
 
 The figures of the last hour are twelve periods of five minutes, and totals since the start are the sum of all
 periods. Each table has at most a thousand addresses: when it is full, only the heaviest of each kind stay.
@@ -44,7 +44,7 @@ class ClientFigures:
         self.refused_by[name] = self.refused_by.get(name, 0) + 1
 
     def add(self, other: "ClientFigures") -> None:
-        """Count what the other has counted."""
+        """Add the other's figures."""
         for name in ORDERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for limit, count in other.refused_by.items():
@@ -72,7 +72,7 @@ class Clients:
         self._period = self._number_of_period()
         self.waiting: Counter[str] = Counter()
         self.before_reading: Callable[[], None] = _nothing
-        """Has everything counted that was put off."""
+        """Counts the requests that were put off."""
 
     def figures(self, address: str) -> ClientFigures:
         """The figures of this address in the current period."""
@@ -119,7 +119,7 @@ class Clients:
         return None if found is None else self._client(address, found)
 
     def clear(self) -> None:
-        """Forget everything but what waits."""
+        """Forget everything but the requests that wait."""
         self.before_reading()
         self.now.clear()
         self._periods.clear()

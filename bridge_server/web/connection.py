@@ -107,7 +107,7 @@ class Connection(ObservedHandler):
             self._connections.unread.move(self.backlog, address)
 
     def hold(self, body: bytes) -> None:
-        """A large body is on its way, until it is released."""
+        """Note a large body that is on its way, until it is released."""
         if self.backlog is not None:
             self._connections.unread.hold(self.backlog, body)
 
@@ -117,7 +117,7 @@ class Connection(ObservedHandler):
             self._connections.unread.release(self.backlog)
 
     def wrote(self, written_bytes: int) -> None:
-        """Something was pushed, without waiting for the client to keep up."""
+        """Note bytes that were pushed, without waiting for the client to keep up."""
         if self.writing_paused and self.backlog is not None:
             self._connections.unread.grow(self.backlog, written_bytes)
 

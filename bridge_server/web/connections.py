@@ -1,4 +1,4 @@
-"""Every open connection: how many an address may have, how long one may be silent, and how all of them end.
+"""Every open connection: the number per address, the longest silence, and the end of all of them.
 
 `Guarded` is a connection as this module sees it; `connection` implements it.
 """
@@ -137,7 +137,7 @@ class Connections:
         return True
 
     def forget(self, connection: Guarded) -> None:
-        """The connection is closed."""
+        """Forget a connection that is closed."""
         if connection not in self._open:
             return
         del self._open[connection]

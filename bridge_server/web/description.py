@@ -1,4 +1,4 @@
-"""The description of a route: what its row does not say of it (summary, answers, problems, example).
+"""The description of a route, beyond its row: summary, answers, problems, example.
 
 A room's `description.py` holds one Operation for each name of a row. These modules are imported when
 somebody asks for the description, and never to serve another request.
@@ -69,7 +69,7 @@ class SuccessAnswer(AnswerShape):
 
 @dataclass(frozen=True, slots=True)
 class DescribedAnswer:
-    """One answer: its status, in a sentence what it means, and the shape of its body (None: no body)."""
+    """One answer: its status, its meaning in a sentence, and the shape of its body (None: no body)."""
 
     status: int
     meaning: str

@@ -1,4 +1,4 @@
-"""A JSON document that is made when it is first asked for, and is the same until the server ends."""
+"""A JSON document that is made when it is first asked for, and does not change until the server ends."""
 
 import asyncio
 import hashlib

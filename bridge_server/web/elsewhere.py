@@ -22,7 +22,7 @@ class AnswersElsewhereError(NotFoundError):
 
 
 def elsewhere(url: str) -> Handler:
-    """Answers every path that the listener does not have. `url` is where the others are."""
+    """Answers every path that the listener does not have. `url` is the address of the others."""
 
     async def not_here(_: web.Request) -> NoReturn:
         raise AnswersElsewhereError(url)

@@ -34,7 +34,7 @@ KEEP_ALIVE = b":\n\n"
 
 
 def piece(plain: bytes) -> Piece:
-    """Frame what many clients are sent."""
+    """Frame events that many clients are sent."""
     return Piece(plain, b"%x\r\n%b\r\n" % (len(plain), plain))
 
 
@@ -46,7 +46,7 @@ class Source(Protocol):
         ...
 
     def leave(self) -> None:
-        """The stream is over, or never began. Called at least once, whatever happens."""
+        """Release the source: the stream is over, or never began. Called at least once, whatever happens."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""`GET /livez` and `GET /readyz`: is the process alive; can it do its work."""
+"""`GET /livez` and `GET /readyz`: whether the process is alive, and whether it can do its work."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -125,7 +125,7 @@ def _request(document: Any, id_text: bytes | None) -> Request:
 
 
 def _id_text(sent: Any) -> bytes | None:
-    """The JSON of an id; None for what must not be one."""
+    """The JSON of an id; None for a value that must not be one."""
     if type(sent) is int:
         return b"%d" % sent  # however large
     return orjson.dumps(sent) if sent is None or type(sent) in (str, float) else None

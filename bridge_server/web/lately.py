@@ -17,7 +17,7 @@ class Lately:
         self.total: Counter[str] = Counter()
 
     def count(self, name: str, amount: int = 1) -> None:
-        """One more was made, or so many."""
+        """Count one thing that was made, or several."""
         second = self._second()
         counts = self._seconds.get(second)
         if counts is None:

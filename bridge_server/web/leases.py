@@ -25,7 +25,7 @@ class Lease:
     interval_us: int
     """The interval of the limit when the tokens were taken."""
     full_at_us: int = 0
-    """The bucket, as the database last said."""
+    """The state of the bucket, as the database gave it last."""
     tokens: int = 0
     asking: int = 0
     """Tokens that make part of a charge for whose rest the database is being asked."""

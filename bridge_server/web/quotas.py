@@ -160,7 +160,7 @@ class Quotas:
         self._being_saved.clear()
 
     def saved(self) -> None:
-        """The buckets that were taken last are on disk. Until this is called, they are taken again."""
+        """Note that the buckets taken last are on disk. Until this is called, they are taken again."""
         self._being_saved.clear()
         self._kept = self._taken
 

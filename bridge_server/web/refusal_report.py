@@ -33,7 +33,7 @@ class Refusals:
         self._total = 0
         self._by_address: Counter[str] = Counter()
         self.by_limit: Counter[str] = Counter()
-        """How many requests each limit has refused since the start. The program names the limits."""
+        """The number of refused requests since the start, by limit. The program names the limits."""
 
     def count(self, address: str, limit: str) -> None:
         """Count a refusal of this address by a limit; with too many addresses, only in the total."""

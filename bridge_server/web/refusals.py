@@ -20,7 +20,7 @@ from yarl import URL
 from bridge_server.web.aiohttp_internals import has_known_sockets
 
 Refuse: TypeAlias = Callable[[web.BaseRequest, int, str], web.StreamResponse]
-"""Answers a request that could not be read: its status, and what was wrong with it."""
+"""Answers a request that could not be read, by its status and its fault."""
 
 AnyKind = TypeVar("AnyKind")
 
@@ -60,7 +60,7 @@ class RefusingRunner(web.AppRunner):
 
 @lru_cache(maxsize=1)
 def is_as_known() -> bool:
-    """Whether aiohttp is inside as this module takes it to be."""
+    """Whether aiohttp's internals are as this module expects."""
     url, headers = URL("/"), CIMultiDictProxy(CIMultiDict[str]())
     try:
         message = RawRequestMessage("GET", "/", HttpVersion11, headers, (), False, None, False, False, url)

@@ -1,4 +1,4 @@
-"""Counts of requests by route and status, and how long they took."""
+"""Counts and durations of requests, by route and status."""
 
 from bisect import bisect_left
 from collections import defaultdict

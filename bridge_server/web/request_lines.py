@@ -25,7 +25,7 @@ class Reporting:
 
     slow_seconds: float
     longest_wait_seconds: float
-    """May be changed at any time."""
+    """The longest long poll. It may be changed at any time."""
     every_request: bool
 
     def patience(self, row: Route) -> float:

@@ -30,13 +30,13 @@ class Route:
     limits: tuple[Limit, ...] = ()
     """Token buckets per client address, all of which a request is charged to."""
     guard: Callable[[web.Request], None] | None = None
-    """Raises what keeps a request out for where it comes from, before anything else is looked at."""
+    """Raises an error for a request from a forbidden place, before anything else is looked at."""
     on_refusal: Callable[[web.Request, BridgeError], None] | None = None
     """Called with each request that the guard or the bearer token keeps out, and the reason."""
     bearer: Callable[[str], bool] | None = None
-    """Tells whether a bearer token may pass; None asks for no token."""
+    """Returns whether a bearer token may pass; None asks for no token."""
     identify: Identify | None = None
-    """Tells whose bearer token it is; None identifies no caller."""
+    """Finds the caller of a bearer token; None identifies no caller."""
     caller_limits: tuple[Limit, ...] = ()
     """Token buckets of the caller that was identified. What they are charged is on disk before the answer."""
     dry_run_limits: tuple[Limit, ...] = ()

@@ -38,7 +38,7 @@ class Party(Protocol):
     """The server's side of a conversation. Its errors close the socket, with the code of their kind."""
 
     def join(self, outlet: "Socket") -> None:
-        """The socket is open."""
+        """Take the socket, which is open now."""
         ...
 
     def hear(self, text: bytes) -> Awaitable[None] | None:
@@ -53,11 +53,11 @@ class Party(Protocol):
         ...
 
     def recognise(self, pong: bytes) -> None:
-        """The client answered a ping, and has received what was pushed before that."""
+        """Note that the client answered a ping, and has received the frames before it."""
         ...
 
     def leave(self) -> None:
-        """The socket is closed, or was never open. Called at least once, whatever happens."""
+        """Leave: the socket is closed, or was never open. Called at least once, whatever happens."""
         ...
 
 
@@ -85,7 +85,7 @@ class Socket(PromptSocket):
         self._joined_bytes = 0
 
     def accept(self, request: web.Request) -> "Socket":
-        """Itself, if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
+        """Return this socket if the request is a WebSocket handshake. Raises InvalidInputError otherwise."""
         if not self._is_handshake(request):
             self._party.leave()
             raise no_handshake()
@@ -163,7 +163,7 @@ class Socket(PromptSocket):
 
     @property
     def is_open(self) -> bool:
-        """Whether what is pushed is written."""
+        """Whether pushed frames are written."""
         return not self._is_ending and self._transport is not None and not self._transport.is_closing()
 
     @property
@@ -210,7 +210,7 @@ class Socket(PromptSocket):
             await self.close(code=WSCloseCode.INTERNAL_ERROR, message=b"The server failed.")
 
     async def _process(self, message: WSMessageNoDecodeText) -> bool:
-        """Whether there may be another one after it."""
+        """Process a message of the client; returns whether another one may follow."""
         kind = message.type
         if kind is _IS_TEXT:
             pending = self._party.hear(message.data)

@@ -111,8 +111,9 @@ class Bill:
                 self._quotas.give_back(self._costs(size_bytes))
 
     def afford(self, size_bytes: int) -> None:
-        """So much more is to be stored, by the transaction that calls this in its own thread, perhaps again
-        when it is run again. Raises QuotaError.
+        """Charge further stored bytes. Raises QuotaError.
+
+        The transaction calls this in its own thread, perhaps again when it is run again.
         """
         self._quotas.require_costs(self._costs(size_bytes))
         self._loop.call_soon_threadsafe(self._pay, size_bytes)

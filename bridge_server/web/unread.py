@@ -1,4 +1,4 @@
-"""Answers that clients do not read: their bytes, their age, and which connections are cut off for them.
+"""Answers that clients do not read: their bytes, their age, and the end of connections with too many.
 
 Only connections whose client does not keep up are known here, so the others cost nothing. Bytes are counted
 per client address and in all, a body that many are sent once. Over a bound, connections end in the order of
@@ -98,7 +98,7 @@ class Unread:
         return 0 if account is None else account.total_bytes
 
     def wait(self, backlog: Backlog) -> None:
-        """The client does not keep up: some written bytes are still unsent."""
+        """Note a client that does not keep up: some written bytes are still unsent."""
         backlog.is_waiting = True
         backlog.since = asyncio.get_running_loop().time()
         self._waiting[backlog] = None
@@ -107,14 +107,14 @@ class Unread:
             self._look_later()
 
     def grow(self, backlog: Backlog, written_bytes: int) -> None:
-        """More was written to a client that does not keep up."""
+        """Note more bytes for a client that does not keep up."""
         size_bytes = backlog.writer.get_write_buffer_size()
         if size_bytes < backlog.counted_bytes + written_bytes:
             backlog.since = asyncio.get_running_loop().time()
         self._count(backlog, size_bytes)
 
     def settle(self, backlog: Backlog) -> None:
-        """The client has caught up, or left."""
+        """Forget the bytes of a client that has caught up, or left."""
         if backlog.is_waiting:
             backlog.is_waiting = False
             del self._waiting[backlog]
@@ -128,7 +128,7 @@ class Unread:
         self._check(backlog)
 
     def release(self, backlog: Backlog) -> None:
-        """The body has been sent, or never will be."""
+        """Forget a large body that has been sent, or never will be."""
         body, backlog.body = backlog.body, None
         if body is not None:
             for account in self._accounts(backlog.address):

@@ -29,7 +29,7 @@ class WholeAnswer(web.Response):
 
     _envelope = (b"", b"")
     _request: web.BaseRequest | None = None
-    """The request that a long body is still to be sent to."""
+    """The request of a long body that is still to be sent."""
     _is_sent = False
     _ends_connection = False
 

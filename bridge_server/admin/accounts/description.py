@@ -42,7 +42,7 @@ class AccountBucketAnswer(AnswerShape):
 
 
 class AccountNotificationAnswer(OutcomeMomentsAnswer):
-    """A notification, and what became of it for the account."""
+    """A notification, and its outcome for the account."""
 
     number: Annotated[int, count(42)]
     type: TypeId

@@ -11,7 +11,7 @@ from bridge_server.wallet.errors import ApprovalNotFoundError, ApprovalSettledEr
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 
 LEAST_OF_AN_ID = 4
-"""Characters. An empty variable of a script must not select a waiting request."""
+"""The fewest characters that name a request: a script's empty variable must not select one."""
 
 _BEYOND_ALL = 2**63 - 1
 

@@ -92,7 +92,7 @@ class ClientDetailsAnswer(AnswerShape):
 
 
 class ClientArrivalAnswer(AnswerShape):
-    """How this request has come, and the address that it counts for."""
+    """The way of this request: its peer, and the client address that it counts for."""
 
     peer: Annotated[str, text("127.0.0.1")]
     forwarded_for: ClientAddress | None

@@ -1,1 +1,1 @@
-"""Notifications that were sent, what became of each, and sending for a project."""
+"""Sent notifications with their outcomes, and sending for a project."""

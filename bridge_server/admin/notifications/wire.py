@@ -119,7 +119,7 @@ def read_notify(document: JsonObject, is_dry_run: bool) -> AudienceRequest:
 
 
 def audience_outcome_fields(outcome: AudienceOutcome) -> dict[str, Any]:
-    """The answer to a call of the operator: that of notify, and the `after` of the next call."""
+    """The answer to a call of the operator: the members of notify, and the `after` of the next call."""
     return {**outcome_fields(outcome.keys, outcome.failures), "next": outcome.next}
 
 

@@ -1,1 +1,1 @@
-"""Pushes to devices: how one looks, and a test of one."""
+"""Pushes to devices: a preview and a test."""

@@ -1,4 +1,4 @@
-"""A test of a push to a registered client, and the preview of one."""
+"""A test of a push to a registered client, and the preview of a push."""
 
 from dataclasses import dataclass
 from time import perf_counter

@@ -1,1 +1,1 @@
-"""Sessions of the bridge: listed, shown with what happened in them, and ended by the operator."""
+"""Sessions of the bridge: listed, shown with their timelines, and ended by the operator."""

@@ -70,12 +70,12 @@ class SessionViews:
         self._status_ms = status_ms
 
     async def page(self, before: int | None, limit: int) -> tuple[Sequence[SessionView], int | None]:
-        """The living sessions with lower numbers, newest first; and what `before` is for the next page."""
+        """The living sessions with lower numbers, newest first; and the `before` of the next page."""
         page = await self._sessions.page(before, limit)
         return [self._view(each) for each in page.sessions], page.next_before
 
     async def count(self) -> int:
-        """How many sessions live; the number may be a minute old."""
+        """The number of living sessions; it may be a minute old."""
         return await self._sessions.count()
 
     async def story(self, handle: str) -> SessionStory:

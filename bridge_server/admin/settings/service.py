@@ -28,7 +28,7 @@ class SettingsDesk:
         self._readiness = readiness
 
     async def report(self) -> Report:
-        """Everything at this moment."""
+        """The settings and the readiness at this moment."""
         failure = await self._failure()
         return Report(self._shown(), failure, self._readiness.troubles())
 

@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class CallLife:
-    """What is known of a call. `state` is waiting, answered, or gone: expired, or ended with its session."""
+    """A call and its steps. `state` is waiting, answered, or gone: expired, or ended with its session."""
 
     call_id: str
     session_id: str | None

@@ -111,11 +111,11 @@ class TrafficStreams:
         return stream
 
     def rouse(self) -> None:
-        """Somebody waits for news."""
+        """Have `push_forever` look soon: a request waits for news."""
         self._roused.set()
 
     def forget(self, stream: TrafficStream) -> None:
-        """The stream is over."""
+        """Forget a stream that is over."""
         self._open.pop(stream, None)
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ Hash = Annotated[str, text("0x" + "5c" * 32)]
 
 
 class WalletAccountAnswer(AnswerShape):
-    """An account of the wallet: where its key comes from, and whether and until when it is unlocked."""
+    """An account of the wallet: the source of its key, and whether and until when it is unlocked."""
 
     account: Address
     kind: AccountSource

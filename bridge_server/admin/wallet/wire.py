@@ -67,7 +67,7 @@ def account_list_fields(accounts: Sequence[WalletAccount]) -> dict[str, Any]:
 
 
 def account_fields(account: WalletAccount) -> dict[str, Any]:
-    """An account: where its key comes from, and whether and until when it is unlocked."""
+    """An account: the source of its key, and whether and until when it is unlocked."""
     until_ms = account.unlocked_until_ms
     return {
         "account": checksummed(account.address),

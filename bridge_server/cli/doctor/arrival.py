@@ -32,7 +32,7 @@ async def check_arrival(seen: Examination, public: str) -> list[Finding]:
 
 
 def _is_private(url: str) -> bool:
-    """Whether nobody on the way can read what is sent there."""
+    """Whether requests to the URL cannot be read on their way."""
     parts = urlsplit(url)
     return parts.scheme == "https" or is_loopback(parts.hostname or "")
 

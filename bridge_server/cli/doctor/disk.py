@@ -1,4 +1,4 @@
-"""The disk: how much is free, and for how long at the rate at which the database grows."""
+"""The disk: its free space, and the days until it is full at the rate at which the database grows."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The clock: whether the machine synchronises it, and how far it is off by the time of push services."""
+"""The clock: whether the machine synchronises it, and its difference to the time of push services."""
 
 import ctypes
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Patience:
-    """Says how long to wait before the next attempt, and ends when the server has failed for too long.
+    """The waits between attempts, which end when the server has failed for too long.
 
     A 429 is waited out however often it comes: the server works, and the walk is only faster than its limit.
     """

@@ -27,7 +27,7 @@ def _now() -> str:
 class Authentication:
     """A sign-in that a dapp of generation 2.x asks for along with its session.
 
-    `domain` and `uri` are those of the dapp's page, `chains` are CAIP-2 ids of Ethereum, `methods` are those
+    `domain` and `uri` name the dapp's page, `chains` are CAIP-2 ids of Ethereum, `methods` the methods
     that the wallet allows by its signature (ReCaps). Times are texts of RFC 3339.
     """
 
@@ -74,7 +74,7 @@ class Authentication:
 
 
 def sound_authentication(asked: Authentication) -> Authentication:
-    """Check what a dapp asks for. Raises ValueError with the reason."""
+    """Check a sign-in that a dapp asks for. Raises ValueError with the reason."""
     if not asked.chains or not all(map(_CHAIN.fullmatch, asked.chains)):
         raise ValueError("chains of an authentication must be CAIP-2 ids of Ethereum, such as eip155:1")
     if not _NONCE.fullmatch(asked.nonce):

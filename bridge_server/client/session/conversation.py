@@ -30,7 +30,7 @@ class Conversation:
         self._waiters: set[asyncio.Future[None]] = set()
 
     def proposed(self, proposal: Proposal) -> None:
-        """Store the dapp's proposal. Later ones are ignored."""
+        """Store the dapp's proposal. Later proposals are ignored."""
         self.proposal = self.proposal or proposal
         self.wake()
 
@@ -42,7 +42,7 @@ class Conversation:
         self.wake()
 
     def fail(self, failure: BridgeClientError) -> None:
-        """End the session with an error for everybody who waits. Later ones are ignored."""
+        """End the session with an error for all waiting tasks. Later errors are ignored."""
         self.failure = self.failure or failure
         self.wake()
 

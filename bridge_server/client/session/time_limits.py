@@ -1,4 +1,4 @@
-"""Time limits of what a client waits for, and whose fault it is when they are over."""
+"""Time limits of a client's waits, and the errors when they are over."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator

@@ -58,7 +58,7 @@ def approved(proposal: Mapping[str, Any], accounts: Iterable[str], chain_id: int
     """The namespaces of an approval, for the parameters of a `wc_sessionPropose`.
 
     An account is an address, on the chain `chain_id` and on every Ethereum chain that the dapp requires, or a
-    CAIP-10 id. Methods and events are those of the proposal. Raises TypeError if `accounts` is no such list.
+    CAIP-10 id. Methods and events come from the proposal. Raises TypeError if `accounts` is no such list.
     """
     texts = list(accounts)
     if isinstance(accounts, str) or not all(isinstance(account, str) for account in texts):

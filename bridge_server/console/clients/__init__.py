@@ -1,1 +1,1 @@
-"""The page of clients: the heaviest addresses, and what is left in the token buckets of one."""
+"""The page of clients: the heaviest addresses, and the token buckets of one address."""

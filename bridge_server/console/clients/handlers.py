@@ -36,7 +36,7 @@ class ClientsPage:
         return self._view(asked, {})
 
     async def show(self, asked: Asked) -> View:
-        """One address: what it asks for, and what is left to it."""
+        """One address: its requests, and the rest of its limits."""
         details = await self._views.details(asked.names["address"])
         return self._view(asked, {"client": wire.details_fields(details)})
 
@@ -62,5 +62,5 @@ class ClientsPage:
 
 
 def _path_of(address: str) -> str:
-    """The page of an address; that of an IPv6 network is named by its first address."""
+    """The page of an address; the page of an IPv6 network has the network's first address."""
     return f"{ROOT}{_CLIENTS}/{quote(address.removesuffix('/64'), safe=':')}"

@@ -35,13 +35,13 @@ def read_draft(form: Mapping[str, str]) -> AudienceRequest:
 
 
 def at_fields(error: InvalidInputError, lines: Sequence[tuple[int, str]] = ()) -> InvalidInputError:
-    """The error with the places of the form instead of the API's. `lines` are those of the accounts."""
+    """The error with the places of the form instead of the API's. `lines` are the lines of the accounts."""
     faults = [_at_field(fault, lines) for fault in error.faults]
     return InvalidInputError("Nothing was sent: some fields need another look.", faults)
 
 
 def draft_fields(values: Mapping[str, str]) -> dict[str, Any]:
-    """The values of the form's fields, and how many characters of its texts count."""
+    """The values of the form's fields, and the numbers of characters that count against the limits."""
     draft = {name: values.get(name, "") for name in _FIELDS}
     return {
         "draft": {**draft, "audience": draft["audience"] or "accounts"},

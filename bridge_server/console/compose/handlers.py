@@ -70,7 +70,7 @@ class ComposePage:
         return _done(sending)
 
     async def show_sending(self, asked: Asked) -> View:
-        """A sending, and how far it is."""
+        """A sending and its progress."""
         sending = self._sendings.of(asked.names["name"])
         choice = await self._choice.fields(Asked({"project_id": sending.project_id}, {}))
         return View("compose/sending.html", {**choice, "sending": _sending_fields(sending)})

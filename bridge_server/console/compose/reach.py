@@ -10,7 +10,7 @@ _MOST_NAMED = 50
 
 @dataclass(slots=True)
 class Reach:
-    """How many accounts got the notification, and how many did not, by reason; some of these by name."""
+    """The numbers of accounts with and without the notification, by reason; some of the latter by name."""
 
     sent: int = 0
     missed: Counter[str] = field(default_factory=Counter)

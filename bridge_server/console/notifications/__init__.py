@@ -1,1 +1,1 @@
-"""The pages of notifications that were sent, and of one account: why it did not get one."""
+"""The pages of sent notifications, and of an account: why it did not get a notification."""

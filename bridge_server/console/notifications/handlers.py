@@ -1,4 +1,4 @@
-"""The pages of notifications that were sent, and of one account: why it did not get one."""
+"""The pages of sent notifications, and of an account: why it did not get a notification."""
 
 from typing import Any
 

@@ -51,11 +51,11 @@ class OutboxViews:
         return View("outbox/message.html", {**await self._list(asked), **owed}, _LIVE)
 
     async def show_attempts(self, asked: Asked) -> View:
-        """The last attempts, and how many had each outcome."""
+        """The last attempts, and the numbers of their outcomes."""
         return View("outbox/attempts.html", self._attempts(asked), _LIVE)
 
     async def show_attempt(self, asked: Asked) -> View:
-        """One attempt; in test mode with what was sent."""
+        """One attempt; in test mode with its request."""
         fields = wire.whole_attempt_fields(self._desk.attempt(wire.read_attempt(asked.names["number"])))
         body = fields["body"]
         opened = {"attempt": fields, "body": _written(body), "notice_shown": _notice(self._kind, body)}

@@ -1,4 +1,4 @@
-"""The page of pushes: what is owed to devices, how a push looks, and a test of one."""
+"""The page of pushes: messages for devices, a preview and a test of a push."""
 
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.pushes import wire

@@ -1,4 +1,4 @@
-"""The page of sessions: each of them is called by its handle, for an id would let its reader take part."""
+"""The page of sessions. Each is called by its handle, because its id would let a reader take part."""
 
 from typing import Any
 from urllib.parse import quote
@@ -49,7 +49,7 @@ class SessionsPage:
         return View("sessions/sessions.html", await self._list(asked), _LIVE)
 
     async def show(self, asked: Asked) -> View:
-        """One session with what happened in it."""
+        """One session with its timeline."""
         story = await self._views.story(asked.names["handle"])
         fields = wire.story_fields(story, self._views.traffic, self._views.handles)
         rows = [row_fields(each) for each in fields["requests"]]

@@ -1,1 +1,1 @@
-"""The page of traffic: the last requests, live, and one of them with everything that is kept of it."""
+"""The page of traffic: the last requests, live, and one request with everything that is kept of it."""

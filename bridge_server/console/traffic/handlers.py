@@ -47,7 +47,7 @@ class _Wanted:
 
     @property
     def query(self) -> str:
-        """The query that asks for the same list."""
+        """The query that asks for this list."""
         given = {name: value for name, value in (("filter", self.text), ("only", self.kind)) if value}
         return f"?{urlencode(given)}" if given else ""
 
@@ -59,7 +59,7 @@ class _Wanted:
 class TrafficPage:
     """The views of the record. `streams` spell the rows of this page; without them no record is kept.
 
-    `bridge_url` is the address of the bridge, None where it is that of the console. `answers_calls` says
+    `bridge_url` is the address of the bridge, None where it is the console's. `answers_calls` says
     whether a page may answer a call as the wallet does: in test mode, where the record has the ids of calls.
     """
 

@@ -11,7 +11,7 @@ _TIME = slice(11, 23)
 
 
 def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of a row, of what the admin API answers of a request."""
+    """The texts of a row, made of the request as the admin API answers it."""
     return {
         "number": line["number"],
         "change": line["change"],
@@ -28,13 +28,13 @@ def row_fields(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def request_text(line: Mapping[str, Any]) -> str:
-    """Method and path with shortened ids; an arrow before the address of what the server sent."""
+    """Method and path with shortened ids; an arrow before the address if the server sent the request."""
     path = with_short_ids(line["path"])
     return f"→ {path}" if line["who"] == _BRIDGE else f"{line['method']} {path}"
 
 
 def status_text(line: Mapping[str, Any]) -> str:
-    """The status, or what there is instead of one."""
+    """The status, or a word in its place."""
     status = line["status"]
     if status is None:
         return f"waits {line['waits']:.1f} s"

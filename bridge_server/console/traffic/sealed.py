@@ -14,7 +14,7 @@ _ENVELOPE = "data"
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A payload as it was sent, and where it was."""
+    """A payload as it was sent, and its place."""
 
     place: str
     text: str

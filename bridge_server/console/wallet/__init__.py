@@ -1,1 +1,1 @@
-"""The page of the wallet: what waits for a decision, accounts, transactions, signatures."""
+"""The page of the wallet: requests that wait for a decision, accounts, transactions, signatures."""

@@ -136,7 +136,7 @@ def _number(asked: Asked) -> int | None:
 
 
 def _words(lines: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
-    """Each label with its lines: those that go on have none. The state has a mark of its own."""
+    """Each label with its lines, also with the lines that have no label. The state has a mark of its own."""
     words: list[tuple[str, list[str]]] = []
     for line in lines:
         if line["label"] or not words:
@@ -146,7 +146,7 @@ def _words(lines: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def _amount(value: Any) -> str:
-    """The value in ether; what is no QUANTITY as it came."""
+    """The value in ether; a value that is no QUANTITY as it came."""
     try:
         return ether(quantity_of(value))
     except HexError:

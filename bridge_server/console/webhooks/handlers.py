@@ -1,4 +1,4 @@
-"""The page of webhooks: what is owed to them, and a test of one."""
+"""The page of webhooks: messages that are owed to them, and a test."""
 
 from bridge_server.admin.outbox.service import OutboxDesk
 from bridge_server.admin.webhooks import wire

@@ -1,4 +1,4 @@
-"""The control API's JSON: bodies to values, and what the wallet knows to JSON."""
+"""The control API's JSON: bodies to values, and the wallet's state to JSON."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -32,7 +32,7 @@ _MOST_RULES = 1_000
 
 
 class PairBody(Shape):
-    """A pairing URI; the relay that one of generation 2.x does not name; a generation if two are possible."""
+    """A pairing URI; the relay, which generation 2.x does not name; a generation if two are possible."""
 
     uri: Annotated[str, Field(min_length=1, max_length=4_096)]
     relay_url: str | None = None
@@ -150,12 +150,12 @@ def outcome_fields(outcome: Outcome) -> dict[str, Any]:
 
 
 def rule_texts(rules: Sequence[Rule]) -> list[str]:
-    """The rules as they were spelled. One of Python has no spelling but its method."""
+    """The rules as they were spelled. A rule of Python is spelled by its method."""
     return [rule.text or rule.method for rule in rules]
 
 
 def event_fields(happening: Happening) -> dict[str, Any]:
-    """An event: its name, and what it is about."""
+    """An event: its name and its subject."""
     match happening:
         case Paired(session):
             return {"event": "paired", "session": session_fields(session)}

@@ -37,7 +37,7 @@ class ProviderSender:
         self._provider = provider
         self._blocks: dict[str, _Block] = {}
         self.outcomes: Counter[str] = Counter()
-        """How many attempts since the start had each outcome."""
+        """The number of attempts since the start, by outcome."""
 
     @property
     def blocked(self) -> Mapping[str, str]:

@@ -128,7 +128,7 @@ class SinkProvider:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """There is nothing to close."""
+        """Do nothing: nothing is open."""
 
     def checked_token(self, token: str) -> str:
         """Any token of 1 to 4096 characters. Raises ValueError."""

@@ -1,4 +1,4 @@
-"""Calls that are spread: none is left out, and several that come together are one."""
+"""Coalesced calls: none is left out, and several at once become one."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tells the other processes of this one's commits, after them and beside them.
+"""Announces this process's commits to the other processes, after the commits and beside them.
 
 A notification in the writing transaction would hold a lock of the whole database while the disk syncs. So the
 bell has a connection of its own, whose commits do not wait for the disk. It is a hint: a ring that is lost

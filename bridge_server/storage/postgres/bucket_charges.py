@@ -1,4 +1,4 @@
-"""The charges of one bucket that wait together, and what the database's answer means to each of them."""
+"""The charges of one bucket that wait together, and the database's answer to each of them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from bridge_server.kernel.token_bucket import Limit, Spending, reckoned_anew, sp
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The outcome of a charge, and the tokens that were had beside it."""
+    """The outcome of a charge, and its extra tokens."""
 
     spending: Spending
     extra: int = 0
@@ -20,9 +20,9 @@ class WaitingCharge:
     """One charge that waits."""
 
     tokens: int
-    """Below 0 they are given back."""
+    """The tokens to charge; below 0 they are given back."""
     extra: int
-    """More of them, if there are as many."""
+    """Further tokens, which are taken if there are as many."""
     is_durable: bool
     done: asyncio.Future[Spent]
 

@@ -1,4 +1,4 @@
-"""Attempts to commit transactions together in one transaction of the database, and how each ended."""
+"""Attempts to commit transactions together in one transaction of the database, and their outcomes."""
 
 import asyncio
 from contextlib import suppress
@@ -43,7 +43,7 @@ class CommitAttempts:
         return self._count.written
 
     async def attempt(self, jobs: list[LaneJob]) -> Exception | None:
-        """Run the jobs in one transaction of the database; returns why nothing of them was stored."""
+        """Run the jobs in one transaction of the database; returns the error if nothing was stored."""
         try:
             wire = self._link.wire
         except LostConnectionError as error:

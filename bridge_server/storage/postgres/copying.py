@@ -44,7 +44,7 @@ Report = Callable[[str, int], None]
 
 
 def rows_of(file: Path) -> int:
-    """How many rows there are to copy. Raises sqlite3.Error."""
+    """The number of rows to copy. Raises sqlite3.Error."""
     with closing(sqlite3.connect(file)) as source:
         names = source.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"

@@ -34,7 +34,7 @@ class Ledger:
         return since <= heard
 
     def look(self, written: Mapping[WritingLane, int]) -> bool:
-        """These are the counts of the table.
+        """Compare with the counts of the table.
 
         Returns False when the ring of a commit is missing that the look before this one saw already: rings
         have that long to arrive. The caller treats everything as changed then.

@@ -1,4 +1,4 @@
-"""The commits of other processes, as the numbers tell that each keeps of its own."""
+"""The commits of other processes, by the count that each process keeps of its own."""
 
 from bridge_server.storage.database import scalar
 from bridge_server.storage.postgres.database import PostgresDatabase
@@ -7,7 +7,7 @@ _WRITTEN = "SELECT coalesce(sum(written), 0)::bigint FROM processes WHERE number
 
 
 class OutsideCommits:
-    """Compares what other processes have committed with what they had the last time."""
+    """Compares the counts of other processes with their counts at the last look."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

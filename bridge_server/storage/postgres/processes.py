@@ -1,4 +1,4 @@
-"""The table of the processes on one database: which there are, and how they reach one another."""
+"""The table of the processes on one database, with the URLs at which they reach one another."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ _LOOK = """
 SELECT (SELECT coalesce(max(oldest_program), 0) FROM schema_versions),
     (SELECT max(url) FROM processes WHERE number = ?)
 """
-# What a stopped process has left proves its last commits, as long as another may have missed their ring.
+# The rows of a stopped process prove its last commits, as long as another may have missed their ring.
 # They were seen by the clock of the database. Each commit writes the rows of this process again.
 _SWEEP = """
 DELETE FROM processes WHERE (number, lane) IN (
@@ -45,7 +45,7 @@ class Processes:
         return self._database.number
 
     async def all(self) -> Sequence[Process]:
-        """Every server of the last ten minutes, the oldest at the head."""
+        """Every server of the last ten minutes, oldest first."""
         return [_process(*row) for row in await self._database.read(_LIST)]
 
     async def look(self) -> tuple[int, str | None]:
@@ -54,7 +54,7 @@ class Processes:
         return oldest_program, url
 
     async def announce(self, url: str) -> None:
-        """Let others know how they reach this process."""
+        """Write the URL at which others reach this process."""
 
         def work() -> Transaction[None]:
             yield Statement(_ANNOUNCE, (url, self.own_number))

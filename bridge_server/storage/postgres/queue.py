@@ -16,7 +16,7 @@ class Waiting:
         self.jobs: list[LaneJob] = []
 
     def take(self) -> list[LaneJob]:
-        """The next batch. What has to stay does not lose its place before others with a turn of its own."""
+        """The next batch. Transactions that stay keep their place before others with one of their turns."""
         batch: list[LaneJob] = []
         left: list[LaneJob] = []
         counts: dict[Turn, int] = {}

@@ -90,7 +90,7 @@ class CoalescedReads:
                 self._go_on()
 
     def _go_on(self) -> None:
-        """Hand what waits to another connection; without any, nobody is left waiting."""
+        """Hand waiting reads to another connection; without any, fail them."""
         if self.is_open:
             if any(sql not in self._heavy for sql in self._waiting) or not self._heavy_running:
                 self._begin()

@@ -31,7 +31,7 @@ SELECT current_setting('server_version_num')::int, current_setting('server_versi
 
 @contextmanager
 def refusals_told(url: str) -> Iterator[None]:
-    """Raise DatabaseRefusedError in place of what the driver and the network raise.
+    """Raise DatabaseRefusedError in place of errors of the driver and the network.
 
     `url` is the database that is being opened.
     """
@@ -106,5 +106,5 @@ def _too_few(found: str) -> str:
 
 
 def _line(error: BaseException) -> str:
-    """The error's text without what follows its first line."""
+    """The first line of the error's text."""
     return (str(error) or type(error).__name__).splitlines()[0].strip().rstrip(".")

@@ -16,7 +16,7 @@ _ANYTHING = b'"*"'
 
 
 class UnreadableRingError(Exception):
-    """The payload is none of a ring: another version of the program rings."""
+    """The payload is not a ring's: another version of the program rings."""
 
 
 class Ring(NamedTuple):
@@ -27,11 +27,11 @@ class Ring(NamedTuple):
     since: int
     until: int
     events: Sequence[Any]
-    """Parsed events, or ANYTHING."""
+    """The parsed events, or ANYTHING."""
 
 
 def write_ring(process: int, lane: int, since: int, until: int, events: Sequence[bytes]) -> list[str]:
-    """The payloads, each with whole events. Only the last one says that all is brought."""
+    """The payloads, each with whole events. Only the last payload says that all events are there."""
     room = MOST_BYTES - len(_payload(process, lane, until, until, ()))
     parts = list(_parts([event if len(event) < room else _ANYTHING for event in events], room))
     first = [_payload(process, lane, since, since, part) for part in parts[:-1]]

@@ -15,7 +15,7 @@ from bridge_server.storage.postgres.statements import Statements
 
 @dataclass(slots=True, eq=False)
 class LaneJob:
-    """A transaction to commit, how far it is, its outcome, and the future of its caller."""
+    """A transaction to commit, its progress, its outcome, and the future of its caller."""
 
     begin: Callable[[], Transaction[Any]]
     done: asyncio.Future[Any]

@@ -15,7 +15,7 @@ from bridge_server.ethereum.keccak import keccak256
 from bridge_server.wallet.explaining.amounts import instant, is_unlimited
 
 Argument: TypeAlias = tuple[str, str]
-"""Name and value."""
+"""An argument as its name and value."""
 
 _SELECTOR_BYTES = 4
 _WORD_BYTES = 32

@@ -1,4 +1,4 @@
-"""A method of the wallet described: what its OpenRPC object is made of."""
+"""A method of the wallet described: the parts of its OpenRPC object."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -220,4 +220,4 @@ METHODS: tuple[DescribedMethod, ...] = (
         varies=True,
     ),
 )  # fmt: skip
-"""All of them."""
+"""Every method, in the order of the document."""

@@ -1,4 +1,4 @@
-"""Calls of the wallet at a process that has not got it: they are forwarded to the process that has."""
+"""Calls of the wallet at a process that does not hold it: they are forwarded to the holder."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 
 class WalletElsewhere:
-    """Answers calls while another process has the wallet, as that one does.
+    """Answers calls while another process has the wallet, as that process does.
 
     `holder_url` gives the URL of that process. A call without an answer within `timeout_seconds` has failed.
     """

@@ -106,7 +106,7 @@ class WalletHandlers:
         return method
 
     async def _ask_node(self, calls: Sequence[MethodCall], caller: Caller) -> list[bytes | None]:
-        """Have the node answer all of them in one request."""
+        """Have the node answer all these calls in one request."""
         answers: Sequence[Any]
         try:
             answers = await self._node.forward([RpcCall(call.method, call.params) for call in calls])

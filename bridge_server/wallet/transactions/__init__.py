@@ -9,5 +9,5 @@ confirm    compare what the node knows with what is stored: mined, dropped, repl
 queue      an account's transactions which wait for the node, in the order of their nonces: queued or signed
 
 "Send" is only in the names of the JSON-RPC methods, which do all of it, and in the state `sent`: the node has
-the transaction. The states, and what leads from one to another, are the table in `states`.
+the transaction. The states, and the events that lead from one to another, are the table in `states`.
 """

@@ -19,7 +19,7 @@ def delay_ms(attempts: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Drop:
-    """How often the node has dropped a transaction, and when the next broadcast is due, of time elapsed."""
+    """The number of drops of a transaction, and the time of the next broadcast, of time elapsed."""
 
     times: int
     due_at_us: int

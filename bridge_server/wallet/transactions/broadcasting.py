@@ -87,7 +87,7 @@ class Broadcasting:
             )
 
     async def settle(self, stored: StoredTransaction, error: BridgeError) -> None:
-        """Store why a transaction that waits for the node was not broadcast, for good or for now."""
+        """Store the reason why a waiting transaction was not broadcast, for good or for now."""
         if isinstance(error, TransactionRefusedError):
             return  # that is stored already
         if isinstance(error, UnavailableError) and self._stopping.has_begun:
@@ -110,7 +110,7 @@ class Broadcasting:
         await _try_to_store(self._store.postpone(due, error))
 
     async def _try(self, stored: StoredTransaction, attempt: Attempt | None) -> NodeError | None:
-        """None when the node has it now, and that is stored; otherwise why the node calls it invalid."""
+        """None when the node has it now, and that is stored; otherwise the reason why it is invalid."""
         signed = stored.signed
         assert signed is not None
         await self.require_chain(stored, attempt)

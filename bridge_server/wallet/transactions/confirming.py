@@ -76,7 +76,7 @@ class Confirming:
         self._awaits_blocks = True
 
     async def settle_mined(self, transaction_hash: str) -> None:
-        """A client has asked the node for the transaction, and the answer named a block."""
+        """Look at the transaction soon: an answer of the node to a client has named its block."""
         found = await self._store.with_hash(transaction_hash, _ASKED_AT_ONCE)
         await self._store.move(found, TransactionEvent.MINE, None, self._clock.now_ms())
 

@@ -5,7 +5,7 @@ id, transaction_id, sender, params, caller, asked_at_ms, state, chain_id, nonce,
 next_attempt_at_ms, error, settled_at_ms
 """
 
-# The parameters may be large, and a page has many: only what is shown of them is taken.
+# The parameters may be large, and a page has many: only the shown part of them is taken.
 PAGE = f"""
 SELECT id, transaction_id, sender,
        json_extract(CAST(params AS TEXT), '$.to'),

@@ -40,7 +40,7 @@ _SWEEP_SLICE = 500
 
 
 class TransactionService:
-    """Signs and broadcasts transactions, an account's one after the other: first its queue, then what is new.
+    """Signs and broadcasts transactions, an account's one after the other: first its queue, then new ones.
 
     `locks` has a lock for each account. `attempt` is passed to `Node.ask`.
     """

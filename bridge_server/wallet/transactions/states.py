@@ -1,4 +1,4 @@
-"""The states of a transaction, as one table: in which state, which event leads to which state.
+"""The states of a transaction, as one table: the next state by state and event.
 
 1. A request is stored as `queued` while the node cannot be asked for what it leaves open; else as `signed`.
 2. A transaction is signed once. From then on its bytes never change, and its nonce is taken.

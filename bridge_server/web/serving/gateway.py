@@ -81,7 +81,7 @@ class Gateway:
         )
 
     def refuse(self, has_help: bool, request: web.BaseRequest, status: int, detail: str) -> web.Response:
-        """The answer to a request that could not be read, so that no route can be looked for.
+        """The answer to a request that could not be read, and so has no route.
 
         It is all that the three outermost layers make of a problem. No header was read, and so no origin.
         """
