@@ -1,14 +1,12 @@
 """The examples for the published clients run in Node as they stand: each makes a pairing URI."""
 
-import asyncio
-import os
 import re
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
 
 from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.program_output import output_of
 from tests.support.server import RunningServer, server_process
 
 _ROOT = Path(__file__).parent.parent
@@ -17,7 +15,6 @@ _SHOW = "console.log(connector.uri); process.exit()"
 _PACKAGE = {"0.7": "require('walletconnect')", "1.x": "require('@walletconnect/client')"}
 _OPENING = {"0.7": "connector.initSession()", "1.x": "connector.createSession()"}
 _EXAMPLES = [("README.md", "1.x"), ("docs/clients.md", "0.7"), ("docs/clients.md", "1.x")]
-_SECONDS = 60
 
 
 def snippet(page: str, generation: str) -> str:
@@ -32,12 +29,9 @@ async def test_snippet_makes_a_pairing_uri(server: RunningServer, page: str, gen
     example = snippet(page, generation).replace(_PRINTED_URL, server.url)
     program = f"{example}{_OPENING[generation]}.then(() => {{ {_SHOW} }})"
 
-    process = await asyncio.create_subprocess_exec("node", "-e", program, cwd=PACKAGES, stdout=PIPE)
-    async with asyncio.timeout(_SECONDS):
-        output, _ = await process.communicate()
+    output = await output_of("node", "-e", program, folder=PACKAGES)
 
-    assert process.returncode == 0
-    assert re.match(r"(ethereum:)?wc[:-]", output.decode())
+    assert re.match(r"(ethereum:)?wc[:-]", output)
 
 
 @needs_node
@@ -63,18 +57,7 @@ async def printed_with_relay(folder: Path, page: str, printed_url: str, part: st
     """The output of the page's example that has this part, with a server whose clock is right."""
     blocks: list[str] = re.findall(r"```js\n(.*?)```", (_ROOT / page).read_text("utf-8"), re.DOTALL)
     (example,) = [block for block in blocks if part in block]
-    environment = os.environ | {"NODE_PATH": str(PACKAGES / "node_modules"), "IS_VITEST": "true"}
     with server_process(folder / "data") as server:
         program = example.replace(printed_url, server.url.replace("http", "ws")) + addition
-        process = await asyncio.create_subprocess_exec(
-            "node", "-e", program, cwd=folder, env=environment, stdout=PIPE
-        )
-        try:
-            async with asyncio.timeout(_SECONDS):
-                output, _ = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-    assert process.returncode == 0
-    return output.decode()
+        modules = str(PACKAGES / "node_modules")
+        return await output_of("node", "-e", program, folder=folder, NODE_PATH=modules, IS_VITEST="true")

@@ -1,41 +1,24 @@
 """The examples of the pages by task run as they stand: quickstart, dapps with packages from npm, wallets."""
 
-import asyncio
 import json
 import os
 import re
 import shutil
 import sys
-from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
 
 from tests.support.node_packages import PACKAGES, needs_node
+from tests.support.program_output import output_of
 from tests.support.server import server_process
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _PRINTED_URL = "http://127.0.0.1:8080"
 _ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-_SECONDS = 60
 
 _PROGRAMS = re.findall(r"```js\n(.*?)```", (_DOCS / "dapp.md").read_text("utf-8"), re.DOTALL)
 _NAMES = ["viem", "viem, typed data", "ethers", "wagmi"]
-
-
-async def _printed(*command: str, folder: Path, **variables: str) -> str:
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, env={**os.environ, **variables}, stdout=PIPE
-    )
-    try:
-        async with asyncio.timeout(_SECONDS):
-            output, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0
-    return output.decode()
 
 
 def _shell_example(page: str, beginning: str) -> str:
@@ -58,7 +41,7 @@ async def test_a_package_from_npm_gets_a_valid_signature(tmp_path: Path, program
     with server_process(tmp_path / "data", "--dev-accounts") as server:
         (tmp_path / "dapp.mjs").write_text(program.replace(_PRINTED_URL, server.url), "utf-8")
 
-        assert await _printed("node", "dapp.mjs", folder=tmp_path) == "true\n"
+        assert await output_of("node", "dapp.mjs", folder=tmp_path) == "true\n"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
@@ -68,7 +51,7 @@ async def test_the_quickstart_sends_a_notification(tmp_path: Path) -> None:
     script += "until [ -e dev.env ]; do sleep 0.1; done\n. ./dev.env\n"
     script += f"URL=$BRIDGE_URL SECRET=$BRIDGE_PROJECT_SECRET ACCOUNT={_ACCOUNT}\n{example}"
 
-    answer = json.loads(await _printed("sh", "-euc", script, folder=tmp_path, **_path()))
+    answer = json.loads(await output_of("sh", "-euc", script, folder=tmp_path, **_path()))
 
     assert answer == {"sent": [], "failed": [], "not_found": [_ACCOUNT]}
 
@@ -79,7 +62,7 @@ async def test_a_wallet_registers_to_be_woken(tmp_path: Path) -> None:
     with server_process(tmp_path / "data", "--allow-private-webhooks") as server:
         script += _shell_example("wallet.md", "curl")
 
-        assert await _printed("sh", "-euc", script, folder=tmp_path, URL=server.url) == '{"success":true}'
+        assert await output_of("sh", "-euc", script, folder=tmp_path, URL=server.url) == '{"success":true}'
 
 
 def _path() -> dict[str, str]:

@@ -13,6 +13,11 @@ def rfc3339(moment_ms: int) -> str:
     return date_time_of(moment_ms)
 
 
+def rfc3339_or_none(moment_ms: int | None) -> str | None:
+    """A moment as `rfc3339` spells it; None for none."""
+    return None if moment_ms is None else rfc3339(moment_ms)
+
+
 def day_of(moment_ms: int) -> int:
     """The day of a moment, counted from the Unix epoch, in UTC."""
     return moment_ms // DAY_MS

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import shutil
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
@@ -12,6 +10,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+from durable_postgres import durable_cluster
 from machine import new_event_loop
 from plan import Plan
 from processes import MeasurementError
@@ -38,22 +37,14 @@ def measure_cluster_kills(plan: Plan) -> Iterator[Row]:
 
 
 def _with_cluster(plan: Plan, measured: Measured) -> list[Row]:
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from tests.support.forked_process import close_fork_server  # noqa: PLC0415 - not a script's path
-    from tests.support.postgres_cluster import PostgresCluster, programs  # noqa: PLC0415
+    with durable_cluster() as cluster:
+        from tests.support.forked_process import close_fork_server  # noqa: PLC0415 - not a script's path
 
-    if programs() is None:
-        raise MeasurementError("needs PostgreSQL's server programs: `scripts/system-packages` installs them")
-    cluster = PostgresCluster.made(os.getpid(), is_durable=True)
-    try:
-        cluster.start()
-        with plan.folder() as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
-            return runner.run(measured(plan, folder, cluster))
-    finally:
-        close_fork_server()
-        if cluster.is_running:
-            cluster.stop("immediate")
-        shutil.rmtree(cluster.folder, ignore_errors=True)
+        try:
+            with plan.folder() as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
+                return runner.run(measured(plan, folder, cluster))
+        finally:
+            close_fork_server()
 
 
 @asynccontextmanager

@@ -1,22 +1,19 @@
-"""Writes of the relay's store by 64 at once, on PostgreSQL and on SQLite, in a process that does nothing else
-.
+"""Writes of the relay's store by 64 at once, on PostgreSQL and on SQLite, in a process of their own.
+
 The figures are this process's CPU time per transaction. PostgreSQL is a private server with durable commits,
 whose processes' own time is not in it.
 """
 
 import asyncio
-import os
-import shutil
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from statistics import median
 
+from durable_postgres import durable_cluster
 from machine import new_event_loop
 from plan import Plan
-from processes import MeasurementError
 from report import Row, row
 from seed import PAYLOAD_BYTES
 
@@ -73,20 +70,12 @@ _KINDS: dict[str, Callable[[_Writes, int], Awaitable[None]]] = {
 
 def measure_postgres_writes(plan: Plan) -> Iterator[Row]:
     """A row for each kind of write."""
-    sys.path.insert(0, str(Path(__file__).parents[2]))
-    from tests.support.postgres_cluster import PostgresCluster, programs  # noqa: PLC0415 - not a script's path
-
-    if programs() is None:
-        raise MeasurementError("needs PostgreSQL's server programs: `scripts/system-packages` installs them")
-    cluster = PostgresCluster.made(os.getpid(), is_durable=True)
-    try:
-        cluster.start()
-        with plan.folder() as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
-            yield from runner.run(_measured(plan, folder, cluster.url()))
-    finally:
-        if cluster.is_running:
-            cluster.stop("immediate")
-        shutil.rmtree(cluster.folder, ignore_errors=True)
+    with (
+        durable_cluster() as cluster,
+        plan.folder() as folder,
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        yield from runner.run(_measured(plan, folder, cluster.url()))
 
 
 async def _measured(plan: Plan, folder: Path, url: str) -> list[Row]:

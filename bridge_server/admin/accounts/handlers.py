@@ -4,6 +4,7 @@ from aiohttp import web
 
 from bridge_server.admin.accounts import wire
 from bridge_server.admin.accounts.service import AccountViews
+from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.projects.wire import read_account
 from bridge_server.inbox.models import ReadBy
 from bridge_server.inbox.notification_wire import page_fields, read_ids, read_query, write_marked
@@ -24,12 +25,12 @@ class AccountHandlers:
     async def account(self, request: web.Request) -> web.Response:
         account = read_account(request.match_info["account"])
         view = await self._views.of(account, request.query.get("project_id"))
-        return json_answer(wire.write(wire.account_fields(view, self._account_limit)))
+        return fields_answer(wire.account_fields(view, self._account_limit))
 
     async def inbox(self, request: web.Request) -> web.Response:
         number = await self._number(request)
         page = await self._inbox.page(number, read_query(request.query), wait_seconds=0)
-        return json_answer(wire.write(page_fields(page)))
+        return fields_answer(page_fields(page))
 
     async def mark_read(self, request: web.Request) -> web.Response:
         ids = read_ids(await json_object(request))

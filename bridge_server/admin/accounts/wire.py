@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import orjson
-
 from bridge_server.admin.accounts.models import AccountView, ProjectView
-from bridge_server.admin.notifications.wire import moment, outcome_moments
+from bridge_server.admin.notifications.wire import outcome_moments
 from bridge_server.admin.projects.wire import account_limit_fields, devices_fields, subscription_fields
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import Limit
 from bridge_server.notify.history_models import AccountBucket, AccountNotification
 from bridge_server.projects.device_states import DeviceDelivery
@@ -21,11 +19,6 @@ def account_fields(view: AccountView, servers_limit: Limit) -> dict[str, Any]:
         **devices_fields(view.devices),
         "deliveries": [_delivery_fields(delivery) for delivery in view.deliveries],
     }
-
-
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
 
 
 def _project_fields(view: ProjectView, servers_limit: Limit) -> dict[str, Any]:
@@ -44,8 +37,8 @@ def _project_fields(view: ProjectView, servers_limit: Limit) -> dict[str, Any]:
 def _bucket_fields(bucket: AccountBucket) -> dict[str, Any]:
     return {
         "tokens": bucket.tokens,
-        "full_at": moment(bucket.full_at_ms),
-        "next_token_at": moment(bucket.next_token_at_ms),
+        "full_at": rfc3339_or_none(bucket.full_at_ms),
+        "next_token_at": rfc3339_or_none(bucket.next_token_at_ms),
     }
 
 
@@ -66,6 +59,6 @@ def _delivery_fields(delivery: DeviceDelivery) -> dict[str, Any]:
         "state": "failed" if delivery.next_attempt_at_ms is None else "waiting",
         "attempts": delivery.attempts,
         "created_at": rfc3339(delivery.created_at_ms),
-        "next_attempt_at": moment(delivery.next_attempt_at_ms),
+        "next_attempt_at": rfc3339_or_none(delivery.next_attempt_at_ms),
         "error": delivery.last_error,
     }

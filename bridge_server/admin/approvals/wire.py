@@ -8,7 +8,7 @@ import orjson
 from bridge_server.admin.approvals.service import ApprovalPage, ApprovalPlace
 from bridge_server.ethereum.address import checksummed
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.wallet.explaining.explaining import explain
 from bridge_server.wallet.models import ApprovalRequest, ApprovalState
 
@@ -64,16 +64,11 @@ def lines(approval: ApprovalRequest) -> list[tuple[str, str]]:
     ]
 
 
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
-
-
 def _listed_fields(approval: ApprovalRequest, state: ApprovalState) -> dict[str, Any]:
     decided_at_ms = approval.decided_at_ms
     return {
         **_request_fields(approval, state),
-        "decided_at": None if decided_at_ms is None else rfc3339(decided_at_ms),
+        "decided_at": rfc3339_or_none(decided_at_ms),
     }
 
 

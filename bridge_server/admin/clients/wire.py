@@ -8,7 +8,7 @@ from typing import Any, get_args
 from bridge_server.admin.clients.service import Bucket, ClientDetails
 from bridge_server.admin.neighbours import Reply, listed_processes
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339_or_none
 from bridge_server.web.clients import By, Client, ClientFigures
 
 _LAST = re.compile(r"([0-9]{1,4})(m|h)", re.ASCII)
@@ -129,5 +129,5 @@ def bucket_fields(bucket: Bucket) -> dict[str, Any]:
         "limit": bucket.limit,
         "burst": bucket.burst,
         "remaining": bucket.remaining,
-        "full_at": None if bucket.full_at_ms is None else rfc3339(bucket.full_at_ms),
+        "full_at": rfc3339_or_none(bucket.full_at_ms),
     }

@@ -4,11 +4,10 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-import orjson
 from pydantic import Field, WithJsonSchema
 
 from bridge_server.kernel.errors import Fault, InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.history_models import (
     AccountOutcome,
     DeliveryOutcome,
@@ -154,25 +153,15 @@ def outcome_moments(outcome: AccountOutcome) -> dict[str, Any]:
     return {
         "outcome": outcome.outcome.value,
         "at": rfc3339(outcome.at_ms),
-        "read_at": moment(outcome.read_at_ms),
-        "limited_until": moment(outcome.retry_at_ms),
+        "read_at": rfc3339_or_none(outcome.read_at_ms),
+        "limited_until": rfc3339_or_none(outcome.retry_at_ms),
     }
-
-
-def moment(moment_ms: int | None) -> str | None:
-    """A time as text, null if there is none."""
-    return None if moment_ms is None else rfc3339(moment_ms)
-
-
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
 
 
 def _listed_fields(past: PastNotification) -> dict[str, Any]:
     return {
         "number": past.number,
-        "sent_at": moment(past.created_at_ms),
+        "sent_at": rfc3339_or_none(past.created_at_ms),
         "type": past.notification.type_id,
         "title": past.notification.title,
         "notification_id": past.notification_id,

@@ -10,7 +10,7 @@ from pydantic import Field
 from bridge_server.admin.outbox.service import AttemptFilter, AttemptPage
 from bridge_server.admin.shortened import shortened
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.notify.device_notices import DEVICE
 from bridge_server.outbox.attempts import DeliveryAttempt
 from bridge_server.outbox.errors import AttemptNotFoundError, MessageNotFoundError
@@ -118,8 +118,8 @@ def message_fields(stored: StoredMessage, now_ms: int) -> dict[str, Any]:
         "subject": _subject(stored.purpose, stored.subject),
         "attempts": stored.attempts,
         "created_at": rfc3339(stored.created_at_ms),
-        "next_attempt_at": _moment(stored.next_attempt_at_ms),
-        "died_at": _moment(stored.died_at_ms),
+        "next_attempt_at": rfc3339_or_none(stored.next_attempt_at_ms),
+        "died_at": rfc3339_or_none(stored.died_at_ms),
         "error": stored.last_error,
         "status": answered_status(stored.last_error or ""),
     }
@@ -186,11 +186,6 @@ def count_fields(count: int) -> dict[str, Any]:
     return {"messages": count}
 
 
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
-
-
 def _kind(query: Mapping[str, str]) -> MessageKind | None:
     kind = query.get("kind")
     if kind is not None and kind not in list(MessageKind):
@@ -208,7 +203,3 @@ def _subject(purpose: Purpose, subject: str | None) -> str | None:
 def _body(whole: WholeMessage) -> Any:
     """The body of a project event. All others have ids of sessions, tokens of devices or private texts."""
     return orjson.loads(whole.message.body) if whole.stored.purpose == PROJECT_EVENT else None
-
-
-def _moment(moment_ms: int | None) -> str | None:
-    return None if moment_ms is None else rfc3339(moment_ms)

@@ -4,10 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.kernel.token_bucket import MICROSECONDS, Limit
 from bridge_server.projects.caip10 import Account, parse_account
 from bridge_server.projects.device_states import DeviceState
@@ -144,11 +142,6 @@ def subscriber_page_fields(subscriptions: Sequence[Subscription], limit: int) ->
     }
 
 
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
-
-
 def _listed_fields(listed: ProjectOverview, servers_limit: Limit) -> dict[str, Any]:
     return {
         **project_fields(listed.project, servers_limit),
@@ -166,11 +159,7 @@ def _device_fields(device: DeviceState) -> dict[str, Any]:
         "created_at": rfc3339(device.created_at_ms),
         "state": device.state.value,
         "queued": device.queued,
-        "delivered_at": _moment(device.delivered_at_ms),
-        "failed_at": _moment(device.failed_at_ms),
+        "delivered_at": rfc3339_or_none(device.delivered_at_ms),
+        "failed_at": rfc3339_or_none(device.failed_at_ms),
         "error": device.last_error,
     }
-
-
-def _moment(moment_ms: int | None) -> str | None:
-    return None if moment_ms is None else rfc3339(moment_ms)

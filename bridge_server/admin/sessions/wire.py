@@ -8,7 +8,7 @@ from bridge_server.admin.handles import Handles, shortened
 from bridge_server.admin.sessions.service import Happening, SessionStory, SessionView
 from bridge_server.admin.traffic.wire import named, request_fields
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.web.traffic import TrafficLog
 
 SUCCESS = {"success": True}
@@ -45,10 +45,10 @@ def session_fields(view: SessionView, handles: Handles) -> dict[str, Any]:
         "approved": session.is_approved,
         "push": session.push_type,
         "calls_waiting": session.calls_waiting,
-        "created_at": _moment(session.created_at_ms),
+        "created_at": rfc3339_or_none(session.created_at_ms),
         "expires_at": rfc3339(session.expires_at_ms),
-        "dapp_seen_at": _moment(view.dapp_seen_at_ms),
-        "wallet_seen_at": _moment(view.wallet_seen_at_ms),
+        "dapp_seen_at": rfc3339_or_none(view.dapp_seen_at_ms),
+        "wallet_seen_at": rfc3339_or_none(view.wallet_seen_at_ms),
     }
 
 
@@ -69,7 +69,3 @@ def happening_fields(happening: Happening, handles: Handles) -> dict[str, Any]:
         "event": happening.name,
         "call": named(happening.call_id, handles),
     }
-
-
-def _moment(moment_ms: int | None) -> str | None:
-    return None if moment_ms is None else rfc3339(moment_ms)

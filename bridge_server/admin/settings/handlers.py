@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
+from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.settings import wire
 from bridge_server.admin.settings.service import SettingsDesk
-from bridge_server.web.answers import json_answer
 
 
 class SettingsHandlers:
@@ -14,4 +14,4 @@ class SettingsHandlers:
         self._desk = desk
 
     async def settings(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write(wire.report_fields(await self._desk.report())))
+        return fields_answer(wire.report_fields(await self._desk.report()))

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import orjson
-
 from bridge_server.admin.settings.service import Report
 
 
@@ -17,8 +15,3 @@ def report_fields(report: Report) -> dict[str, Any]:
             "troubles": list(report.troubles),
         },
     }
-
-
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)

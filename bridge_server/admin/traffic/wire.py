@@ -9,7 +9,7 @@ from bridge_server.admin.handles import Handles, shortened
 from bridge_server.admin.traffic.lifetime import CallLife, Step
 from bridge_server.admin.traffic.subjects import subject_of
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.web.traffic import Contents, Recorded, TrafficLog, with_short_ids
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
@@ -111,7 +111,7 @@ def life_fields(life: CallLife, traffic: TrafficLog | None, handles: Handles) ->
         "call": named(life.call_id, handles),
         "session": named(life.session_id, handles),
         "state": life.state,
-        "expires_at": None if life.expires_at_ms is None else rfc3339(life.expires_at_ms),
+        "expires_at": rfc3339_or_none(life.expires_at_ms),
         "steps": [step_fields(step, traffic, handles) for step in life.steps],
     }
 
@@ -121,7 +121,7 @@ def step_fields(step: Step, traffic: TrafficLog | None, handles: Handles) -> dic
     request = None if step.recorded is None or traffic is None else step.recorded
     return {
         "step": step.name,
-        "at": None if step.at_ms is None else rfc3339(step.at_ms),
+        "at": rfc3339_or_none(step.at_ms),
         "outcome": step.outcome or None,
         "request": None if request is None or traffic is None else request_fields(request, traffic, handles),
     }

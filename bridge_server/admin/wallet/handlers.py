@@ -4,10 +4,10 @@ import asyncio
 
 from aiohttp import web
 
+from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.pages import wanted_page
 from bridge_server.admin.wallet import wire
 from bridge_server.admin.wallet.service import WalletDesk
-from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 
 
@@ -18,26 +18,26 @@ class WalletDeskHandlers:
         self._desk = desk
 
     async def accounts(self, _: web.Request) -> web.Response:
-        return json_answer(wire.write(wire.account_list_fields(self._desk.accounts())))
+        return fields_answer(wire.account_list_fields(self._desk.accounts()))
 
     async def unlock(self, request: web.Request) -> web.Response:
         address = wire.read_address(request.match_info["address"])
         wanted = wire.read_unlock(await json_object(request))
         account = await self._desk.unlock(address, wanted.passphrase, wanted.seconds)
-        return json_answer(wire.write(wire.account_fields(account)))
+        return fields_answer(wire.account_fields(account))
 
     async def lock(self, request: web.Request) -> web.Response:
         account = self._desk.lock(wire.read_address(request.match_info["address"]))
-        return json_answer(wire.write(wire.account_fields(account)))
+        return fields_answer(wire.account_fields(account))
 
     async def transactions(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
         found = await self._desk.transactions(wire.read_state(request.query), wire.read_number(after), limit)
         # A signed transaction is read with its signature, 0.1 ms each.
         fields = await asyncio.to_thread(wire.transaction_page_fields, found)
-        return json_answer(wire.write(fields))
+        return fields_answer(fields)
 
     async def signatures(self, request: web.Request) -> web.Response:
         after, limit = wanted_page(request)
         found = await self._desk.signatures(wire.read_number(after), limit)
-        return json_answer(wire.write(wire.audit_page_fields(found)))
+        return fields_answer(wire.audit_page_fields(found))

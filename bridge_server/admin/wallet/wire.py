@@ -11,7 +11,7 @@ from bridge_server.ethereum.address import checksummed
 from bridge_server.ethereum.hex_data import quantity
 from bridge_server.ethereum.raw_transactions import RawTransactionError
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
-from bridge_server.kernel.instants import rfc3339
+from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
 from bridge_server.wallet.accounts import LONGEST_UNLOCK_SECONDS
 from bridge_server.wallet.audit_history import AuditPage
 from bridge_server.wallet.models import Address, TransactionState, WalletAccount
@@ -73,7 +73,7 @@ def account_fields(account: WalletAccount) -> dict[str, Any]:
         "account": checksummed(account.address),
         "kind": account.source,
         "unlocked": account.is_unlocked,
-        "unlocked_until": None if until_ms is None else rfc3339(until_ms),
+        "unlocked_until": rfc3339_or_none(until_ms),
     }
 
 
@@ -104,18 +104,13 @@ def transaction_fields(transaction: ListedTransaction) -> dict[str, Any]:
         "client": transaction.client,
         "asked_at": rfc3339(transaction.asked_at_ms),
         "next_attempt_at": rfc3339(transaction.next_attempt_at_ms) if waits else None,
-        "settled_at": None if settled_at_ms is None else rfc3339(settled_at_ms),
+        "settled_at": rfc3339_or_none(settled_at_ms),
     }
 
 
 def audit_page_fields(page: AuditPage) -> dict[str, Any]:
     """A page of the audit log; `next` is null at its beginning."""
     return {"signatures": page.entries, "next": None if page.rest is None else str(page.rest)}
-
-
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)
 
 
 def _transfer(transaction: ListedTransaction) -> tuple[str | None, str | None]:

@@ -2,9 +2,9 @@
 
 from aiohttp import web
 
+from bridge_server.admin.answers import fields_answer
 from bridge_server.admin.webhooks import wire
 from bridge_server.admin.webhooks.service import WebhookTests
-from bridge_server.web.answers import json_answer
 from bridge_server.web.json_body import json_object
 
 
@@ -16,4 +16,4 @@ class WebhookTestHandlers:
 
     async def send(self, request: web.Request) -> web.Response:
         tested = await self._tests.send(wire.read_url(await json_object(request)))
-        return json_answer(wire.write(wire.tested_fields(tested)))
+        return fields_answer(wire.tested_fields(tested))

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import orjson
 from pydantic import AfterValidator
 
 from bridge_server.admin.webhooks.service import TestedWebhook
@@ -33,8 +32,3 @@ def tested_fields(tested: TestedWebhook) -> dict[str, Any]:
         "milliseconds": round(tested.milliseconds, 1),
         "failure": outcome.reason or None,
     }
-
-
-def write(fields: dict[str, Any]) -> bytes:
-    """The fields as JSON."""
-    return orjson.dumps(fields)

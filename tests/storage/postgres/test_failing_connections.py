@@ -232,7 +232,7 @@ async def test_a_commit_that_was_given_up_fails_when_it_arrives_late(
 async def test_a_database_that_stays_away_during_a_commit_leaves_the_outcome_open(
     behind_proxy: PostgresDatabase, proxy: CuttingProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge_server.storage.postgres.lane._OUTCOME_SECONDS", 0.3)
+    monkeypatch.setattr("bridge_server.storage.postgres.commit_attempts._OUTCOME_SECONDS", 0.3)
     proxy.cut_answer(b"COMMIT")
     proxy.is_refusing = True
 
