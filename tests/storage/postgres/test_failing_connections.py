@@ -354,7 +354,7 @@ async def test_a_batch_with_more_turns_than_the_server_has_locks_for_is_run_in_h
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's error is real, and its table of locks is not filled: other tests use it."""
-    monkeypatch.setattr("bridge_server.storage.postgres.lane.beginning", beginning_of_few)
+    monkeypatch.setattr("bridge_server.storage.postgres.commit_attempts.beginning", beginning_of_few)
 
     outcomes = await asyncio.gather(*(database.transaction(put(f"{n:02}", "x")) for n in range(32)))
 
