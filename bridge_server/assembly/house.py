@@ -1,12 +1,7 @@
 """The list of all rooms. A new room has its folder, a file beside this one, its settings, and a line here."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from bridge_server.assembly.admin import admin_room
 from bridge_server.assembly.commands import commands_room
-from bridge_server.assembly.console import ConsoleParts
-from bridge_server.assembly.console_room import console_access_room, console_room
+from bridge_server.assembly.console_room import console_access_room
 from bridge_server.assembly.demo import demo_room
 from bridge_server.assembly.description import description_rooms
 from bridge_server.assembly.engine import leases_of, outside_changes, wallet_role_of
@@ -16,33 +11,18 @@ from bridge_server.assembly.inbox import inbox_room, inbox_services
 from bridge_server.assembly.limits import limits_room
 from bridge_server.assembly.metrics import metrics_room
 from bridge_server.assembly.notify import notifications_of, notify_room
-from bridge_server.assembly.operator_desks import operator_desks
-from bridge_server.assembly.operator_views import operator_room, operator_views
+from bridge_server.assembly.operator_rooms import Operated, operator_rooms
 from bridge_server.assembly.outbox import outbox_dispatcher, outbox_room
 from bridge_server.assembly.processes import processes_room
-from bridge_server.assembly.projects import ProjectServices, project_services, projects_room
+from bridge_server.assembly.projects import project_services, projects_room
 from bridge_server.assembly.pubsub import pubsub_room
-from bridge_server.assembly.push import PushServices, push_room, push_services
+from bridge_server.assembly.push import push_room, push_services
 from bridge_server.assembly.relay import relay_room
 from bridge_server.assembly.room import Room
 from bridge_server.assembly.storage import storage_room
 from bridge_server.assembly.sweeping import sweeper_of, sweeping_room
-from bridge_server.assembly.testmode import test_mode, testmode_room
-from bridge_server.assembly.wallet import AssembledWallet, assembled_wallet, wallet_room
-from bridge_server.inbox.handlers import InboxServices
-from bridge_server.notify.service import Notifications
-from bridge_server.outbox.dispatcher import Dispatcher
-
-
-@dataclass(frozen=True, slots=True)
-class _Services:
-    """The services of rooms that other rooms call, too."""
-
-    projects: ProjectServices
-    notifications: Notifications
-    push: PushServices
-    inbox: InboxServices
-    wallet: AssembledWallet
+from bridge_server.assembly.testmode_room import test_mode, testmode_room
+from bridge_server.assembly.wallet import assembled_wallet, wallet_room
 
 
 def house(foundation: Foundation) -> tuple[Room, ...]:
@@ -51,77 +31,46 @@ def house(foundation: Foundation) -> tuple[Room, ...]:
     The database opens first: all others use it. Delivery opens before the rooms with endpoints and closes
     after them, because they queue messages until they are closed. Work that calls other rooms opens last.
     """
-    services = _services(foundation)
-    serving = _serving(foundation, services)
-    leases = leases_of(foundation.settings, foundation.database)
-    dispatcher = outbox_dispatcher(foundation, serving, leases)
-    rooms = (
-        storage_room(foundation),
-        processes_room(foundation),
-        limits_room(foundation),
-        outbox_room(foundation, serving, leases, dispatcher),
-        *serving,
-        demo_room(services.projects.projects, foundation.demo),
-    )
-    house = (*rooms, *_overseeing(foundation, services, rooms, dispatcher))
-    return (*house, *description_rooms(foundation, house))
-
-
-def _services(foundation: Foundation) -> _Services:
     projects = project_services(foundation)
     notifications = notifications_of(foundation, projects)
     push = push_services(foundation)
     inbox = inbox_services(foundation, projects, push.addresses)
     wallet = assembled_wallet(foundation, wallet_role_of(foundation.settings, foundation.database))
-    return _Services(projects, notifications, push, inbox, wallet)
-
-
-def _serving(foundation: Foundation, services: _Services) -> tuple[Room, ...]:
-    """The rooms for clients."""
-    return (
+    serving = (
         relay_room(foundation),
-        projects_room(services.projects),
-        notify_room(foundation, services.projects, services.notifications),
-        push_room(foundation, services.push),
-        wallet_room(foundation, services.wallet),
-        inbox_room(foundation, services.inbox),
+        projects_room(projects),
+        notify_room(foundation, projects, notifications),
+        push_room(foundation, push),
+        wallet_room(foundation, wallet),
+        inbox_room(foundation, inbox),
         pubsub_room(foundation),
         console_access_room(foundation),
     )
-
-
-def _overseeing(
-    foundation: Foundation, services: _Services, rooms: Sequence[Room], dispatcher: Dispatcher
-) -> tuple[Room, ...]:
-    """The rooms that sweep, watch and change the other rooms: for operators, and for tests."""
-    wallet, readiness, sweeper = (
-        services.wallet,
-        readiness_of(foundation, rooms),
-        sweeper_of(foundation, rooms),
+    leases = leases_of(foundation.settings, foundation.database)
+    dispatcher = outbox_dispatcher(foundation, serving, leases)
+    outbox = outbox_room(foundation, serving, leases, dispatcher)
+    demo = demo_room(projects.projects, foundation.demo)
+    rooms = (
+        storage_room(foundation),
+        processes_room(foundation),
+        limits_room(foundation),
+        outbox,
+        *serving,
+        demo,
     )
-    desks = operator_desks(
-        foundation,
-        services.projects,
-        services.notifications,
-        services.inbox.reading,
-        wallet,
-        services.push,
-        dispatcher,
-        readiness,
-    )
-    views = operator_views(foundation, rooms, services.push)
-    observing = (
-        health_room(readiness),
-        metrics_room(foundation, rooms),
-        operator_room(foundation, views),
-    )
+    readiness = readiness_of(foundation, rooms)
+    operated = Operated(projects, notifications, inbox.reading, wallet, push, dispatcher, readiness)
+    operator = operator_rooms(foundation, rooms, operated)
+    sweeper = sweeper_of(foundation, rooms)
+    observing = (health_room(readiness), metrics_room(foundation, rooms), operator.views)
     mode = test_mode(foundation, (*rooms, *observing), sweeper)
-    parts = ConsoleParts(desks, views, dispatcher, wallet.node, wallet, readiness, mode)
-    return (
-        admin_room(foundation, desks),
+    house = (
+        *rooms,
+        operator.admin,
         commands_room(outside_changes(foundation.database), dispatcher, wallet.approvals, foundation.events),
         sweeping_room(sweeper),
         *observing,
         testmode_room(mode),
-        console_room(foundation, parts),
+        operator.console(mode),
     )
+    return (*house, *description_rooms(foundation, house))

@@ -44,7 +44,7 @@ class SharedTopic:
 
     def __init__(self) -> None:
         self.receivers: dict[Receiver, int] = {}
-        """By the number of the last message that the receiver had read when it joined."""
+        """The receivers, each with the number of the last message that it had read when it joined."""
         self.joining = self.arrivals = 0
         self.position = 0
         """The number of the newest message that was read for the receivers."""
@@ -56,7 +56,7 @@ class SharedTopic:
         self.receivers[receiver] = position
 
     def send(self, messages: Sequence[Message]) -> None:
-        """Send new messages to all receivers but those that they came from."""
+        """Send each new message to all receivers but its sender."""
         for message in messages:
             if message.number <= self.position:
                 continue
@@ -91,7 +91,7 @@ class SharedTopics:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send what is stored, here or by another process, while inside."""
+        """Send stored messages, of this and of other processes, while inside."""
         async with running(self._deliver_forever()):
             yield
 
@@ -137,7 +137,7 @@ class SharedTopics:
         self._journal.drop(number)
 
     def refuse(self, message: Message) -> None:
-        """Nobody was sent a message that the journal refused."""
+        """Do nothing: a message that the journal refused was sent to nobody."""
 
     async def caught_up(self) -> None:
         """Return once all earlier changes are on disk, and sent to the receivers in this process.
@@ -205,7 +205,7 @@ class SharedTopics:
             await asyncio.gather(*map(self._deliver, topics[first : first + _TOPICS_AT_ONCE]))
 
     async def _deliver(self, topic: Topic) -> None:
-        """Send a page of what the receivers have not been sent."""
+        """Send a page of the messages that the receivers have not been sent."""
         live = self._live.get(topic)
         if live is None or not live.receivers:
             return

@@ -51,7 +51,7 @@ class LiveTopic:
         self.is_loaded = True
 
     def add(self, message: Message, share: Share, now_ms: int) -> None:
-        """One message more. Raises QueueFullError."""
+        """Add a message. Raises QueueFullError."""
         size_bytes = len(message.text)
         if len(self._messages) >= share.messages or self._size_bytes + size_bytes > share.size_bytes:
             for expired in [each for each in self._messages.values() if each.expires_at_ms <= now_ms]:

@@ -1,4 +1,4 @@
-"""Publishing, subscribing, settling: the rules of the room (see its package for when a message is dropped).
+"""Publishing, subscribing, settling: the rules of the room (its package says when a message is dropped).
 
 A message without a receiver is stored at once. A message that was sent to an open socket is stored only if it
 is not settled soon: most are, and never touch the disk.
@@ -19,7 +19,7 @@ from bridge_server.topics.models import Topic
 from bridge_server.web.frames import text_frame
 
 GRACE_SECONDS = 0.05
-"""After once to twice so long, a message that is not settled is stored."""
+"""A message that is not settled is stored after once to twice this time."""
 
 
 class Topics:

@@ -1,8 +1,7 @@
 """WebSockets (RFC 6455): a response that goes on as a conversation in text frames.
 
-Frames for many clients are made once and written straight to their transports, as in an event stream.
-There is no compression: messages are encrypted, and a compressor would be most of what an
-idle socket costs.
+Frames for many clients are made once and written straight to their transports, as in an event stream. There
+is no compression: messages are encrypted, and a compressor would be most of the memory of an idle socket.
 """
 
 import asyncio
@@ -79,8 +78,7 @@ class Socket(PromptSocket):
         self._transport: asyncio.Transport | None = None
         self._connection: Connection | None = None
         self._goodbye: asyncio.Task[bool] | None = None
-        self._is_ending = False
-        self._is_joining = False
+        self._is_ending = self._is_joining = False
         self._joined: list[bytes] = []
         self._joined_bytes = 0
 

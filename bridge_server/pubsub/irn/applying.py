@@ -79,7 +79,7 @@ class _Work:
         """Topics with new messages that other processes may have receivers of, and the messages' senders."""
 
     def ask_the_database(self, publishings: Sequence[Publishing]) -> Transaction[None]:
-        """What only the database knows, where several processes publish."""
+        """Read repeated calls and numbers from the database, where several processes publish."""
         if not publishings:
             return
         calls = json_array(each.call for each in publishings)
@@ -156,7 +156,7 @@ class _Work:
         yield Statement(sql.DELETE_UNWANTED, (asked,))
 
     def _hand_over(self, client: ClientKey, topics: Sequence[Topic]) -> Transaction[None]:
-        """What waited for the next subscriber waits for this one."""
+        """Messages that waited for the next subscriber wait for this one."""
         self._forget_subscribers(topics)
         parameters = (json_array(topics), self._rules.now_ms, client)
         yield Statement(sql.DELIVER_OPEN, (client, *parameters))

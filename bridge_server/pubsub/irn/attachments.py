@@ -60,11 +60,11 @@ class Attachments:
         return self._by_topic.get(topic, ())
 
     def add(self, attachment: Attachment) -> None:
-        """A socket is to be sent the messages of a topic."""
+        """Add a socket that is sent the messages of a topic."""
         self._by_topic.setdefault(attachment.topic, {})[attachment] = None
 
     def remove(self, attachment: Attachment) -> None:
-        """A socket is to be sent nothing more of a topic."""
+        """Remove a socket that is sent nothing more of a topic."""
         attached = self._by_topic[attachment.topic]
         del attached[attachment]
         if not attached:

@@ -65,11 +65,11 @@ class IrnCalls:
         self._last_number = _FIRST_PROVISIONAL
 
     def number_after(self, newest: int) -> None:
-        """Give the messages that come numbers that are greater than this one."""
+        """Give later messages greater numbers than this one."""
         self._last_number = newest
 
     def perform(self, socket: IrnSocket, id_text: bytes, call: IrnCall) -> Awaitable[None] | None:
-        """Do what a client asks for; its next frame waits for what is returned."""
+        """Perform a client's call; its next frame waits for the awaitable that is returned."""
         match call:
             case PublishCall():
                 self._publish(socket, id_text, call)

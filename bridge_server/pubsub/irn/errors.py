@@ -56,7 +56,7 @@ class MessageTooLargeError(TooLargeError):
 
 
 class TimeToLiveError(InvalidInputError):
-    """A message is to wait no time at all, or longer than any number of seconds that makes sense."""
+    """The lifetime of a message is 0, or too long to make sense."""
 
     code = "invalid-ttl"
     title = "The time to live is not valid"

@@ -22,7 +22,7 @@ class Fetching:
         self._clock = clock
 
     async def fetch(self, socket: IrnSocket, id_text: bytes, topics: Sequence[Topic]) -> None:
-        """Answer what waits for the client on these topics. Raises UnavailableError."""
+        """Answer with the messages that wait for the client on these topics. Raises UnavailableError."""
         await self._journal.caught_up()
         found = await self._store.fetchable(socket.client, topics, self._clock.now_ms(), _MOST_FETCHED + 1)
         chosen = _first_of(found)

@@ -1,4 +1,4 @@
-"""Ids of what the server asks clients: numbers from 10^9 to 2^53 that are given once in the server's life."""
+"""Ids of requests to clients: numbers from 10^9 to 2^53 that are given once in the server's life."""
 
 from bridge_server.pubsub.irn.store import IrnStore
 

@@ -32,8 +32,8 @@ _Received: TypeAlias = defaultdict[ClientKey, list[int]]
 
 
 class IrnJournal:
-    """What is on its way to the disk. It must be `running`. Clients repeat what fails every few seconds: a
-    database that cannot serve is tried again for a while first.
+    """Changes on their way to the disk. It must be `running`. Clients repeat failed calls every few
+    seconds: a database that cannot serve is tried again for a while first.
     """
 
     def __init__(self, store: IrnStore, clock: Clock, calls: RememberedCalls, rules: RulesNow) -> None:
@@ -51,7 +51,7 @@ class IrnJournal:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write while inside; on leaving, what is left."""
+        """Write while inside, and the rest on leaving."""
         writing = asyncio.create_task(self._write_until_closed())
         try:
             yield
@@ -70,7 +70,7 @@ class IrnJournal:
         self._wanted.set()
 
     def acknowledge(self, client: ClientKey, numbers: Iterable[int]) -> None:
-        """The client has received messages with these numbers."""
+        """Note that the client has received messages with these numbers."""
         for number in numbers:
             envelope = self._unsaved.get(number)
             if envelope is not None:
@@ -85,7 +85,7 @@ class IrnJournal:
         return len(self._changes) >= _MOST_CHANGES or self._unsaved_bytes >= _MOST_BYTES
 
     async def caught_up(self) -> None:
-        """Return once all that was submitted before is on disk, or was refused. Raises UnavailableError."""
+        """Return once all earlier changes are on disk, or were refused. Raises UnavailableError."""
         if not (self._is_writing or self._has_work()):
             return
         done = asyncio.get_running_loop().create_future()
@@ -110,7 +110,7 @@ class IrnJournal:
                 await self._write()
 
     async def _write(self) -> None:
-        """Everything that there is now."""
+        """Write all changes that there are now."""
         changes, received, waiting = self._changes, self._received, self._waiting
         self._changes, self._received, self._waiting = [], defaultdict(list), []
         self._is_writing, self._is_busy = True, len(changes) >= _BUSY_CHANGES

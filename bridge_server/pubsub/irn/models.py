@@ -28,7 +28,7 @@ class Publication(NamedTuple):
 
 
 class PublishCall(NamedTuple):
-    """Publish all of these, and subscribe the client to a topic, or do nothing of it."""
+    """Publish all of these messages, and subscribe the client to a topic: all or nothing."""
 
     publications: tuple[Publication, ...]
     subscribes: Topic | None = None
@@ -56,13 +56,13 @@ class UnsubscribeCall(NamedTuple):
 
 
 class FetchCall(NamedTuple):
-    """Answer what waits for the client."""
+    """Answer with the messages that wait for the client."""
 
     topics: tuple[Topic, ...]
 
 
 class Receipt(NamedTuple):
-    """The client has received what it was sent on this topic, in a request with this id."""
+    """The client has received the message that it was sent on this topic, in a request with this id."""
 
     topic: Topic
     request_id: int
@@ -86,7 +86,7 @@ class ClientRequest(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """A client's answer to what it was sent."""
+    """A client's answer to a message."""
 
     request_id: int
     is_received: bool
@@ -97,7 +97,7 @@ class Envelope:
     """A message on its way to the disk, and to clients that are there."""
 
     number: int
-    """Later messages have greater ones."""
+    """The message's number. Later messages have greater numbers."""
     topic: Topic
     data: bytes
     """The JSON that receivers are sent."""
@@ -163,6 +163,6 @@ class ClientLimits:
     """The most bytes of waiting messages that it has published."""
     topics: int
     remembered_calls: int
-    """Publications of all clients that are known again when they are repeated."""
+    """The number of publications of all clients that are known again when they are repeated."""
     subscription_ms: int
     heartbeat_seconds: float

@@ -1,4 +1,4 @@
-"""The methods of generation 2.x and their parameters. What is not named here is not looked at."""
+"""The methods of generation 2.x and their parameters. Other parameters are not looked at."""
 
 import re
 from collections.abc import Callable, Mapping

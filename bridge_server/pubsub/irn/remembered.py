@@ -30,7 +30,7 @@ class RememberedCalls:
         self._forgotten = 0
 
     def load(self, calls: Iterable[tuple[str, int]]) -> None:
-        """Take over what was on disk."""
+        """Take over the calls on disk."""
         self._expires_at_ms.update(calls)
 
     def clear(self) -> None:
@@ -51,11 +51,11 @@ class RememberedCalls:
         return True
 
     def begin(self, call: str, done: Done) -> None:
-        """The call is on its way to the disk."""
+        """Remember a call that is on its way to the disk."""
         self._under_way[call] = [done]
 
     def end(self, call: str, refused: BridgeError | None, now_ms: int) -> None:
-        """The call is on disk, or was refused: it is answered, as often as it was made."""
+        """Answer a call that is on disk or was refused, as often as it was made."""
         waiting = self._under_way.pop(call)
         if refused is None:
             self._expires_at_ms[call] = now_ms + REMEMBERED_MS

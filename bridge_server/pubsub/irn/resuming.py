@@ -1,4 +1,4 @@
-"""A client that connects again is sent what waits for it, also on topics that it does not name again."""
+"""A client that connects again is sent its waiting messages, also on topics that it does not name again."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.topics.models import Topic
 
 RESUME_SECONDS = 1.0
-"""A client has so long to subscribe anew. Sooner, some JavaScript clients would acknowledge a message of a
+"""The time for a client to subscribe anew. Sooner, some JavaScript clients would acknowledge a message of a
 topic that they have not subscribed to yet, and drop it.
 """
 
@@ -32,18 +32,18 @@ class Resuming:
         self._ended: dict[IrnSocket, set[Topic]] = {}
 
     def begin(self, socket: IrnSocket) -> None:
-        """The socket has opened."""
+        """Begin to wait for the client's subscriptions: its socket has opened."""
         loop = asyncio.get_running_loop()
         self._ended[socket] = set()
         self._timers[socket] = loop.call_later(RESUME_SECONDS, self._start, socket)
 
     def leave_out(self, socket: IrnSocket, topics: Iterable[Topic]) -> None:
-        """The client has unsubscribed."""
+        """Leave out a topic from which the client has unsubscribed."""
         if socket in self._ended:
             self._ended[socket].update(topics)
 
     def stop(self, socket: IrnSocket) -> None:
-        """The socket is closed."""
+        """Stop: the socket is closed."""
         self._ended.pop(socket, None)
         timer, task = self._timers.pop(socket, None), self._tasks.pop(socket, None)
         if timer is not None:

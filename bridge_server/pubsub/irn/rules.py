@@ -23,7 +23,7 @@ class Rules:
     notice: NoticeOf
     subscribers: KnownSubscribers
     is_shared: bool = False
-    """Whether other processes publish, too: the database gives the numbers, and knows what is repeated."""
+    """Whether other processes publish, too: the database gives the numbers, and knows repeated calls."""
 
 
 @dataclass(slots=True)

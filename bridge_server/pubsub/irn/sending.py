@@ -1,4 +1,4 @@
-"""What a socket is sent: messages of its topics, at once while it keeps up, and otherwise from the disk."""
+"""Messages to a socket, of its topics: at once while it keeps up, and otherwise from the disk."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -72,11 +72,11 @@ class Sending:
         self._pong: asyncio.Event | None = None
 
     def open(self, outlet: Socket) -> None:
-        """The socket is open."""
+        """Begin to send: the socket is open."""
         self._outlet = outlet
 
     def close(self) -> None:
-        """The socket is closed."""
+        """End: the socket is closed."""
         self._outlet = None
         for attachment in self._mine.values():
             self._attachments.remove(attachment)
@@ -85,21 +85,21 @@ class Sending:
             self._behind.cancel()
 
     def has_asked(self) -> None:
-        """The client has made a publication, which is on its way to the disk."""
+        """Note a publication of the client, which is on its way to the disk."""
         self._unanswered += 1
 
     def has_answer(self) -> None:
-        """The answer to a publication was written."""
+        """Note that the answer to a publication was written."""
         self._unanswered -= 1
         self._answered_at = asyncio.get_running_loop().time()
 
     def recognise(self, pong: bytes) -> None:
-        """The client has read what was written before the ping."""
+        """Note that the client has read everything before the ping."""
         if self._pong is not None and pong == self._ping:
             self._pong.set()
 
     def attach(self, topic: Topic) -> None:
-        """Send what waits on the topic, and then whatever comes."""
+        """Send the topic's waiting messages, and then every new one."""
         if self._outlet is None or topic in self._mine:
             return
         attachment = Attachment(self._offer, self._fall_behind, self._client, topic)
@@ -163,7 +163,7 @@ class Sending:
             self._behind = asyncio.create_task(self._catch_up())
 
     async def _catch_up(self) -> None:
-        """Send from the disk until there is no topic whose messages were not all sent."""
+        """Send from the disk until all messages of every topic were sent."""
         try:
             while behind := {topic: each for topic, each in self._mine.items() if not each.is_live}:
                 for attachment in behind.values():

@@ -1,4 +1,4 @@
-"""All open sockets of generation 2.x, and what runs beside them."""
+"""All open sockets of generation 2.x, and their background work."""
 
 import asyncio
 from collections import Counter
@@ -86,7 +86,7 @@ class Irn:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Store what is published, and look for dead sockets, while inside."""
+        """Store publications, and look for dead sockets, while inside."""
         if not self._store.is_shared:
             self._calls.number_after(await self._store.newest())
             self._remembered.load(await self._store.calls(self._clock.now_ms()))
@@ -105,7 +105,7 @@ class Irn:
 
     @property
     def topics(self) -> int:
-        """How many an open socket is sent messages of."""
+        """The number of topics of open sockets."""
         return len(self._attachments)
 
     def welcome(self, client: ClientKey, address: str | None) -> IrnSocket:
@@ -149,7 +149,7 @@ class Irn:
         self._store.subscribers.clear()
 
     async def sweep(self, now_ms: int) -> int:
-        """Delete a slice of what has expired; returns how many rows."""
+        """Delete a slice of the expired rows; returns how many."""
         return await self._store.sweep(now_ms, _SWEEP_SLICE)
 
     def _on_stored(self, event: IrnMessagesStored) -> None:

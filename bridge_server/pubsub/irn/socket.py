@@ -1,4 +1,4 @@
-"""One socket of a client: what it asks, what it is answered, and whether it is still there."""
+"""One socket of a client: its requests, their answers, and whether the client is still there."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ from bridge_server.web.frames import text_frame
 from bridge_server.web.socket import Socket
 
 Perform: TypeAlias = Callable[["IrnSocket", bytes, IrnCall], Awaitable[None] | None]
-"""Does what a client asks for; given its socket, the JSON of the request's id, and the call."""
+"""Performs a client's call; given its socket, the JSON of the request's id, and the call."""
 ChargeMessages: TypeAlias = Callable[[str, int], Awaitable[None] | None]
 """Spends messages of an address, at once or when what it returns was awaited. Raises QuotaError."""
 
@@ -126,7 +126,7 @@ class IrnSocket:
             self.answer(wire.write_error(id_text, refused))
 
     async def has_written(self) -> bool:
-        """Whether all that was answered has been written; waits for that."""
+        """Wait until all answers have been written; returns whether they have."""
         if self._outlet is None:
             return False
         await self._outlet.drain()

@@ -25,7 +25,7 @@ from bridge_server.topics.models import Topic
 
 
 class IrnStore:
-    """What has expired at `now_ms` is as if it were not there.
+    """Rows that have expired at `now_ms` count as deleted.
 
     `notice_bytes` and `subscription_bytes` say what an address may have stored.
     """
@@ -40,7 +40,7 @@ class IrnStore:
         """None where other processes change them."""
 
     async def newest(self) -> int:
-        """The greatest number of a message there is, or 0."""
+        """The greatest number of a stored message, or 0."""
         return scalar(int, await self.database.read(sql.NEWEST))
 
     async def calls(self, now_ms: int) -> Sequence[tuple[str, int]]:
@@ -56,14 +56,14 @@ class IrnStore:
     async def waiting(
         self, client: ClientKey, topics: Sequence[Topic], after: int, now_ms: int, limit: int
     ) -> Sequence[WaitingMessage]:
-        """What waits for a client on these topics and has a number greater than `after`, oldest first."""
+        """The messages that wait for a client on these topics with numbers above `after`, oldest first."""
         parameters = (client, after, json_array(topics), now_ms, limit)
         return [_message(row) for row in await self.database.read(sql.WAITING, parameters)]
 
     async def waiting_anywhere(
         self, client: ClientKey, positions: Mapping[Topic, int], now_ms: int, limit: int
     ) -> Sequence[WaitingMessage]:
-        """What has a greater number than the position of its topic, where several processes send messages.
+        """Messages with numbers above the position of their topic, where several processes send messages.
 
         Also what another socket of the client has acknowledged lately. Across topics a message may appear
         after others with greater numbers: each topic has its own position.
@@ -74,7 +74,7 @@ class IrnStore:
     async def fetchable(
         self, client: ClientKey, topics: Sequence[Topic], now_ms: int, limit: int
     ) -> Sequence[tuple[int, int]]:
-        """Number and size of what a client may fetch from these topics, oldest first."""
+        """The numbers and sizes of messages that a client may fetch from these topics, oldest first."""
         parameters = (client, now_ms, json_array(topics), limit)
         return [(number, size) for number, size in await self.database.read(sql.FETCHABLE, parameters)]
 

@@ -41,7 +41,7 @@ class KnownSubscribers:
         self._by_topic.clear()
 
     def learn(self, changed: Iterable[Topic], found: Mapping[Topic, Subscribers]) -> None:
-        """Forget what was changed, and remember what was read after that."""
+        """Forget topics that were changed, and remember what was read after that."""
         for topic in changed:
             self._by_topic.pop(topic, None)
         for topic, subscribers in found.items():

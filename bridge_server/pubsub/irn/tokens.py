@@ -43,7 +43,7 @@ class _Claims(NamedTuple):
 
 
 class ClientTokens:
-    """Checks tokens. One that was checked is remembered: a client connects with it again and again."""
+    """Checks tokens. A token that was checked is remembered: a client connects with it again and again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -138,7 +138,7 @@ def _time(value: object) -> float:
 
 
 def _is_same_place(audience: object, url: str) -> bool:
-    """Whether host and port are the same; http counts as ws, and path and query do not count."""
+    """Whether host and port are equal; http counts as ws, and path and query do not count."""
     return isinstance(audience, str) and (place := _place(audience)) is not None and place == _place(url)
 
 

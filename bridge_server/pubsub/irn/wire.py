@@ -78,13 +78,13 @@ def write_error(id_text: bytes, error: BridgeError) -> bytes:
 
 
 def write_failure(id_text: bytes) -> bytes:
-    """The answer to a call that the server could not deal with."""
+    """The answer to a call at which the server has failed."""
     error = {"code": _INTERNAL, "message": "The server failed. Its log has the reason.", "data": "Unknown"}
     return b'{"id":%b,"jsonrpc":"2.0","error":%b}' % (id_text, orjson.dumps(error))
 
 
 def write_subscriptions(answer: SubscriptionAnswer, client: ClientKey, topics: Sequence[Topic]) -> bytes:
-    """The ids of subscriptions, as the call has them answered."""
+    """The ids of subscriptions, in the form that the call asks for."""
     ids = [subscription_id(client, topic).decode() for topic in topics]
     if answer is SubscriptionAnswer.ONE:
         return orjson.dumps(ids[0])

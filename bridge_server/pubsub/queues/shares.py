@@ -13,7 +13,7 @@ class Claim(NamedTuple):
     """A share that a message counts to."""
 
     statement: str
-    """Reads what waits: how many messages, and how many bytes."""
+    """Reads the number and the bytes of the messages that wait."""
     whose: str
     share: Share
     name: str
@@ -52,7 +52,7 @@ class Shares:
         return None
 
     def give_back(self, claims: Sequence[Claim], size_bytes: int) -> None:
-        """A message that was counted is not stored."""
+        """Take back the count of a message that is not stored."""
         for claim in claims:
             waiting = self._counted[claim.statement, claim.whose]
             waiting.messages -= 1

@@ -1,4 +1,4 @@
-"""Open sockets: how many an address may have, which of them are dead, and how they end."""
+"""Open sockets: their number per address, the detection of dead ones, and their end."""
 
 import asyncio
 from collections import Counter
@@ -41,7 +41,7 @@ class OpenSocket(Protocol):
         ...
 
     def leave(self) -> None:
-        """The client is not there any more; said again, it changes nothing."""
+        """Leave: the client is not there any more. A second call changes nothing."""
         ...
 
 
@@ -75,7 +75,7 @@ class OpenSockets(Generic[AnySocket]):
             raise TooManySocketsError(self._limits.per_address)
 
     def add(self, socket: AnySocket) -> None:
-        """One more is open."""
+        """Add a socket that has opened."""
         self._sockets[socket.number] = socket
         if socket.address is not None:
             self._open_from[socket.address] += 1
