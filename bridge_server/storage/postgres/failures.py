@@ -34,6 +34,15 @@ _FATAL = frozenset({"FATAL", "PANIC"})
 
 _LOST_REASON = "the connection to the database was lost"
 
+WIRE_FAILURES = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # an exchange began after the server's last message, and before the end
+)
+"""What asyncpg raises when the database or the connection to it fails."""
+
 
 class LostConnectionError(ConnectionError):
     """There is no connection to the database at the moment."""
