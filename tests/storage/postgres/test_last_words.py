@@ -1,7 +1,7 @@
 """A kept connection whose end asyncpg keeps to itself is replaced, as any other.
 
 A server that shuts down says so on each connection, and ends it some milliseconds later. asyncpg does not
-expect the message; an exchange that begins meanwhile fails, and asyncpg closes the connection without a call of
+expect the message; an exchange that begins meanwhile fails, and asyncpg closes the connection without calling
 the listeners.
 """
 
