@@ -100,7 +100,10 @@ class SubscriptionStore:
         Each account id begins with `beginning`.
         """
         project = yield from find_project(project_id)
-        bounds = max(after, beginning), beginning + _LAST_CHARACTER
+        start = after.partition("\0")[
+            0
+        ]  # no account id has this character, which databases order differently
+        bounds = max(start, beginning), beginning + _LAST_CHARACTER
         rows = yield Statement(sql.PAGE, (project.number, *bounds, limit))
         return [_read_subscription(row) for row in rows]
 

@@ -71,9 +71,10 @@ async def test_only_the_last_requests_are_kept(observed: Observed) -> None:
     for _ in range(MOST_REQUESTS + 5):
         await observed.bridge.get("/hello")
 
-    kept = (await observed.admin.get("/admin/traffic?limit=1000&after=900")).json["requests"]
+    newest = (await observed.admin.get("/admin/traffic?limit=1000")).json
+    kept = (await observed.admin.get(f"/admin/traffic?limit=1000&after={newest['next']}")).json["requests"]
 
-    assert (kept[0]["number"], kept[-1]["number"]) == (899, 6)
+    assert (kept[0]["number"], kept[-1]["number"]) == (MOST_REQUESTS + 5 - 1000, 6)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ async def test_a_filter_finds_a_session_by_handle_by_id_and_by_its_beginning(obs
         ("filter=session:", "session:"),
         ("filter=" + "a" * 401, "400"),
         ("filter=" + "a+" * 17, "16"),
-        ("after=x", "number"),
+        ("after=x", "'x'"),
         ("since=x", "number"),
         ("since=1&wait=x", "wait"),
         ("wait=5", "since"),
@@ -237,7 +238,7 @@ async def test_a_request_to_the_node_is_recorded_by_its_methods(tmp_path: Path) 
 
         assert asked
         assert {(each["who"], each["status"], each["path"]) for each in asked} == {("bridge", 0, "node_url")}
-        assert asked[0]["gist"].startswith("eth_blockNumber · The node cannot be reached")
+        assert any(each["gist"].startswith("eth_blockNumber · The node cannot be reached") for each in asked)
 
 
 async def test_the_stream_has_what_comes_and_completes_what_waited(observed: Observed) -> None:
@@ -310,7 +311,7 @@ async def test_in_test_mode_the_contents_are_shown(tmp_path: Path) -> None:
         session_id = await observed.bridge.open_session()
         await observed.bridge.request_call(session_id, "payload")
 
-        called, _ = await observed.traffic()
+        called, _ = sorted(await observed.traffic(), key=lambda each: -each["number"])
 
         assert called["path"] == f"/session/{session_id}/call/new"
         assert '"payload"' in called["request"]["body"]

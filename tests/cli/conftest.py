@@ -1,13 +1,14 @@
 """The command line without whatever settings the machine that runs the tests has."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from bridge_server.cli.main import commands
+from tests.support.engines import engine_environment
 
 _OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")
 
@@ -24,13 +25,21 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def invoke() -> Invoke:
-    """Runs a command in this process."""
+    """Runs a command in this process, on the database that servers over its data directory have."""
     runner = CliRunner()
 
     def run(*arguments: str | Path) -> Result:
-        return runner.invoke(commands, list(map(str, arguments)), prog_name="bridge-server")
+        words = list(map(str, arguments))
+        return runner.invoke(commands, words, prog_name="bridge-server", env=_database(words))
 
     return run
+
+
+def _database(words: Sequence[str]) -> Mapping[str, str]:
+    """Variables that name the database of the command's data directory, if the run has databases."""
+    if "--data-dir" not in words:
+        return {}
+    return engine_environment(Path(words[words.index("--data-dir") + 1]))
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 
 from bridge_server.assembly.operator import operations
 from bridge_server.kernel.clock import SystemClock
-from bridge_server.settings.settings import Settings
 from bridge_server.storage.data_directory import held
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, ApprovalState, Caller
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.ethereum.typed_data_examples import mail
+from tests.support.engines import settings_over
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS
 from tests.wallet.approval_desk import open_desk
 
@@ -50,7 +50,9 @@ def server(data_dir: Path) -> Iterator[ExitStack]:
     """What a server does for these commands: it holds the directory, until it is closed."""
     with ExitStack() as stack:
         stack.enter_context(held(data_dir))
-        migrate(Settings(data_dir=data_dir).database_file, packaged_migrations())
+        settings = settings_over(data_dir)
+        if settings.database is None:
+            migrate(settings.database_file, packaged_migrations())
         yield stack
 
 
@@ -93,7 +95,7 @@ def request_of(
 
 async def store(data_dir: Path, request: ApprovalRequest) -> None:
     """As the server would."""
-    async with operations(Settings(data_dir=data_dir)) as opened:
+    async with operations(settings_over(data_dir)) as opened:
         await opened.approvals.add(request)
 
 
@@ -101,7 +103,7 @@ def state_of(data_dir: Path, approval_id: str) -> ApprovalState:
     """What has become of a request."""
 
     async def read() -> ApprovalState:
-        async with operations(Settings(data_dir=data_dir)) as opened:
+        async with operations(settings_over(data_dir)) as opened:
             found = await opened.approvals.get(ApprovalId(approval_id))
             assert found is not None
             return found.state
@@ -253,6 +255,7 @@ def test_a_name_that_does_not_tell_one_from_others_decides_nothing(
     assert {state_of(data_dir, each) for each in (FIRST, NEAR)} == {ApprovalState.PENDING}
 
 
+@pytest.mark.sqlite("whether a server runs is seen by its data directory")
 def test_nothing_waits_where_the_server_was_killed(
     approvals: Operating, server: ExitStack, asked: Ask
 ) -> None:
@@ -265,6 +268,7 @@ def test_nothing_waits_where_the_server_was_killed(
     assert approvals.text("approvals", "list") == "no request is waiting for approval\n"
 
 
+@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
 def test_without_a_database_the_directory_is_asked_for(approvals: Operating) -> None:
     assert "name the server's data directory" in approvals.refusal("approvals", "list")
 

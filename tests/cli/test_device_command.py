@@ -1,9 +1,8 @@
 """`device list`: the devices of an account and how deliveries to them go."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,26 +13,34 @@ from bridge_server.storage.data_directory import held
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.admin_client import ETHEREUM
+from tests.support.engines import database_of, settings_over
 from tests.support.project import account
 from tests.support.server import server_process
 
-_HELD = """
-INSERT INTO accounts (id, account_key) VALUES (1, 'eip155:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb');
+_ACCOUNT = (
+    "INSERT INTO accounts (id, account_key) VALUES (1, 'eip155:0xab16a96d359ec26a11e2c2b3d8f8b8942d5bfcdb')"
+)
+_DEVICES = """
 INSERT INTO devices
     (account, device_id, channel, address, created_at_ms, delivered_at_ms, failed_at_ms, last_error)
 VALUES
     (1, 'first', 'fcm', 'fcm:secret-token', 1000, NULL, NULL, NULL),
     (1, 'second', 'apns', 'apns:secret-token', 2000, 5000, 4000, NULL),
     (1, 'third', 'webhook', 'https://secret-token.example', 3000, 5000, 6000, 'it answered 413'),
-    (1, 'fourth', 'log', 'log:', 4000, NULL, 6000, 'it answered 503');
-INSERT INTO outbox
-    (message_id, destination, url, body, created_at_ms, attempts, next_attempt_at_ms, device_id)
-VALUES
-    ('a', 'log', 'log:', x'7b7d', 5, 0, 9000000000000, 'fourth'),
-    ('b', 'log', 'log:', x'7b7d', 5, 0, 9000000000000, 'fourth'),
-    ('c', 'fcm', 'fcm:secret-token', x'7b7d', 5, 0, 9000000000000, NULL),
-    ('d', 'https://secret-token.example:443', 'https://x', x'7b7d', 5, 9, NULL, 'third');
+    (1, 'fourth', 'log', 'log:', 4000, NULL, 6000, 'it answered 503')
 """
+_MESSAGE = """
+INSERT INTO outbox
+    (body, message_id, destination, url, created_at_ms, attempts, next_attempt_at_ms, device_id)
+VALUES (?, ?, ?, ?, 5, ?, ?, ?)
+"""
+_LATER_MS = 9_000_000_000_000
+_MESSAGES = [
+    (b"{}", "a", "log", "log:", 0, _LATER_MS, "fourth"),
+    (b"{}", "b", "log", "log:", 0, _LATER_MS, "fourth"),
+    (b"{}", "c", "fcm", "fcm:secret-token", 0, _LATER_MS, None),
+    (b"{}", "d", "https://secret-token.example:443", "https://x", 9, None, "third"),
+]
 
 
 @pytest.fixture
@@ -41,8 +48,10 @@ def operate(invoke: Invoke, tmp_path: Path) -> Operating:
     """On a database with four devices of one account."""
     operate = Operating(invoke, tmp_path / "data")
     operate.text("project", "create", "App")
-    with closing(sqlite3.connect(tmp_path / "data" / "bridge.sqlite3")) as connection:
-        connection.executescript(_HELD)
+    with database_of(settings_over(operate.data_dir)) as database:
+        database.changed(_ACCOUNT)
+        database.changed(_DEVICES)
+        database.executemany(_MESSAGE, _MESSAGES)
     return operate
 
 

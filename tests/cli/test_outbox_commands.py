@@ -1,8 +1,6 @@
 """`outbox`: queued messages and dead letters, with and without a running server."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +10,11 @@ from bridge_server.assembly.operator import operations
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.outbox.models import OutgoingMessage, Purpose
 from bridge_server.outbox.store import enqueue
-from bridge_server.settings.settings import Settings
 from tests.cli.attended import attended_server
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.clock import ManualClock
+from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, status
 
@@ -28,7 +26,7 @@ def owe(data_dir: Path, *urls: str) -> None:
     """Messages to these URLs, as a server had left them."""
 
     async def stored() -> None:
-        async with operations(Settings(data_dir=data_dir)) as opened:
+        async with operations(settings_over(data_dir)) as opened:
             for number, url in enumerate(urls, 1):
                 message = OutgoingMessage(f"msg-{number}", url, b"{}", Purpose("relay"), subject="s" * 40)
                 await opened.foundation.database.transaction(partial(enqueue, message, 1_000))
@@ -38,8 +36,8 @@ def owe(data_dir: Path, *urls: str) -> None:
 
 def kill(data_dir: Path) -> None:
     """Make all messages dead letters."""
-    with closing(sqlite3.connect(data_dir / "bridge.sqlite3")) as connection, connection:
-        connection.execute(
+    with database_of(settings_over(data_dir)) as database:
+        database.changed(
             "UPDATE outbox SET died_at_ms = 2000, next_attempt_at_ms = NULL, last_error = 'it hangs'"
         )
 

@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from sqlite3 import connect
 from typing import Any
@@ -15,9 +16,11 @@ import pytest
 from tests.cli.conftest import Invoke
 from tests.cli.operating import Operating
 from tests.support.command import COMMAND, Finished
+from tests.support.engines import database_of, engine_environment, settings_over
 
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 SECRET = re.compile(r"^secret +(bsk_[A-Za-z0-9_-]{43})$", re.MULTILINE)
+EPOCH = date(1970, 1, 1).toordinal()
 ETHEREUM = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 
 
@@ -35,12 +38,12 @@ def app(operate: Operating) -> Operating:
 
 def send(operate: Operating, *figures: tuple[str, str, int, int, int]) -> None:
     """As if a server had sent: type, day, sent, read, bulk-marked."""
-    with closing(connect(operate.data_dir / "bridge.sqlite3")) as database, database:
+    rows = [(date.fromisoformat(day).toordinal() - EPOCH, *counts, name) for name, day, *counts in figures]
+    with database_of(settings_over(operate.data_dir)) as database:
         database.executemany(
             "INSERT INTO daily_figures (project, type, day, sent, read, bulk_marked)"
-            " SELECT project, id, unixepoch(?2) / 86400, ?3, ?4, ?5 FROM notification_types"
-            " WHERE type_id = ?1",
-            figures,
+            " SELECT project, id, ?, ?, ?, ? FROM notification_types WHERE type_id = ?",
+            rows,
         )
 
 
@@ -247,6 +250,7 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
         os.write(main, answer.encode())
         done = subprocess.run(
             [*COMMAND, "project", "delete", "app", "--data-dir", app.data_dir, *options],
+            env={**os.environ, **engine_environment(app.data_dir)},
             stdin=terminal,
             capture_output=True,
             encoding="utf-8",
@@ -330,6 +334,7 @@ def newer(directory: Path) -> None:
         database.execute("PRAGMA user_version = 999")
 
 
+@pytest.mark.sqlite("its file is spoiled")
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [(damaged, "cannot be used: file is not a database"), (newer, "schema version 999")],
@@ -340,6 +345,7 @@ def test_a_database_that_cannot_be_used_is_one_line(operate: Operating, spoil: A
     assert said in operate.refusal("project", "list")
 
 
+@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
 def test_a_data_directory_that_cannot_be_is_one_line(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
 
@@ -348,6 +354,7 @@ def test_a_data_directory_that_cannot_be_is_one_line(invoke: Invoke, tmp_path: P
     assert "cannot be used" in refusal
 
 
+@pytest.mark.sqlite("a command on PostgreSQL needs no data directory")
 def test_a_mistyped_data_directory_is_said_to_hold_no_database(invoke: Invoke, tmp_path: Path) -> None:
     refusal = Operating(invoke, tmp_path / "elsewhere").refusal("project", "list")
 

@@ -75,7 +75,8 @@ async def test_a_change_after_the_page_is_announced_also_if_the_stream_comes_lat
 ) -> None:
     since = await number_of_page(console)
     early = await opened(console, "projects", since)
-    await console.send(PROJECTS, "create", name="New", project_id="new")
+    answer = await console.send(PROJECTS, "create", name="Fresh", project_id="fresh")
+    assert answer.status == 303, answer
     late = await opened(console, "projects", since)
 
     assert await early.next() == await late.next() == "changed-projects"

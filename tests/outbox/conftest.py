@@ -16,7 +16,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / "bridge.db"
+    return tmp_path / "bridge.sqlite3"
 
 
 @pytest.fixture

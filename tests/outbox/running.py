@@ -1,4 +1,4 @@
-"""An outbox at work on a database file, with a clock that the test moves."""
+"""An outbox at work on a database of its own, with a clock that the test moves."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +16,7 @@ from bridge_server.storage.database import Database, Row, Transaction
 from bridge_server.storage.sqlite import SqliteDatabase
 from bridge_server.testing.schema import place_schema
 from tests.support.clock import ManualClock
+from tests.support.engines import database_kept, settings_over
 from tests.support.eventually import eventually
 
 OPEN = SenderSettings(
@@ -82,6 +83,25 @@ class Outbox:
 
 
 @asynccontextmanager
+async def opened_database(file: Path, events: Events) -> AsyncIterator[Database]:
+    """The database in the file, or the one that the engine of the run has for the file's directory."""
+    url = settings_over(file.parent).database
+    if url is None:
+        place_schema(file)
+        database = SqliteDatabase(file, events)
+        async with database.opened():
+            yield database
+        return
+    from bridge_server.assembly.postgres_overrides import OVERRIDES  # noqa: PLC0415 - asyncpg may be missing
+    from bridge_server.storage.postgres.database import PostgresDatabase  # noqa: PLC0415 - as above
+
+    shared = PostgresDatabase(url.get_secret_value(), events, OVERRIDES)
+    with database_kept(file.parent):
+        async with shared.opened():
+            yield shared
+
+
+@asynccontextmanager
 async def running_outbox(
     file: Path,
     clock: ManualClock,
@@ -93,10 +113,8 @@ async def running_outbox(
     limits: Limits | None = None,
 ) -> AsyncIterator[Outbox]:
     """Open the database and start a dispatcher; on leaving, stop and close both."""
-    place_schema(file)
     events = Events()
-    database = SqliteDatabase(file, events)
-    async with database.opened(), WebhookSender(settings) as sender:
+    async with opened_database(file, events) as database, WebhookSender(settings) as sender:
 
         async def note_gone(message: OutgoingMessage) -> None:
             outbox.gone.append(message.url)

@@ -183,7 +183,7 @@ async def test_a_block_stops_every_message_that_is_not_under_way(
         await _at_rest(outbox)
 
         assert len(sender.sent) == 64
-        assert await outbox.rows("max(attempts), count(*)") == [(0, 500)]
+        assert await outbox.database.read("SELECT max(attempts), count(*) FROM outbox") == [(0, 500)]
 
         sender.outcome = DELIVERED
         await outbox.pass_time(PAUSE_SECONDS)

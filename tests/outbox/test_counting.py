@@ -2,9 +2,7 @@
 
 import asyncio
 import random
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from bridge_server.outbox.store import OutboxStore, enqueue_all, withdraw
 from bridge_server.storage.database import Transaction
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
+from tests.support.engines import database_of, settings_over
 from tests.support.eventually import eventually
 from tests.support.webhook_receiver import WebhookReceiver, reset, status
 
@@ -25,7 +24,7 @@ FROM outbox
 """
 _INSERT = """
 INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)
-VALUES ('outside', 'unreadable', 'hook', x'7b7d', 0, 0)
+VALUES ('outside', 'unreadable', 'hook', ?, 0, 0)
 """
 
 
@@ -75,8 +74,8 @@ async def test_the_figures_are_exact_after_every_commit(
             if chance.random() < 0.2:
                 await store.sweep(clock.now_ms() - 1, 0, 10)
             if chance.random() < 0.2:
-                with closing(sqlite3.connect(file, timeout=5)) as connection, connection:
-                    connection.execute(_INSERT)
+                with database_of(settings_over(file.parent)) as database:
+                    database.changed(_INSERT, (b"{}",))
                 await outbox.dispatcher.recount()
             await eventually(lambda: agrees(outbox))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
 from bridge_server.storage.migrate import migrate, packaged_migrations
 from tests.outbox.running import Outbox
@@ -123,6 +124,7 @@ def test_the_purposes_of_older_rows_are_read_from_their_bodies(tmp_path: Path) -
         assert connection.execute(SERVED).fetchall() == _KNOWN
 
 
+@pytest.mark.sqlite("it begins with a file of an older version")
 async def test_a_receiver_of_older_rows_that_is_gone_loses_what_they_served(
     tmp_path: Path, receiver: WebhookReceiver
 ) -> None:

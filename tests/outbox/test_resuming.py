@@ -1,8 +1,6 @@
 """A stop, a crash or another process loses nothing."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from bridge_server.outbox.leases import AllDestinations
 from bridge_server.outbox.models import OutgoingMessage
 from tests.outbox.running import HOOK, Outbox, running_outbox
 from tests.support.clock import ManualClock
+from tests.support.engines import database_of, settings_over
 from tests.support.webhook_receiver import WebhookReceiver, hang, status
 
 
@@ -99,14 +98,12 @@ async def test_a_message_of_another_process_is_found(
 ) -> None:
     monkeypatch.setattr(AllDestinations, "ticks_to_recount", lambda _: 2)
     async with running_outbox(file, clock) as outbox:
-        connection = sqlite3.connect(file)
-        with connection:
-            connection.execute(
+        with database_of(settings_over(file.parent)) as database:
+            database.changed(
                 "INSERT INTO outbox (message_id, destination, url, body, created_at_ms, next_attempt_at_ms)"
-                " VALUES ('revived', ?, ?, x'7b7d', 0, 0)",
-                (f"http://127.0.0.1:{receiver.port}", receiver.url()),
+                " VALUES ('revived', ?, ?, ?, 0, 0)",
+                (f"http://127.0.0.1:{receiver.port}", receiver.url(), b"{}"),
             )
-        connection.close()
 
         await receiver.got(1)
 
@@ -130,8 +127,8 @@ async def insert_outside(file: Path, message_id: str, url: str) -> OutboxGrew:
     """Another process queues a message; returns the event that it announces."""
     message = OutgoingMessage(message_id, url, b"{}", HOOK)
     destination, queue = message.queue
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute(
+    with database_of(settings_over(file.parent)) as database:
+        database.changed(
             "INSERT INTO outbox (message_id, destination, url, body, purpose, queue, created_at_ms,"
             " next_attempt_at_ms) VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
             (message_id, destination, url, b"{}", HOOK, queue),

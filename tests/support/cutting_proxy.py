@@ -6,6 +6,16 @@ from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
 
 _CHUNK = 65_536
+_FIELDS = b"S%s\0V%s\0C57P01\0Mterminating connection due to administrator command\0\0"
+
+
+def _message(kind: bytes, severity: bytes) -> bytes:
+    fields = _FIELDS % (severity, severity)
+    return kind + (len(fields) + 4).to_bytes(4, "big") + fields
+
+
+_LAST_WORDS = _message(b"N", b"WARNING") + _message(b"E", b"FATAL")
+"""What a server that is shut down sends, after a notice, which tells a client that they have arrived."""
 
 
 class CuttingProxy:
@@ -19,6 +29,8 @@ class CuttingProxy:
         self._text = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.StreamWriter] = []
+        self._clients: list[asyncio.StreamWriter] = []
+        self._silenced: set[asyncio.StreamWriter] = set()
         self._kept: list[tuple[asyncio.StreamWriter, bytes]] = []
         self.port = 0
         self.is_refusing = False
@@ -53,6 +65,14 @@ class CuttingProxy:
         for writer in self._writers:
             writer.close()
         self._writers.clear()
+        self._clients.clear()
+
+    def say_last_words(self) -> None:
+        """Send every client what a server says before it ends a connection, and nothing more; end none."""
+        for client in self._clients:
+            client.write(_LAST_WORDS)
+        self._silenced.update(self._clients)
+        self._clients.clear()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one client."""
@@ -61,7 +81,8 @@ class CuttingProxy:
             return
         from_server, to_server = await asyncio.open_unix_connection(self._socket)
         self._writers += [writer, to_server]
-        for work in (self._upwards(reader, to_server, writer), _downwards(from_server, writer)):
+        self._clients.append(writer)
+        for work in (self._upwards(reader, to_server, writer), self._downwards(from_server, writer)):
             task = asyncio.create_task(work)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -80,6 +101,15 @@ class CuttingProxy:
             server.close()
         except OSError:
             server.close()
+
+    async def _downwards(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(_CHUNK):
+                if not client.is_closing() and client not in self._silenced:
+                    client.write(data)
+        except OSError:
+            pass
+        client.close()
 
     def _keep(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
         self._kept.append((server, data))
@@ -101,16 +131,6 @@ def _end_both(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: 
 def _end_client(client: asyncio.StreamWriter, server: asyncio.StreamWriter, data: bytes) -> None:
     client.transport.abort()
     server.write(data)
-
-
-async def _downwards(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(_CHUNK):
-            if not client.is_closing():
-                client.write(data)
-    except OSError:
-        pass
-    client.close()
 
 
 @asynccontextmanager

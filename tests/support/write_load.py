@@ -39,11 +39,16 @@ class Ledger:
         self.answers += 1
         self.changed.set()
 
-    async def reaches(self, answers: int) -> None:
-        """Return once there were so many answers."""
-        while self.answers < answers:
-            self.changed.clear()
-            await self.changed.wait()
+    async def reaches(self, answers: int, within_seconds: float = 60.0) -> None:
+        """Return once there were so many answers; raises TimeoutError when there are not in time."""
+        try:
+            async with asyncio.timeout(within_seconds):
+                while self.answers < answers:
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            found = f"{self.answers} of {answers} writes were answered in {within_seconds:g} s"
+            raise TimeoutError(f"{found}: the server refuses them, or the load has ended") from None
 
 
 class WriteLoad:

@@ -25,8 +25,12 @@ TOPIC = "a4b1c2d3"
 
 
 def rows(controlled: Controlled) -> dict[str, int]:
-    """How many rows there are, by table, where there are any."""
+    """How many rows there are, by table, where there are any. A bucket that is full is as none: processes
+    give back at any time what they have leased of it.
+    """
     counts = {table: look(controlled.server, f"SELECT COUNT(*) FROM {table}")[0][0] for table in sql.TABLES}
+    spent = f"SELECT COUNT(*) FROM buckets WHERE full_at_us > {controlled.server.clock.now_us()}"
+    counts["buckets"] = look(controlled.server, spent)[0][0]
     return {table: count for table, count in counts.items() if count}
 
 

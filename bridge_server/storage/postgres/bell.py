@@ -11,15 +11,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import asyncpg
 import structlog
 
 from bridge_server.kernel.event_texts import EventTexts
 from bridge_server.kernel.events import DomainEvent
+from bridge_server.storage.postgres.failures import WIRE_FAILURES
 from bridge_server.storage.postgres.rings import ANYTHING, write_ring
 
 CHANNEL = "bridge"
-WIRE_FAILURES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 _RING = f"SELECT pg_notify('{CHANNEL}', payload) FROM unnest($1::text[]) AS payload"  # noqa: S608 - constant
 _BEAT = """
@@ -165,7 +164,7 @@ class Bell:
                     self._wire = await self._connect()
                     self._ring = await self._wire.prepare(_RING)
                 await exchange()
-        except WIRE_FAILURES as error:
+        except Exception as error:  # whatever it is, there is to be a next time
             if not self._has_failed:
                 log.warning("bell_failed", reason=str(error) or type(error).__name__)
             self._has_failed = True

@@ -1,6 +1,7 @@
 """A connection to PostgreSQL with the settings that all have here, opened again whenever it ends."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -10,7 +11,7 @@ import asyncpg
 import structlog
 
 from bridge_server.kernel.background import running
-from bridge_server.storage.postgres.failures import LostConnectionError
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, LostConnectionError
 from bridge_server.storage.postgres.statements import Statements, Texts
 
 EXCHANGE_SECONDS = 20.0
@@ -20,6 +21,7 @@ _CLOSE_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 2.0
+_MOST_FORMER = 16
 
 _SETTINGS = {
     "jit": "off",
@@ -37,7 +39,8 @@ COMMITS_EARLY = {"synchronous_commit": "off"}
 
 # The other process that holds a lock may be this one, whose former connection the server has not missed yet.
 _END_FORMER = """
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = $2
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE pid = ANY($1::int[]) AND application_name = $2
 """
 
 log = structlog.get_logger()
@@ -74,7 +77,8 @@ class KeptConnection:
         self._texts = texts
         self._open = open_connection
         self._connection: Any = None
-        self._former_pid: int | None = None
+        self._pid = 0
+        self._former_pids: deque[int] = deque(maxlen=_MOST_FORMER)
         self._ended = asyncio.Event()
         self.statements: Statements | None = None
 
@@ -89,8 +93,17 @@ class KeptConnection:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a connection at this moment."""
-        return self._connection is not None and not self._connection.is_closed()
+        """Whether there is a connection at this moment. An end that is seen here has another one opened.
+
+        asyncpg calls no listener when an exchange begins between the last message of the server, which says
+        that it ends the connection, and the end: it closes the connection without a word.
+        """
+        if self._connection is None:
+            return False
+        if self._connection.is_closed():
+            self._ended.set()
+            return False
+        return True
 
     @property
     def wire(self) -> Any:
@@ -102,21 +115,24 @@ class KeptConnection:
     def drop(self) -> None:
         """End the connection, in whose state nobody can trust any more."""
         if self._connection is not None:
-            self._former_pid = None if self._is_pooled else self._connection.get_server_pid()
-            if not self._connection.is_closed():
-                self._connection.terminate()
+            if not self._is_pooled:
+                self._former_pids.append(self._pid)
+            self._connection.terminate()
         self._ended.set()
 
     async def end_former(self, wire: Any) -> None:
-        """Have the server end the connection that was dropped, so that it holds no lock."""
-        former, self._former_pid = self._former_pid, None
-        if former is not None:
+        """Have the server end the connections that were dropped, so that they hold no lock."""
+        if former := list(self._former_pids):
             await wire.fetch(_END_FORMER, former, self._name)
+            self._former_pids.clear()
 
     async def connect(self) -> None:
         """Open a connection. Raises what asyncpg raises, and OSError."""
         wire = await self._open()
         wire.add_termination_listener(self._on_end)
+        if wire.is_closed():  # before there was a listener
+            raise LostConnectionError
+        self._pid = wire.get_server_pid()
         self._ended.clear()
         self.statements = Statements(wire, self._texts)
         self._connection = wire
@@ -155,7 +171,7 @@ class KeptConnection:
         if self._connection is None or self._connection.is_closed():
             return
         self._connection.remove_termination_listener(self._on_end)
-        with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with suppress(*WIRE_FAILURES):
             await self._connection.close(timeout=_CLOSE_SECONDS)
 
 

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-import asyncpg
-
 from bridge_server.kernel.background import running
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.kernel.events import Events
@@ -14,6 +12,7 @@ from bridge_server.storage.postgres.clock import CorrectedClock
 from bridge_server.storage.postgres.commits import register, unregister
 from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection, connect, kept
 from bridge_server.storage.postgres.ear import Ear
+from bridge_server.storage.postgres.failures import WIRE_FAILURES
 from bridge_server.storage.postgres.lane import CommitLane, CommitListener
 from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
@@ -175,7 +174,7 @@ class PostgresDatabase:
         self._readers = CoalescedReads(readers, self._heavy)
 
     async def _unregister(self) -> None:
-        with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        with suppress(*WIRE_FAILURES):
             await unregister(self._lane_links[QUICK].wire, self.number)
 
     async def _measure_forever(self) -> None:

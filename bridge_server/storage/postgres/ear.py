@@ -11,8 +11,8 @@ from bridge_server.kernel.background import running
 from bridge_server.kernel.event_texts import EventTexts, UnreadableEventError
 from bridge_server.kernel.events import Events
 from bridge_server.storage.postgres.at_most_once import AtMostOnce
-from bridge_server.storage.postgres.bell import CHANNEL, WIRE_FAILURES, Bell, Open
-from bridge_server.storage.postgres.failures import passing_failure, unavailable
+from bridge_server.storage.postgres.bell import CHANNEL, Bell, Open
+from bridge_server.storage.postgres.failures import WIRE_FAILURES, passing_failure, unavailable
 from bridge_server.storage.postgres.ledger import Ledger, WritingLane
 from bridge_server.storage.postgres.rings import ANYTHING, Ring, UnreadableRingError, read_ring
 
@@ -131,7 +131,7 @@ class Ear:
             self._wire = wire
             try:
                 await self._look_until_it_ends(wire)
-            except WIRE_FAILURES as error:
+            except Exception as error:  # whatever it is, another connection may hear
                 log.warning("ear_lost", reason=str(error) or type(error).__name__)
             finally:
                 self._wire = None
@@ -144,7 +144,7 @@ class Ear:
     async def _began_again(self) -> Any:
         pause = _FIRST_PAUSE_SECONDS
         while True:
-            with suppress(*WIRE_FAILURES):
+            with suppress(Exception):  # as above
                 return await self._began()
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -34,6 +34,15 @@ _FATAL = frozenset({"FATAL", "PANIC"})
 
 _LOST_REASON = "the connection to the database was lost"
 
+WIRE_FAILURES = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # an exchange began after the server's last message, and before the end
+)
+"""What asyncpg raises when the database or the connection to it fails."""
+
 
 class LostConnectionError(ConnectionError):
     """There is no connection to the database at the moment."""
@@ -73,7 +82,12 @@ def is_lost(error: BaseException) -> bool:
 
 
 def lost_or(error: Exception, wire: Any) -> Exception:
-    """The error, or LostConnectionError where it only says that the connection of asyncpg is closed."""
+    """The error, or LostConnectionError where it only says that the connection of asyncpg is closed.
+
+    A text with half a surrogate pair is UnicodeEncodeError, as with SQLite.
+    """
+    if isinstance(error, asyncpg.DataError) and isinstance(error.__cause__, UnicodeEncodeError):
+        return error.__cause__
     if wire.is_closed() and not isinstance(error, asyncpg.PostgresError):
         return LostConnectionError()
     return error

@@ -7,6 +7,7 @@ import asyncpg
 import structlog
 
 from bridge_server.storage.database_url import url_without_password
+from bridge_server.storage.postgres.failures import WIRE_FAILURES
 from bridge_server.storage.postgres.migrate import MigrationError, migrate, schema_state
 from bridge_server.storage.postgres.refusals import refusals_told, require_usable
 from bridge_server.storage.refusal import DatabaseRefusedError
@@ -65,5 +66,5 @@ async def examined(url: str) -> AsyncIterator[asyncpg.Connection]:
             await require_usable(connection, url)
             yield connection
         finally:
-            with suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with suppress(*WIRE_FAILURES):
                 await connection.close(timeout=_CLOSE_SECONDS)
