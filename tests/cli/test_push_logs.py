@@ -43,7 +43,6 @@ def secrets(services: PushServices) -> set[str]:
     }
 
 
-@pytest.mark.timeout(60)
 async def test_no_secret_is_in_the_log_whatever_the_providers_answer(tmp_path: Path) -> None:
     async with running_push_services(tmp_path, SystemClock()) as services:
         environment = {**services.environment, "BRIDGE_LOG_LEVEL": "debug", "BRIDGE_ACCESS_LOG": "yes"}
