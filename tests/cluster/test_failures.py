@@ -25,7 +25,7 @@ from tests.test_crash import Inspection
 pytestmark = needs_postgres
 
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
-WAIT = {"Prefer": "wait=20"}
+WAIT = {"Prefer": "wait=25"}
 CLIENTS = 8
 WAITERS = 200
 END_EARS = """
