@@ -17,7 +17,7 @@ _SHOW = "console.log(connector.uri); process.exit()"
 _PACKAGE = {"0.7": "require('walletconnect')", "1.x": "require('@walletconnect/client')"}
 _OPENING = {"0.7": "connector.initSession()", "1.x": "connector.createSession()"}
 _EXAMPLES = [("README.md", "1.x"), ("docs/clients.md", "0.7"), ("docs/clients.md", "1.x")]
-_SECONDS = 60
+_SECONDS = 240
 
 
 def snippet(page: str, generation: str) -> str:

@@ -17,7 +17,7 @@ from tests.support.server import server_process
 _DOCS = Path(__file__).parent.parent / "docs"
 _PRINTED_URL = "http://127.0.0.1:8080"
 _ACCOUNT = "eip155:1:0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
-_SECONDS = 60
+_SECONDS = 240
 
 _PROGRAMS = re.findall(r"```js\n(.*?)```", (_DOCS / "dapp.md").read_text("utf-8"), re.DOTALL)
 _NAMES = ["viem", "viem, typed data", "ethers", "wagmi"]

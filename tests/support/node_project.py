@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "javascript" / "test"
 SERVER = Path(sys.executable).with_name("bridge-server")
 
-_SECONDS = 110.0
+_SECONDS = 240.0
 
 
 class NodeProject:

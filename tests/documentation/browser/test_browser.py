@@ -21,8 +21,6 @@ async def test_a_reader_uses_the_pages(tmp_path: Path) -> None:
     has_swagger_ui = bool(swagger_ui_files(FOLDER))
     async with running_server(tmp_path / "data", test=True) as server:
         variables = {"DOCS_URL": f"{server.url}/docs", "HAS_SWAGGER_UI": str(int(has_swagger_ui))}
-        output = await asyncio.to_thread(
-            run_specification, tmp_path, _SPECIFICATION, environment=variables
-        )
+        output = await asyncio.to_thread(run_specification, tmp_path, _SPECIFICATION, environment=variables)
 
     assert f"{_TESTS - (not has_swagger_ui)} passed" in output
