@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import orjson
-import pytest
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.testing import apns_service, fcm_service

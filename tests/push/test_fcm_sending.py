@@ -7,6 +7,7 @@ from aiohttp import web
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testing.fcm_service import (
     FcmAnswer,
+    FcmService,
     answered,
     hang,
     invalid_token,
