@@ -168,7 +168,7 @@ async def test_a_bridge_that_is_slower_than_patience_is_unreachable(gate: Webhoo
     async with paired(gate.url("")) as (dapp, _), Wallet(dapp.pairing, pace=IMPATIENT) as wallet:
         gate.otherwise = hang
 
-        for attempt in (wallet.reject(), wallet.end(), dapp.request("eth_accounts", [], timeout=0.1)):
+        for attempt in (wallet.reject(), wallet.end(), dapp.request("eth_accounts", [], timeout=0.5)):
             with pytest.raises(BridgeUnreachableError, match=r"within 0\.5 s"):
                 await attempt
 
