@@ -20,7 +20,7 @@ _README = "\n".join(page.read_text("utf-8") for page in _PAGES)
 _TOUR = (_ROOT / "docs" / "tour.md").read_text("utf-8")
 _REFERENCE = (_ROOT / "docs" / "reference.md").read_text("utf-8")
 _PRINTED_URL = "http://127.0.0.1:8080"
-_SECONDS = 60
+_SECONDS = 240
 
 
 async def _output_of(*command: str) -> str:

@@ -1,5 +1,6 @@
 """The package as others install it: a wheel, in an environment of its own, beside web3.py and eth-account."""
 
+import os
 import shutil
 import subprocess
 import venv
@@ -12,6 +13,7 @@ import orjson
 import pytest
 
 from bridge_server.version import REPOSITORY, VERSION
+from tests.support.lazy_pip import LAZY_PIP
 from tests.support.slow import slow
 
 pytestmark = [slow, pytest.mark.timeout(900)]
@@ -97,7 +99,13 @@ class Environment:
     def tried(self, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
         command = [self.folder / "bin" / "python", *arguments]
         return subprocess.run(
-            command, cwd=cwd or self.folder, capture_output=True, encoding="utf-8", timeout=600, check=False
+            command,
+            cwd=cwd or self.folder,
+            env={**os.environ, **LAZY_PIP},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=600,
+            check=False,
         )
 
 

@@ -29,7 +29,7 @@ class NodeRequest:
         return [call["method"] for call in self.calls]
 
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 60.0
 
 Answer: TypeAlias = Callable[["FakeNode", web.BaseRequest], Awaitable[web.StreamResponse]]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import IO, Any
 
-_START_SECONDS = 20.0
-_STOP_SECONDS = 15.0
+_START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
 _LOOK_EVERY_SECONDS = 0.01
 _LAST_BYTES = 64 * 1024
 _OF_SYSTEMD = ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "STATE_DIRECTORY")

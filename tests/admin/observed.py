@@ -15,7 +15,7 @@ from tests.support.asking import Answer
 from tests.support.bridge_client import BridgeClient
 from tests.support.server import running_server
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 _ENDLESS = aiohttp.ClientTimeout(total=None)
 
 

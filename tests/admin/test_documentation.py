@@ -27,7 +27,7 @@ async def answered(command: str, url: str) -> object:
     """What the command prints, which must be JSON."""
     variables = {**os.environ, "URL": url, "ADMIN_TOKEN": ADMIN_TOKEN}
     process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=variables, stdout=PIPE)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         printed, _ = await process.communicate()
     assert process.returncode == 0, command
     return orjson.loads(printed)

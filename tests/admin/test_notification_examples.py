@@ -20,7 +20,7 @@ _COMMANDS = [command for block in _BLOCKS for command in re.split(r"\n(?=curl )"
 async def _answer(admin: AdminClient, command: str) -> dict[str, object]:
     variables = {**os.environ, "URL": admin.server.url, "ADMIN_TOKEN": ADMIN_TOKEN}
     process = await asyncio.create_subprocess_exec("sh", "-ec", command, env=variables, stdout=PIPE)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         printed, _ = await process.communicate()
     assert process.returncode == 0, command
     answer: dict[str, object] = orjson.loads(printed)

@@ -162,7 +162,7 @@ def test_a_terminal_is_asked_twice_and_shows_nothing(account: AccountCommands) -
             part += os.read(terminal, 1024)
         os.write(terminal, answer + b"\n")
         shown += part
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     os.close(terminal)
 
     (file,) = account.keystore.iterdir()

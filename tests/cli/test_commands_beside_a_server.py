@@ -18,7 +18,7 @@ from tests.support.command import Finished, run_command
 from tests.support.server import server_process
 
 MANY = 4_000
-LONGEST_ANSWER_SECONDS = 1.0
+LONGEST_ANSWER_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,26 +37,26 @@ def test_the_link_signs_in_on_the_consoles_own_port(
     link = invoke("console", "--data-dir", data_dir).stdout.strip()
     browser = build_opener(HTTPCookieProcessor())
 
-    with browser.open(link, timeout=10) as page:
+    with browser.open(link, timeout=60) as page:
         text = page.read().decode()
 
     assert urlsplit(link).port != urlsplit(server.url).port
     assert page.url.endswith("/console/traffic")
     assert "No requests yet." in text
     with pytest.raises(HTTPError, match="410"):
-        browser.open(link, timeout=10)
+        browser.open(link, timeout=60)
 
 
 def test_every_session_is_ended(server: WatchedServer, data_dir: Path, invoke: Invoke) -> None:
     link = orjson.loads(invoke("console", "--json", "--data-dir", data_dir).stdout)["link"]
     browser = build_opener(HTTPCookieProcessor())
-    browser.open(link, timeout=10).close()
+    browser.open(link, timeout=60).close()
 
     ended = orjson.loads(invoke("console", "--sign-out", "--json", "--data-dir", data_dir).stdout)
 
     assert ended["signed_out"] >= 1
     with pytest.raises(HTTPError, match="401"):
-        browser.open(link.partition("/sign-in")[0], timeout=10)
+        browser.open(link.partition("/sign-in")[0], timeout=60)
     assert "sessions are ended" in invoke("console", "--sign-out", "--data-dir", data_dir).stdout
 
 

@@ -144,7 +144,7 @@ async def test_a_proxy_that_does_not_upgrade_is_found(behind: Behind) -> None:
 
 
 async def test_a_proxy_without_patience_is_found(behind: Behind) -> None:
-    behind.proxy.longest_wait = 0.3
+    behind.proxy.has_patience = False
 
     code, found = await behind.examined()
 

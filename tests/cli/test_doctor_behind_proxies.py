@@ -108,7 +108,7 @@ async def examined(
                 return False
 
         with running(commands(kind, more, tmp_path / "proxy", port, attended.server.url), tmp_path / "proxy"):
-            await eventually(answers, 20)
+            await eventually(answers)
             return read(await attended.command("doctor", "--json"))[1]
 
 

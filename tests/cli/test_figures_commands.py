@@ -115,7 +115,7 @@ async def test_watching_prints_one_document_after_another_until_ctrl_c(tmp_path:
         def written() -> list[bytes]:
             return os.pread(command.out.fileno(), 1_000_000, 0).splitlines()
 
-        await eventually(twice, 20)
+        await eventually(twice)
         command.process.send_signal(signal.SIGINT)
         finished = command.finished()
 

@@ -46,7 +46,7 @@ class Rereading:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             with urlopen(
-                Request(self.server.url + path, headers=headers, method=method), timeout=10
+                Request(self.server.url + path, headers=headers, method=method), timeout=60
             ) as found:
                 status: int = found.status
                 return status
@@ -57,7 +57,7 @@ class Rereading:
         return [line for line in self.server.log() if line["event"].startswith("settings_")]
 
 
-def eventually(holds: Callable[[], bool], within_seconds: float = 10.0) -> None:
+def eventually(holds: Callable[[], bool], within_seconds: float = 60.0) -> None:
     deadline = monotonic() + within_seconds
     while not holds():
         assert monotonic() < deadline

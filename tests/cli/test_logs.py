@@ -46,7 +46,7 @@ class Told:
 
 def post(url: str, body: bytes, method: str = "POST") -> bytes:
     request = Request(url, body, {"Content-Type": "application/json"}, method=method)
-    with urlopen(request, timeout=10) as response:
+    with urlopen(request, timeout=60) as response:
         answer: bytes = response.read()
         return answer
 
@@ -54,7 +54,7 @@ def post(url: str, body: bytes, method: str = "POST") -> bytes:
 def send(url: str, raw: bytes) -> bytes:
     """The beginning of the answer to these bytes."""
     host, port = url.removeprefix("http://").split(":")
-    with closing(socket.create_connection((host, int(port)), timeout=10)) as connection:
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
         connection.sendall(raw)
         return connection.recv(1_000)
 

@@ -32,7 +32,7 @@ def metrics_url_of(server: WatchedServer) -> str:
 
 def get(url: str, method: str = "GET") -> tuple[int, str, str]:
     try:
-        with urlopen(Request(url, method=method), timeout=10) as response:
+        with urlopen(Request(url, method=method), timeout=60) as response:
             return response.status, response.headers["Content-Type"], response.read().decode()
     except HTTPError as error:
         return error.code, error.headers["Content-Type"], error.read().decode()
@@ -108,7 +108,7 @@ def test_a_port_that_others_reach_asks_for_the_token(tmp_path: Path) -> None:
         (url,) = [line["url"] for line in server.log() if line["event"] == "metrics_listening"]
         refused = get(url)
         request = Request(url, headers={"Authorization": "Bearer open-sesame"})
-        with urlopen(request, timeout=10) as response:
+        with urlopen(request, timeout=60) as response:
             text = response.read().decode()
 
     assert refused[:2] == (401, "application/problem+json")

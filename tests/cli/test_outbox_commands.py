@@ -147,7 +147,7 @@ async def test_a_running_server_sends_again_what_a_command_retries(
             messages = (await attended.json("outbox", "list"))["messages"]
             return [each["state"] for each in messages] == ["waiting"]
 
-        await eventually(waits, 20)
+        await eventually(waits)
         [found] = (await attended.json("outbox", "list"))["messages"]
         receiver.otherwise = status(200)
 

@@ -254,7 +254,7 @@ def delete_on_a_terminal(app: Operating, answer: str, *options: str) -> Finished
             stdin=terminal,
             capture_output=True,
             encoding="utf-8",
-            timeout=20,
+            timeout=60,
             check=False,
         )
     finally:

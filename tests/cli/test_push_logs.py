@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import orjson
-import pytest
 
 from bridge_server.kernel.clock import SystemClock
 from bridge_server.testing import apns_service, fcm_service
@@ -43,7 +42,6 @@ def secrets(services: PushServices) -> set[str]:
     }
 
 
-@pytest.mark.timeout(60)
 async def test_no_secret_is_in_the_log_whatever_the_providers_answer(tmp_path: Path) -> None:
     async with running_push_services(tmp_path, SystemClock()) as services:
         environment = {**services.environment, "BRIDGE_LOG_LEVEL": "debug", "BRIDGE_ACCESS_LOG": "yes"}

@@ -28,9 +28,7 @@ def taken_port() -> Iterator[int]:
 
 def serve(data_dir: Path, *arguments: str, **environment: str) -> Finished:
     """Start a server that is expected to end by itself, soon: no thread may keep it alive."""
-    return run_command(
-        "serve", "--port", "0", "--data-dir", data_dir, *arguments, environment=environment, within_seconds=15
-    )
+    return run_command("serve", "--port", "0", "--data-dir", data_dir, *arguments, environment=environment)
 
 
 def only_line(finished: Finished) -> str:

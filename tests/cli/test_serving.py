@@ -27,7 +27,7 @@ def server(directory: Path) -> Iterator[WatchedServer]:
 
 
 def get(url: str) -> tuple[int, str]:
-    with urlopen(url, timeout=10) as response:
+    with urlopen(url, timeout=60) as response:
         return response.status, response.read().decode()
 
 
@@ -123,7 +123,7 @@ def test_the_service_manager_hears_of_the_start_and_the_stop(tmp_path: Path) -> 
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
-        manager.settimeout(10)
+        manager.settimeout(60)
         with watched_server(tmp_path, environment={"NOTIFY_SOCKET": str(address)}) as server:
             assert manager.recv(100) == b"READY=1"
 
@@ -136,7 +136,7 @@ def test_the_watchdog_of_the_service_manager_hears_of_the_event_loop_again_and_a
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
-        manager.settimeout(10)
+        manager.settimeout(60)
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "20000"}
         with watched_server(tmp_path, environment=environment):
             heard = [manager.recv(100) for _ in range(20)]
@@ -153,7 +153,7 @@ def test_a_watchdog_of_another_process_or_none_hears_nothing(
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
-        manager.settimeout(10)
+        manager.settimeout(60)
         environment = {"NOTIFY_SOCKET": str(address), "WATCHDOG_USEC": "1000", **variables}
         with watched_server(tmp_path, environment=environment) as server:
             assert server.stop(signal.SIGTERM) == 0

@@ -75,5 +75,5 @@ def test_a_server_takes_them(tmp_path: Path) -> None:
     with watched_server(tmp_path, *flags, "--set", "call_ttl=60") as server:
         body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
         headers = {"Content-Type": "application/json", "Origin": "http://localhost:3000"}
-        with urlopen(Request(f"{server.url}/rpc", body, headers), timeout=10) as answer:
+        with urlopen(Request(f"{server.url}/rpc", body, headers), timeout=60) as answer:
             assert answer.read() == b'{"jsonrpc":"2.0","id":1,"result":"0x5"}'

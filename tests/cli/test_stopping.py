@@ -192,7 +192,7 @@ async def test_server_stops_in_time_whatever_clients_do(
         exit_code = await asyncio.to_thread(server.stop, signal.SIGTERM)
 
         assert exit_code == 0
-        assert monotonic() - started < 8
+        assert monotonic() - started < 20
     assert "Traceback" not in server.err_file.read_text("utf-8")
 
 
@@ -220,7 +220,7 @@ async def test_a_draining_server_answers_on_and_says_that_it_is_not_ready(tmp_pa
 
             await eventually(ends)
             assert (await polling)[0] == 204
-            assert await asyncio.to_thread(server.process.wait, 15) == 0
+            assert await asyncio.to_thread(server.process.wait, 60) == 0
 
 
 def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_thread_that_is_busy_is_not_waited_for(tmp_path: Path) -> None:
 
         assert server.stop(signal.SIGTERM) == 0
 
-        assert monotonic() - started < 8
+        assert monotonic() - started < 20
     assert not (tmp_path / "data" / "bridge.sqlite3-wal").exists()
 
 
@@ -266,7 +266,7 @@ def test_a_slow_reader_of_figures_does_not_keep_it_from_stopping(tmp_path: Path)
 
             assert server.stop(signal.SIGTERM) == 0
 
-            assert monotonic() - started < 8
+            assert monotonic() - started < 20
 
 
 async def stream_reader(

@@ -270,7 +270,7 @@ def test_a_reader_that_has_seen_enough_ends_a_listing_quietly(app: Operating, tm
             [*COMMAND, "subscriber", "list", "app", "--data-dir", app.data_dir],
             stdout=closed,
             stderr=subprocess.PIPE,
-            timeout=20,
+            timeout=60,
             check=False,
         )
 

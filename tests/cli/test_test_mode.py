@@ -14,7 +14,7 @@ import orjson
 
 from tests.support.command import COMMAND, run_command, watched_server
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 
 # Starts the server that its arguments name, and then does nothing.
 _PARENT = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(600)"

@@ -226,7 +226,7 @@ def rpc(server: WatchedServer, method: str) -> Any:
     """The response object."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}).encode()
     request = Request(server.facts["rpc_url"], body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=10) as response:
+    with urlopen(request, timeout=60) as response:
         return json.loads(response.read())
 
 

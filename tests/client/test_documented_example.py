@@ -14,7 +14,7 @@ _PAGE = (Path(__file__).parent.parent.parent / "docs" / "clients.md").read_text(
 _EVERY_GENERATION, _GENERATION_2, _SIGN_IN = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 _PRINTED_URL = "http://127.0.0.1:8080"
 _PRINTED_DAPP = 'name="Example Dapp"'
-_SECONDS = 60
+_SECONDS = 240
 
 
 @pytest.mark.parametrize("generation", ["plain", "0.7", "1.x"])

@@ -19,7 +19,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _PAGE = (_ROOT / "docs" / "notifier.md").read_text("utf-8")
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 _PRINTED_URL, _PRINTED_SECRET = "http://127.0.0.1:8080", "bsk_..."
-_SECONDS = 60
+_SECONDS = 240
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ async def test_a_bridge_that_never_confirms_is_unreachable(fake: FakeRelay, gene
     fake.react = breaking_off_at(1_000, "wc_proposeSession", "pub")
 
     with pytest.raises(BridgeUnreachableError):
-        await dapp_at(fake.url, generation, pace=IMPATIENT).__aenter__()
+        await dapp_at(fake.url, generation, pace=replace(BRISK, patience_seconds=1)).__aenter__()
 
     assert fake.connections > 1
 

@@ -14,7 +14,7 @@ from tests.client.pairs import ACCOUNT, BRISK
 from tests.support.node_packages import PACKAGES, needs_node
 from tests.support.server import RunningServer
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 PAIRINGS = [
     Pairing(url, session_id, bytes([number]) * 32, name)
     for number, (url, session_id, name) in enumerate(

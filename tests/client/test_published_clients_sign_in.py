@@ -15,7 +15,7 @@ from tests.client.socket_pairs import dapp_at
 from tests.support.node_packages import needs_node
 from tests.support.server import RunningServer
 
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 KEY = SigningKey(bytes(31) + b"\x07")
 OURS = f"eip155:1:{KEY.address}"
 THEIRS = f"eip155:1:{SigningKey(bytes(31) + bytes([9])).address.lower()}"

@@ -12,7 +12,7 @@ from tests.client.pairs import ACCOUNT, BRISK
 from tests.support.node_packages import needs_node
 from tests.support.server import RunningServer
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 THEIR_ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 LARGE = "x" * 50 * 1024
 

@@ -12,7 +12,7 @@ from tests.client.pairs import ACCOUNT, BRISK
 from tests.support.node_packages import needs_node
 from tests.support.server import RunningServer
 
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 THEIR_ACCOUNT = "0x5409ed021d9299bf6814279a6a1411a7e866a631"
 CALLS = [*["personal_sign"] * 6, "eth_sign", "eth_sendTransaction"]
 LARGE = "x" * 100 * 1024

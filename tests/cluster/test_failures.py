@@ -25,7 +25,7 @@ from tests.test_crash import Inspection
 pytestmark = needs_postgres
 
 SETTINGS: dict[str, Any] = {**UNBOUNDED, "metrics_token": METRICS_TOKEN}
-WAIT = {"Prefer": "wait=20"}
+WAIT = {"Prefer": "wait=25"}
 CLIENTS = 8
 WAITERS = 200
 END_EARS = """
@@ -182,9 +182,9 @@ async def test_a_database_that_crashes_and_returns_has_what_both_processes_answe
                 for ledger in ledgers:
                     await ledger.reaches(ledger.answers + 100)
                 await asyncio.to_thread(cluster.stop, mode)
-                await eventually(lambda: are(503), 30)
+                await eventually(lambda: are(503))
                 await asyncio.to_thread(cluster.start)
-                await eventually(lambda: are(200), 30)
+                await eventually(lambda: are(200))
             for ledger in ledgers:
                 await ledger.reaches(ledger.answers + 100)
 

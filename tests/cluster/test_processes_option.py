@@ -104,7 +104,7 @@ async def test_a_process_that_ends_by_itself_ends_all(url: str, tmp_path: Path) 
         children = pids(server)
         os.kill(children[0], signal.SIGTERM)
 
-        assert server.process.wait(20) == 1
+        assert server.process.wait(60) == 1
         assert not any(map(is_alive, children))
 
 
@@ -112,7 +112,7 @@ async def test_the_service_manager_hears_from_the_parent_alone(url: str, tmp_pat
     address = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(address))
-        manager.settimeout(20)
+        manager.settimeout(60)
         async with family(url, tmp_path, NOTIFY_SOCKET=str(address), WATCHDOG_USEC="60000000") as server:
             heard = await asyncio.to_thread(heard_until, manager, b"READY=1")
             heard += await asyncio.to_thread(heard_until, manager, b"WATCHDOG=1")
@@ -138,7 +138,7 @@ async def test_processes_end_with_their_parent(url: str, tmp_path: Path) -> None
         async def are_gone() -> bool:
             return not any(map(is_alive, children))
 
-        await eventually(are_gone, 20)
+        await eventually(are_gone)
 
 
 async def test_a_hangup_of_the_parent_reaches_every_process(url: str, tmp_path: Path) -> None:

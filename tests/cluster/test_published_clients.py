@@ -14,7 +14,7 @@ from tests.support.postgres import needs_postgres
 
 pytestmark = [needs_postgres, needs_node]
 
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 240
 Pair = tuple[ClusterProcess, ClusterProcess]
 
 

@@ -13,8 +13,8 @@ from tests.support.postgres import needs_postgres
 
 pytestmark = needs_postgres
 
-WAIT = {"Prefer": "wait=20"}
-WAITERS = 2_000
+WAIT = {"Prefer": "wait=25"}
+WAITERS = 1_000
 
 
 @pytest.fixture

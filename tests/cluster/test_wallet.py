@@ -67,7 +67,7 @@ async def held_by(url: str, process: ClusterProcess) -> None:
         async def holds() -> bool:
             return bool(await connection.fetchval(HOLDER) == process.url)
 
-        await eventually(holds, 20)
+        await eventually(holds)
 
 
 async def answered(rpc: RpcClient) -> None:
@@ -79,7 +79,7 @@ async def answered(rpc: RpcClient) -> None:
         except RpcError:
             return False
 
-    await eventually(answers, 20)
+    await eventually(answers)
 
 
 async def nonces(url: str) -> list[int]:
@@ -132,7 +132,7 @@ async def test_another_process_takes_the_wallet_of_a_killed_one_over(
         async def all_sent() -> bool:
             return len(set(node.sent())) == len(found)
 
-        await eventually(all_sent, 30)
+        await eventually(all_sent)
         assert len(found) >= len(hashes) + 50
 
 

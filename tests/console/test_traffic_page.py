@@ -230,7 +230,7 @@ async def opened(console: ConsoleClient, query: str = "") -> AsyncIterator[aioht
 
 
 async def next_row(stream: aiohttp.StreamReader) -> dict[str, object]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (line := await stream.readline()).startswith(b"data: "):
             assert line, "the stream has ended"
     row: dict[str, object] = orjson.loads(line.removeprefix(b"data: "))

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from bridge_server.client import Dapp, Wallet
 
 _ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
-_PATIENCE_SECONDS = 30
+_PATIENCE_SECONDS = 240
 
 
 async def pair_over(url: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 60.0
 _PLACES = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """nginx is not on the path of every user."""
 

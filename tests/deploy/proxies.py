@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.free_ports import free_ports
 
 _DEPLOY = Path(__file__).parents[2] / "deploy"
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 
 _NGINX = """
 daemon off;

@@ -19,6 +19,7 @@ from bridge_server.testing.server_process import environment_without_settings
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
 from tests.support.free_ports import free_ports
+from tests.support.lazy_pip import LAZY_PIP
 from tests.support.slow import slow
 
 _ROOT = Path(__file__).parents[2]
@@ -76,7 +77,7 @@ class Image:
         played = {"PATH": f"{self.root / 'played'}:{os.environ['PATH']}"}
         finished = subprocess.run(
             ["sh", "-euc", self._here(rest)],
-            env={**self.variables(), **played},
+            env={**self.variables(), **played, **LAZY_PIP},
             capture_output=True,
             encoding="utf-8",
             timeout=_SECONDS,

@@ -1,5 +1,6 @@
 """pipx, uv and uvx work in a checkout, with the lines of docs/operate.md; pip is a line of the Dockerfile."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from bridge_server.version import VERSION
 from tests.deploy.pairing import ANSWERED, pair_over
 from tests.support.command import server_from_shell
+from tests.support.lazy_pip import LAZY_PIP
 from tests.support.slow import slow
 
 pytestmark = [slow, pytest.mark.timeout(900)]
@@ -86,6 +88,6 @@ def _must(*command: str | Path, cwd: Path) -> None:
 
 def _run(*command: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=_SECONDS,
-        check=False,
+        command, cwd=cwd, env={**os.environ, **LAZY_PIP}, stdin=subprocess.DEVNULL, capture_output=True,
+        encoding="utf-8", timeout=_SECONDS, check=False,
     )  # fmt: skip

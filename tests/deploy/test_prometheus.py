@@ -23,7 +23,7 @@ _ALERTS_TEST = Path(__file__).with_name("alerts_test.yml")
 _BOARD = orjson.loads((_DEPLOY / "grafana.json").read_bytes())
 _PANELS = [panel for panel in _BOARD["panels"] if panel["type"] != "row"]
 _QUERIES = [target["expr"] for panel in _PANELS for target in panel["targets"]]
-_PATIENCE_SECONDS = 40.0
+_PATIENCE_SECONDS = 90.0
 _ADMIN_TOKEN = "of the operator"
 _SETTINGS = {
     "BRIDGE_METRICS_PORT": "0",

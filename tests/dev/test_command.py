@@ -22,7 +22,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import environment_without_settings, facts_once_ready
 from tests.support.command import COMMAND
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 FIRST_KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
@@ -75,7 +75,7 @@ def until_printed(dev: Dev, part: str) -> None:
 
 def ask(url: str, *arguments: str) -> Any:
     command = ["curl", "--silent", *arguments, url]
-    return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=20).stdout)
+    return orjson.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
 
 
 def test_dev_prints_its_parts_and_leaves_nothing(tmp_path: Path) -> None:

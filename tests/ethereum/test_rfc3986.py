@@ -145,4 +145,4 @@ def test_long_texts_are_judged_as_fast_as_short_ones(start: str, piece: str) -> 
         is_uri(start + piece * 50_000 + end)
         is_host_and_port(start + piece * 50_000 + end)
 
-    assert perf_counter() - started < 1
+    assert perf_counter() - started < 5

@@ -349,4 +349,4 @@ def test_long_texts_are_refused_quickly(text: str) -> None:
 
     refusal(text)
 
-    assert perf_counter() - started < 1
+    assert perf_counter() - started < 5

@@ -15,8 +15,8 @@ from bridge_server.testing.server_process import environment_without_settings
 from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server", "wallet")
-_START_SECONDS = 20.0
-_STOP_SECONDS = 15.0
+_START_SECONDS = 60.0
+_STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ FIRST = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 SECOND = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 HELLO = "0x68656c6c6f"
 PAGE = "https://dapp.example"
-BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=15.0)
+BRISK = Pace(pause_seconds=0.01, first_retry_seconds=0.005, longest_retry_seconds=0.02, patience_seconds=60.0)
 
 NAMESPACES = {
     "eip155": {

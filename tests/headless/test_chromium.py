@@ -18,7 +18,7 @@ from tests.support.server import RunningServer
 from tests.support.slow import slow
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 BUNDLES = {
     "1.x": "@walletconnect/client/dist/umd/index.min.js",
     "2.x": "@walletconnect/sign-client/dist/index.umd.js",

@@ -100,7 +100,7 @@ async def test_the_command_reads_uris_from_standard_input(relay: RunningServer) 
         for dapp in (first, second):
             await dapp.call("personal_sign", [HELLO, FIRST])
             await dapp.end()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             _, err = await process.communicate()
 
     assert (process.returncode, err) == (0, b"")

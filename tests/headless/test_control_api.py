@@ -254,5 +254,5 @@ async def test_the_stream_ends_with_the_wallet() -> None:
             headers = {"Authorization": f"Bearer {facts.token}"}
             response = await http.get(f"{facts.url}/events", headers=headers)
             await response.content.readline()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await response.content.read()

@@ -23,7 +23,7 @@ _COMMAND, _CONTROL = re.findall(r"```sh\n(.*?)```", _PAGE, re.DOTALL)
 (_PROGRAM,) = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
 (_RULES,) = re.findall(r"```toml\n(.*?)```", _PAGE, re.DOTALL)
 _PRINTED_URL = "http://127.0.0.1:8080"
-_SECONDS = 60
+_SECONDS = 240
 _CHANGING = re.compile(r"^\d\d:\d\d:\d\d|wc:.{4}…|\d+ ms$|0x\w{4}…311c|  +", re.MULTILINE)
 
 

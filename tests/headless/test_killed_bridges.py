@@ -20,17 +20,17 @@ async def test_calls_go_on_after_the_bridge_was_killed(tmp_path: Path, generatio
         await wallet.__aenter__()
         session = await wallet.pair(dapp.uri)
         asked = await dapp.request("personal_sign", [HELLO, FIRST])
-        call = await wallet.next_call("personal_sign", timeout=20)
+        call = await wallet.next_call("personal_sign", timeout=60)
         result = asyncio.create_task(dapp.result(asked))
         first.kill()
     answered = asyncio.create_task(call.approve())
 
     with server_process(tmp_path / "data", "--port", str(URL(url).port)):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             await answered
             assert len(await result) == 132
             again = asyncio.create_task(dapp.call("personal_sign", [HELLO, FIRST]))
-            await (await wallet.next_call("personal_sign", timeout=20)).reject()
+            await (await wallet.next_call("personal_sign", timeout=60)).reject()
             assert isinstance((await asyncio.gather(again, return_exceptions=True))[0], Exception)
             await session.switch_chain(5)
             await dapp.end()

@@ -15,7 +15,7 @@ from tests.support.node_packages import needs_node
 from tests.support.server import RunningServer
 from tests.support.slow import slow
 
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 240
 PUBLISHED = ("0.7", "1.x", "2.x")
 SIGNATURE = "0xf16e"
 PAYMENT = {"from": FIRST, "to": SECOND, "value": "0x1"}

@@ -25,7 +25,7 @@ PAYMENT = {"from": FIRST, "to": SECOND, "value": hex(10**18)}
 
 async def sign(dapp: Dapp) -> Any:
     """The wallet's signature of `hello`, or what a rule answers instead."""
-    return await dapp.call("personal_sign", [HELLO, FIRST], timeout=10)
+    return await dapp.call("personal_sign", [HELLO, FIRST], timeout=60)
 
 
 async def test_a_message_is_signed_with_the_first_development_account(
@@ -179,7 +179,7 @@ async def test_the_dapp_ends_the_session(relay: RunningServer, generation: Gener
     async with HeadlessWallet(pace=BRISK) as wallet, paired(wallet, relay.url, generation) as (dapp, session):
         await dapp.approval()
         await dapp.end()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await session.wait_until_over()
 
     assert (session.state, session.ended_by) == (SessionState.ENDED, "dapp")

@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from tests.javascript.pages import section
+from tests.support.lazy_pip import LAZY_PIP
 from tests.support.node_project import ROOT
 
 _RUN = re.compile(r"^( *)(?:- )?run: \|\n((?:\1 +.*\n|\n)+)", re.MULTILINE)
@@ -58,6 +59,7 @@ class Job:
                 **{name: str(file) for name, file in self._files.items()},
                 "RUNNER_TEMP": str(self.temporary),
                 "GITHUB_ACTION_PATH": str(ROOT),
+                **LAZY_PIP,
                 **self.variables,
                 **(environment or {}),
             },

@@ -5,7 +5,7 @@ const { setTimeout: sleep } = require('node:timers/promises')
 
 const scenarios = require('./v07_scenarios')
 
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 180_000
 
 async function giveUp() {
   await sleep(PATIENCE_MS)

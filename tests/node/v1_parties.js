@@ -2,7 +2,7 @@
 
 const { default: Connector } = require('@walletconnect/client')
 
-const PATIENCE_MS = 15_000
+const PATIENCE_MS = 120_000
 const ACCOUNT = '0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826'
 
 const meta = name => ({ name, description: '', url: `https://${name}.example`, icons: [] })

@@ -8,7 +8,7 @@ const { EthereumProvider } = require('@walletconnect/ethereum-provider')
 const { WalletKit } = require('@reown/walletkit')
 const { Core } = require(require.resolve('@walletconnect/core', { paths: [require.resolve('@reown/walletkit')] }))
 
-const PATIENCE_MS = 40_000
+const PATIENCE_MS = 120_000
 const ACCOUNT = '0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826'
 const CHAIN = 'eip155:1'
 

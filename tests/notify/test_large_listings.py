@@ -44,7 +44,7 @@ async def test_client_that_leaves_in_the_middle_harms_no_other(app: App) -> None
         connection.writer.transport.abort()
 
     assert head.startswith(b"HTTP/1.1 200 OK")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         answers = await asyncio.gather(*(app.lookup([account(1)]) for _ in range(50)))
     assert {answer.status for answer in answers} == {200}
 

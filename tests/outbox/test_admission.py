@@ -68,7 +68,7 @@ async def given_up(places: list[Place]) -> str:
     """Whose request is given up first, of one in each place; a slow machine may have ended several."""
     ended: list[str] = []
     tasks = [asyncio.create_task(request(place, ended)) for place in places]
-    _, left = await asyncio.wait(tasks, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+    _, left = await asyncio.wait(tasks, timeout=60, return_when=asyncio.FIRST_COMPLETED)
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)

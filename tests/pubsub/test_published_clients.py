@@ -17,7 +17,7 @@ from tests.support.stored_messages import until_stored
 
 pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
 
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 240
 ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
 

@@ -48,7 +48,7 @@ class Apns:
 
 @asynccontextmanager
 async def opened_apns(
-    *, timeout_seconds: float = 5.0, max_streams: int = 1_000, trusted: bool = True, **settings: str
+    *, timeout_seconds: float = 30.0, max_streams: int = 1_000, trusted: bool = True, **settings: str
 ) -> AsyncIterator[Apns]:
     """Both are open inside the block."""
     clock = ManualClock()

@@ -31,7 +31,7 @@ class Fcm:
 
 
 @asynccontextmanager
-async def opened_fcm(*, timeout_seconds: float = 5.0, project_id: str | None = None) -> AsyncIterator[Fcm]:
+async def opened_fcm(*, timeout_seconds: float = 30.0, project_id: str | None = None) -> AsyncIterator[Fcm]:
     """Both are open inside the block; the account may claim to be of another project."""
     clock = ManualClock()
     async with running_fcm_service(clock) as service:

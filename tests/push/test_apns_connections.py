@@ -10,6 +10,7 @@ from bridge_server.testing.apns_service import ApnsService, abort, hang, hold, r
 from bridge_server.testing.http2_server import ServerStream
 from tests.push.apns import NOTICE, OTHER_TOKEN, TOKEN, Apns, opened_apns
 from tests.support.eventually import eventually
+from tests.support.loop_time import PassTime
 from tests.support.webhook_receiver import open_receiver
 
 DELIVERED = Outcome(Verdict.DELIVERED, status=200)
@@ -77,14 +78,15 @@ async def test_request_cancelled_at_its_turn_passes_the_turn_on() -> None:
         assert await asyncio.gather(*[first, patient]) == [DELIVERED, DELIVERED]
 
 
-async def test_a_hang_times_out_and_harms_no_other() -> None:
-    async with opened_apns(timeout_seconds=0.5) as apns:
+async def test_a_hang_times_out_and_harms_no_other(pass_time: PassTime) -> None:
+    async with opened_apns(timeout_seconds=30) as apns:
         await apns.push()
-        apns.service.by_token[OTHER_TOKEN] = hang
+        apns.service.by_token[OTHER_TOKEN] = hold
         stuck = asyncio.create_task(apns.push(OTHER_TOKEN))
-        await asyncio.sleep(0.1)
+        await apns.held(1)
 
         others = await apns.push_many(50)
+        await pass_time(30)
 
         assert others == [DELIVERED] * 50
         assert await stuck == Outcome(Verdict.FAILED, "no answer in time")
@@ -92,30 +94,40 @@ async def test_a_hang_times_out_and_harms_no_other() -> None:
         assert len(apns.service.connections) == 1
 
 
-async def test_a_push_that_is_given_up_frees_its_stream_at_the_service() -> None:
+async def test_a_push_that_is_given_up_frees_its_stream_at_the_service(pass_time: PassTime) -> None:
     streams: list[ServerStream] = []
 
     def never(_: ApnsService, stream: ServerStream) -> None:
         streams.append(stream)
 
-    async def was_reset() -> bool:
-        return bool(streams) and streams[0].was_reset
+    async def is_there() -> bool:
+        return bool(streams)
 
-    async with opened_apns(timeout_seconds=0.2) as apns:
+    async def was_reset() -> bool:
+        return streams[0].was_reset
+
+    async with opened_apns(timeout_seconds=30) as apns:
         apns.service.script.append(never)
 
-        await apns.push()
+        given_up = asyncio.create_task(apns.push())
+        await eventually(is_there)
+        await pass_time(30)
+        await given_up
 
         await eventually(was_reset)
 
 
-async def test_a_connection_that_has_said_nothing_at_all_is_not_used_again() -> None:
-    async with opened_apns(timeout_seconds=0.2) as apns:
+async def test_a_connection_that_has_said_nothing_at_all_is_not_used_again(pass_time: PassTime) -> None:
+    async with opened_apns(timeout_seconds=30) as apns:
         await apns.push()
         await asyncio.sleep(0.05)
-        apns.service.script.append(hang)
+        apns.service.script.append(hold)
 
-        assert (await apns.push()).verdict is Verdict.FAILED
+        unanswered = asyncio.create_task(apns.push())
+        await apns.held(1)
+        await pass_time(30)
+
+        assert (await unanswered).verdict is Verdict.FAILED
         assert await apns.push() == DELIVERED
         assert len(apns.service.connections) == 2
 

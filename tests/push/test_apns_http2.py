@@ -105,7 +105,7 @@ async def test_closing_ends_an_attempt_to_connect(certificate: ThrowAwayCertific
 
 async def test_a_server_that_does_not_close_is_left_after_a_second(certificate: ThrowAwayCertificate) -> None:
     certificate.server.set_alpn_protocols(["h2"])
-    asked = asyncio.Event()
+    asked, may_end = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h2.connection.H2Connection(H2Configuration(client_side=False))
@@ -114,13 +114,14 @@ async def test_a_server_that_does_not_close_is_left_after_a_second(certificate: 
         await reader.read(65_536)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         asked.set()
-        await asyncio.sleep(3)
+        await may_end.wait()
 
     async with client_of(serve, certificate) as client:
         request = asyncio.create_task(client.request(HEADERS, b""))
         await asked.wait()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(20):
             await client.__aexit__(None, None, None)
+        may_end.set()
 
         with pytest.raises(Http2Error, match="the client was closed"):
             await request

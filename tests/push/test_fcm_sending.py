@@ -1,10 +1,13 @@
+import asyncio
 from dataclasses import replace
 
 import pytest
+from aiohttp import web
 
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testing.fcm_service import (
     FcmAnswer,
+    FcmService,
     answered,
     hang,
     invalid_token,
@@ -14,6 +17,7 @@ from bridge_server.testing.fcm_service import (
     taken,
 )
 from tests.push.fcm import NOTICE, TOKEN, opened_fcm
+from tests.support.loop_time import PassTime
 
 
 def error(status: str, *details: object, message: str = "text") -> dict[str, object]:
@@ -235,12 +239,21 @@ async def test_too_much_and_not_now_are_said_for_all_devices(answer: FcmAnswer, 
         assert (await fcm.push()).about_lane is about_all
 
 
-async def test_a_hang_is_given_up_in_time() -> None:
-    async with opened_fcm(timeout_seconds=0.3) as fcm:
+async def test_a_hang_is_given_up_in_time(pass_time: PassTime) -> None:
+    async with opened_fcm(timeout_seconds=30) as fcm:
         await fcm.push()
-        fcm.service.script.append(hang)
+        asked = asyncio.Event()
 
-        assert await fcm.push() == Outcome(Verdict.FAILED, "no answer in time")
+        async def hangs(service: FcmService, request: web.Request) -> web.StreamResponse:
+            asked.set()
+            return await hang(service, request)
+
+        fcm.service.script.append(hangs)
+        given_up = asyncio.create_task(fcm.push())
+        await asked.wait()
+        await pass_time(30)
+
+        assert await given_up == Outcome(Verdict.FAILED, "no answer in time")
         assert (await fcm.push()).verdict is Verdict.DELIVERED
 
 

@@ -19,7 +19,7 @@ from tests.support.server import running_server, server_process
 
 pytestmark = [needs_node, pytest.mark.asyncio(loop_scope="module")]
 
-_SECONDS = 60
+_SECONDS = 240
 SCENARIOS = [
     "pairing by URI",
     "approval",

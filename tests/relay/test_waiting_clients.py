@@ -39,7 +39,7 @@ async def test_a_waiting_client_is_served_after_others_have_left(poll: Poll) -> 
 
 
 async def test_a_stopping_server_answers_waiting_polls_as_if_their_time_were_over(tmp_path: Path) -> None:
-    async with aiohttp.ClientSession() as client, asyncio.timeout(15):
+    async with aiohttp.ClientSession() as client, asyncio.timeout(24):
         async with running_server(tmp_path, metrics_token=METRICS_TOKEN) as server:
             polls = [await make(BridgeClient(server)) for make in POLLS.values()]
             prefer = {"Prefer": "wait=25"}

@@ -85,7 +85,7 @@ async def test_a_poll_for_a_status_ends_though_the_deleting_client_left(
     async def all_were_answered() -> bool:
         return {key for kind, key in heard if kind == "status"} == set(CALLS)
 
-    await eventually(all_were_answered, within_seconds=2)
+    await eventually(all_were_answered)
 
 
 class RefusingOnce(WrappedDatabase):

@@ -138,7 +138,7 @@ def test_the_server_stops_cleanly_on_a_full_disk(tmp_path: Path, monkeypatch: py
 
 def open_session(url: str) -> int:
     try:
-        with urlopen(Request(f"{url}/session/new", method="POST"), timeout=10) as response:
+        with urlopen(Request(f"{url}/session/new", method="POST"), timeout=60) as response:
             status: int = response.status
             return status
     except HTTPError as error:

@@ -9,8 +9,8 @@ _CHROMIUM = Path("/usr/bin/chromium")
 CONFIGURATION = f"""
 export default {{
   workers: 1,
-  timeout: 60000,
-  expect: {{ timeout: 15000 }},
+  timeout: 180000,
+  expect: {{ timeout: 30000 }},
   use: {{
     launchOptions: {{ executablePath: '{_CHROMIUM}', args: ['--no-sandbox'] }},
     permissions: ['local-network-access'], // a page that this machine does not serve may reach the server

@@ -19,7 +19,7 @@ from bridge_server.testing.server_process import environment_without_settings, f
 from tests.support.forked_process import fork_server
 
 COMMAND = (sys.executable, "-m", "bridge_server")
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Finished:
 
 
 def run_command(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 60.0
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end."""
     with running_command(*arguments, environment=environment) as command:
@@ -47,7 +47,7 @@ class RunningCommand:
     out: IO[bytes]
     err: IO[bytes]
 
-    def finished(self, within_seconds: float = 20.0) -> Finished:
+    def finished(self, within_seconds: float = 60.0) -> Finished:
         """Wait for its end. Raises TimeoutExpired."""
         exit_code = self.process.wait(within_seconds)
         return Finished(exit_code, _text(self.out), _text(self.err))
@@ -69,7 +69,7 @@ def running_command(
 
 
 def run_new_interpreter(
-    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 20.0
+    *arguments: str | Path, environment: Mapping[str, str] | None = None, within_seconds: float = 60.0
 ) -> Finished:
     """Run `python -m bridge_server` with the arguments to its end, from the first import."""
     completed = subprocess.run(

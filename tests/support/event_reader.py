@@ -12,7 +12,7 @@ from multidict import CIMultiDictProxy
 
 from tests.support.inbox_client import InboxClient
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 60.0
 _ENDLESS = aiohttp.ClientTimeout(total=None)
 
 

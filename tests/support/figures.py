@@ -5,7 +5,7 @@ from tests.support.eventually import eventually
 from tests.support.server import RunningServer
 
 METRICS_TOKEN = "the token of the metrics"
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 60.0
 
 
 async def figure(server: RunningServer, name: str) -> float:

@@ -6,7 +6,7 @@ import aiohttp
 import orjson
 from aiohttp import WSMsgType
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 class HeardSocket:

@@ -13,7 +13,7 @@ UPGRADE = (
 
 SOMEBODY, ANOTHER = "127.0.0.2", "127.0.0.3"
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 60.0
 
 
 @contextmanager

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "javascript" / "test"
 SERVER = Path(sys.executable).with_name("bridge-server")
 
-_SECONDS = 110.0
+_SECONDS = 240.0
 
 
 class NodeProject:
@@ -37,7 +37,9 @@ class NodeProject:
         for name, text in files.items():
             (self.folder / name).write_text(text, "utf-8")
 
-    def run(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
+    def run(
+        self, *command: str, environment: Mapping[str, str] | None = None, within_seconds: float = _SECONDS
+    ) -> str:
         """The output of a command of Node; an AssertionError with it if the command fails."""
         variables = {"BRIDGE_SERVER_BIN": str(SERVER), "NO_COLOR": "1", "CI": "1", **(environment or {})}
         finished = subprocess.run(
@@ -48,7 +50,7 @@ class NodeProject:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
-            timeout=_SECONDS,
+            timeout=within_seconds,
             check=False,
         )
         assert finished.returncode == 0, finished.stdout

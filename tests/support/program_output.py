@@ -5,7 +5,7 @@ import os
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
-_SECONDS = 60
+_SECONDS = 240
 
 
 async def output_of(*command: str, folder: Path, **variables: str) -> str:

@@ -1,6 +1,5 @@
 """A proxy before a server, which does what proxies do wrong."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ class PublicProxy:
     url: str = ""
     forwards_address: bool = True
     upgrades: bool = True
-    longest_wait: float = 60.0
-    """It answers 504 to a request that takes longer."""
+    has_patience: bool = True
+    """Without it the proxy answers 504 to a long poll."""
     broken_with: int | None = None
     """The status that it answers by itself."""
     paths: list[str] = field(default_factory=list)
@@ -33,11 +32,9 @@ class PublicProxy:
         async with aiohttp.ClientSession(auto_decompress=False) as session:
             if request.headers.get("Upgrade", "").lower() == "websocket":
                 return await self._socket(request, session)
-            try:
-                async with asyncio.timeout(self.longest_wait):
-                    return await self._answer(request, session)
-            except TimeoutError:
+            if "wait" in request.query and not self.has_patience:
                 return web.Response(status=504)
+            return await self._answer(request, session)
 
     async def _answer(self, request: web.Request, session: aiohttp.ClientSession) -> web.Response:
         async with session.request(

@@ -107,7 +107,7 @@ class PushServices:
         """Everything that the service was handed for devices, whatever it answered."""
         return _READERS[channel](self)
 
-    async def got(self, channel: str, count: int, within_seconds: float = 10.0) -> list[Shown]:
+    async def got(self, channel: str, count: int, within_seconds: float = 60.0) -> list[Shown]:
         """The notifications that the service was handed, once there are so many."""
 
         async def enough() -> bool:

@@ -11,7 +11,7 @@ from yarl import URL
 from tests.support.asking import Answer
 from tests.support.server import RunningServer
 
-_PATIENCE_SECONDS = 15.0
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

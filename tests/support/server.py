@@ -15,6 +15,7 @@ from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
 from tests.support.engines import Rows, database_kept, database_of, engine_environment, engine_settings
 from tests.support.forked_process import ForkedProcess, fork_server
+from tests.support.free_ports import free_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,11 @@ async def running_server(
 
 
 class ForkedServerProcess(ServerProcess):
-    """A server process that starts with the program's modules loaded."""
+    """A server process that starts with the program's modules loaded, on a port that it can come back to."""
+
+    def __init__(self, data_dir: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(data_dir, *arguments, environment=environment)
+        (self._port,) = free_ports(1)
 
     def launch(self, arguments: Sequence[str], log: IO[bytes]) -> ForkedProcess:
         return fork_server().start(arguments, self.environment, log)

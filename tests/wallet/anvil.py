@@ -20,7 +20,7 @@ CHAIN_ID = 31_337
 
 # The program itself: killing the script that npm puts before it would leave it running.
 _PROGRAMS = sorted(PACKAGES.glob("node_modules/@foundry-rs/anvil-*/bin/anvil*"))
-_STOP_SECONDS = 10.0
+_STOP_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Anvil:
             pytest.skip("there is no anvil for this machine")
         state = ["--state", str(self.state_file)] if keeps_state else []
         self._begin([str(_PROGRAMS[0]), "--port", str(self.port), "--silent", *state, *arguments])
-        await eventually(self._answers, within_seconds=30)
+        await eventually(self._answers, within_seconds=60)
 
     def stop(self) -> None:
         """End it so that it keeps its state."""

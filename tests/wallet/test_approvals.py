@@ -17,6 +17,7 @@ from bridge_server.wallet.models import Address, ApprovalId, ApprovalRequest, Ap
 from tests.ethereum.typed_data_examples import mail
 from tests.support.asking import ask
 from tests.support.engines import settings_over
+from tests.support.loop_time import PassTime
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcError, result_of
 from tests.wallet.approval_desk import Desk, open_desk
 from tests.wallet.rig import open_rig
@@ -101,15 +102,16 @@ async def test_a_rejected_request_is_not_signed(desk: Desk) -> None:
 
 
 async def test_a_request_that_is_not_approved_in_time_is_never_signed(
-    tmp_path: Path,
+    tmp_path: Path, pass_time: PassTime
 ) -> None:
-    async with open_desk(tmp_path / "data", approval_timeout=1) as desk:
+    async with open_desk(tmp_path / "data", approval_timeout=30) as desk:
         asking = desk.asks("personal_sign", MESSAGE, ADDRESS)
         [approval] = await desk.pending()
+        await pass_time(30)
 
         error = await refusal(asking)
 
-        assert (error.code, error.message) == (4001, "Nobody approved the request within 1 s.")
+        assert (error.code, error.message) == (4001, "Nobody approved the request within 30 s.")
         assert not await desk.decide(approval, APPROVED)
         assert await desk.state(approval) is EXPIRED
         assert desk.audit_log == b""

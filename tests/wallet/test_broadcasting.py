@@ -17,6 +17,7 @@ from bridge_server.wallet.transactions.states import TransactionEvent
 from bridge_server.wallet.transactions.store import TransactionStore
 from tests.support.clock import ManualClock
 from tests.support.eventually import eventually
+from tests.support.loop_time import PassTime
 from tests.wallet.anvil import Anvil, needs_anvil, open_anvil
 from tests.wallet.rig import ALICE, BOB, ZERO_HASH, Rig, open_rig, signed_elsewhere, transaction
 
@@ -376,7 +377,7 @@ async def test_a_queued_transaction_waits_until_its_account_is_unlocked(tmp_path
 
 
 async def test_sends_behind_a_dead_node_fail_together(fake: FakeNode, tmp_path: Path) -> None:
-    async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=0.3) as rig:
+    async with open_rig(tmp_path, fake.url, chain_id=31_337, node_timeout=2) as rig:
         fake.at("eth_chainId", *[hang] * 50)
 
         sent = await asyncio.gather(*(rig.send(gasPrice="0x1", value=hex(each)) for each in range(50)))
@@ -722,15 +723,18 @@ async def test_queued_transactions_leave_approval_places_to_waiting_clients(tmp_
             assert asked[0] not in await pending(rig, 32)
 
 
-async def test_an_undecided_queued_transaction_is_asked_for_again(tmp_path: Path) -> None:
+async def test_an_undecided_queued_transaction_is_asked_for_again(
+    tmp_path: Path, pass_time: PassTime
+) -> None:
     async with open_fake_node() as fake:
         pass
-    async with open_rig(tmp_path, fake.url, approve="queue", approval_timeout=1) as rig:
+    async with open_rig(tmp_path, fake.url, approve="queue", approval_timeout=30) as rig:
         await rig.send()
 
         async with open_fake_node(fake.port):
             rig.clock.advance(61)
             await pending(rig, 1)
+            await pass_time(30)
             await pending(rig, 0)
             assert (await rig.queued())["state"] == "queued"
 

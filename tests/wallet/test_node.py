@@ -26,6 +26,7 @@ from bridge_server.wallet.models import RpcCall
 from bridge_server.wallet.node import endpoint
 from bridge_server.wallet.node.node import Node
 from tests.support.closing_proxy import open_closing_proxy
+from tests.support.loop_time import PassTime
 
 PRICE = RpcCall("eth_gasPrice", [])
 SEND = RpcCall("eth_sendRawTransaction", ["0x01"])
@@ -516,21 +517,27 @@ async def test_an_error_of_the_node_is_passed_on_whatever_the_status(node: Node,
     assert error.rpc_code == -32005
 
 
-async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode) -> None:
-    async with node_at(fake.url, timeout_seconds=0.05) as node:
+async def test_a_silent_node_is_waited_for_until_the_timeout(fake: FakeNode, pass_time: PassTime) -> None:
+    async with node_at(fake.url, timeout_seconds=20) as node:
         fake.script.append(hang)
+        asking = asyncio.create_task(node.forward([PRICE]))
+        await fake.asked(PRICE.method)
+        await pass_time(20)
         with pytest.raises(NoNodeError, match="no answer in time"):
-            await node.forward([PRICE])
+            await asking
 
         assert await node.ask([PRICE]) == ["0x3b9aca00"]
 
 
-async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode) -> None:
-    async with node_at(fake.url, timeout_seconds=0.05) as node:
+async def test_calls_that_wait_behind_a_failure_fail_at_once(fake: FakeNode, pass_time: PassTime) -> None:
+    async with node_at(fake.url, timeout_seconds=20) as node:
         attempt = node.attempt()
         fake.script.append(hang)
+        asking = asyncio.create_task(node.ask([PRICE]))
+        await fake.asked(PRICE.method)
+        await pass_time(20)
         with pytest.raises(NoNodeError):
-            await node.ask([PRICE])
+            await asking
         requests = len(fake.requests)
 
         with pytest.raises(NoNodeError, match="no answer in time"):

@@ -12,7 +12,7 @@ from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.web.frames import text_frame
 from bridge_server.web.socket import Socket
 
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 60.0
 
 
 class Party:

@@ -126,6 +126,7 @@ test('a range of analytics is chosen, and the figures are beside the drawing', a
   await signIn(page)
   await open(page, PAGES[2])
   await page.getByRole('link', { name: '7 days' }).click()
+  await expect(page.getByRole('link', { name: '7 days' })).toHaveAttribute('aria-current', 'true')
   await expect(page.getByRole('img', { name: 'Read rate of All types' })).toBeVisible()
   await page.getByText('Figures of All types').click()
   await expect(page.getByRole('figure', { name: 'All types' }).getByRole('row')).toHaveCount(2)

@@ -24,9 +24,10 @@ function asks(page, text) {
 test('a request appears while the page is looked at, is read, and is approved', async ({ page }) => {
   await signIn(page, '/wallet')
   await expect(page.getByRole('heading', { name: 'Wallet' })).toBeVisible()
+  const waiting = page.getByRole('cell', { name: 'waits' })
+  const before = await waiting.count()
   const signed = asks(page, 'Pay <b>nobody</b>\u202e')
-  const before = await page.getByRole('cell', { name: 'waits' }).count()
-  await expect(page.getByRole('cell', { name: 'waits' })).not.toHaveCount(before)
+  await expect(waiting).toHaveCount(before + 1)
   await page.getByRole('link', { name: /personal_sign/ }).first().click()
   await expect(page.getByText('Pay <b>nobody</b><U+202E>')).toBeVisible()
   await page.getByRole('button', { name: 'Approve' }).click()
@@ -69,6 +70,7 @@ test('a push is tested, and seen as on a phone', async ({ page }) => {
   await page.getByRole('button', { name: 'Send', exact: true }).click()
   await expect(page.getByRole('status')).toContainText('The push was taken')
   await page.getByRole('link', { name: 'Last attempts' }).click()
+  await expect(page).toHaveURL(/pushes\/attempts/)
   await page.getByRole('rowheader').getByRole('link').first().click()
   await expect(page.getByRole('group', { name: 'Preview' })).toContainText('Neue Anfrage von Shop')
   await page.getByRole('link', { name: 'Preview', exact: true }).click()
@@ -88,8 +90,10 @@ test('a setting is found', async ({ page }) => {
 
 test('the keyboard alone opens and rejects a request', async ({ page }) => {
   await signIn(page, '/wallet')
+  const waiting = page.getByRole('cell', { name: 'waits' })
+  const before = await waiting.count()
   const signed = asks(page, 'by keyboard')
-  await expect(page.getByRole('cell', { name: 'waits' })).not.toHaveCount(0)
+  await expect(waiting).toHaveCount(before + 1)
   await tabTo(page, (element) => element.href?.includes('/wallet/approvals/'))
   await page.keyboard.press('Enter')
   await expect(page.getByText('by keyboard')).toBeVisible()

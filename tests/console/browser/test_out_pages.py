@@ -4,21 +4,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import orjson
-import pytest
-
-from tests.support.chromium import CONFIGURATION, needs_chromium
-from tests.support.console_client import ConsoleClient, new_link
+from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
+from tests.support.console_client import ConsoleClient
 from tests.support.eventually import eventually
-from tests.support.node_packages import needs_test_runners
-from tests.support.node_project import NodeProject
 from tests.support.push_client import PushClient
 from tests.support.rpc_client import DEVELOPMENT_ADDRESS, RpcClient
 from tests.support.server import RunningServer, running_server
-from tests.support.slow import slow
 
-_FOLDER = Path(__file__).parent
-_SPECIFICATION = "out.spec.js"
+_SPECIFICATION = Path(__file__).parent / "out.spec.js"
 _PROJECTS = "/console/projects"
 _ACCOUNT = "eip155:1:0xab16a96D359eC26a11e2C2b3d8f8B8942d5Bfcdb"
 _SETTINGS: dict[str, Any] = {
@@ -34,7 +27,7 @@ _SETTINGS: dict[str, Any] = {
     "chain_id": 1,
 }
 
-pytestmark = [slow, needs_chromium]
+pytestmark = BROWSER_MARKS
 
 
 async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
@@ -61,23 +54,13 @@ async def _fill(server: RunningServer) -> "asyncio.Task[Any]":
     return waits
 
 
-@needs_test_runners
-@pytest.mark.parametrize(("chosen", "count"), [("--grep-invert=axe-core", 7), ("--grep=axe-core", 2)])
-async def test_a_person_uses_the_pages_of_what_goes_out(tmp_path: Path, chosen: str, count: int) -> None:
-    project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
-    files = {name: (_FOLDER / name).read_text("utf-8") for name in (_SPECIFICATION, "window.js")}
-    package = {"package.json": orjson.dumps({"type": "module"}).decode()}
-    project.write({**files, **package, "playwright.config.js": CONFIGURATION})
+async def test_a_person_uses_the_pages_of_what_goes_out(tmp_path: Path) -> None:
     async with running_server(tmp_path / "data", **_SETTINGS) as server:
         waits = await _fill(server)
-        links = [f"{server.url}{await new_link(server)}" for _ in range(count)]
-        project.write({"links": "\n".join(links)})
-        variables = {"CONSOLE_URL": f"{server.url}/console", "CONSOLE_LINKS": str(tmp_path / "links")}
 
-        output = await asyncio.to_thread(
-            project.run, project.program("@playwright/test"), "test", chosen, environment=variables
-        )
+        output = await run_console_specification(tmp_path, server, _SPECIFICATION)
+
         waits.cancel()
         await asyncio.gather(waits, return_exceptions=True)
 
-    assert f"{count} passed" in output
+    assert "9 passed" in output

@@ -3,14 +3,10 @@
 from pathlib import Path
 
 import orjson
-import pytest
 
 from bridge_server.client import Cipher
-from tests.support.browser_tests import run_specification
-from tests.support.chromium import needs_chromium
-from tests.support.node_packages import needs_test_runners
+from tests.support.browser_tests import BROWSER_MARKS, run_console_specification
 from tests.support.server import running_server
-from tests.support.slow import slow
 
 _SPECIFICATION = Path(__file__).parent / "traffic.spec.js"
 _VECTORS = Path(__file__).parents[2] / "vectors"
@@ -19,15 +15,12 @@ _ACCOUNT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 _CALL = {"id": 7, "jsonrpc": "2.0", "method": "personal_sign", "params": ["0x68656c6c6f", _ACCOUNT]}
 _HOSTILE = '<img src=x onerror="hacked=1">\u202e'
 
-pytestmark = [slow, needs_chromium]
+pytestmark = BROWSER_MARKS
 
 
-@needs_test_runners
-@pytest.mark.parametrize("part", ["1/4", "2/4", "3/4", "4/4"])
-async def test_a_person_watches_the_traffic(tmp_path: Path, part: str) -> None:
+async def test_a_person_watches_the_traffic(tmp_path: Path) -> None:
     cipher = Cipher(_KEY)
     files = {
-        "window.js": (_SPECIFICATION.parent / "window.js").read_text("utf-8"),
         **{path.name: path.read_text("utf-8") for path in _VECTORS.glob("clients_v*.json")},
         "sealed.json": orjson.dumps(
             {
@@ -38,4 +31,6 @@ async def test_a_person_watches_the_traffic(tmp_path: Path, part: str) -> None:
         ).decode(),
     }
     async with running_server(tmp_path / "data", console=True, test=True, dev_accounts=True) as server:
-        await run_specification(tmp_path, server, _SPECIFICATION, part, files)
+        output = await run_console_specification(tmp_path, server, _SPECIFICATION, files)
+
+    assert "17 passed" in output

@@ -30,7 +30,7 @@ export async function open(page, path) {
 
 export async function expectNoFault(page, path) {
   await page.evaluate(axe)
-  const found = await page.evaluate(async () => (await axe.run()).violations
+  const found = await page.evaluate(async () => (await axe.run({ resultTypes: ['violations'] })).violations
     .filter((each) => ['serious', 'critical'].includes(each.impact))
     .map((each) => `${each.id}: ${each.nodes.map((node) => node.html).join(' ')}`))
   expect(found, path).toEqual([])

@@ -24,7 +24,6 @@ test.afterEach(({ page }) => {
 
 for (const [scheme, width, paths] of [['light', 1280, PAGES], ['dark', 390, [...PAGES, ...LONG_PAGES]]]) {
   test(`axe-core finds no serious fault, and nothing scrolls sideways: ${scheme}, ${width}`, async ({ page }) => {
-    test.setTimeout(180000)
     await page.emulateMedia({ colorScheme: scheme })
     await page.setViewportSize({ width, height: 800 })
     for (const path of paths) {

@@ -4,39 +4,23 @@ import asyncio
 import subprocess
 from pathlib import Path
 
-import orjson
-
 from bridge_server.documentation.swagger_ui import FOLDER, swagger_ui_files
-from tests.support.chromium import CONFIGURATION, needs_chromium
-from tests.support.node_packages import needs_test_runners
-from tests.support.node_project import NodeProject
+from tests.support.browser_tests import BROWSER_MARKS, run_specification
 from tests.support.server import running_server
-from tests.support.slow import slow
 
 _ROOT = Path(__file__).parents[3]
 _SPECIFICATION = Path(__file__).parent / "docs.spec.js"
 _TESTS = 6
 
-pytestmark = [slow, needs_chromium]
+pytestmark = BROWSER_MARKS
 
 
-@needs_test_runners
 async def test_a_reader_uses_the_pages(tmp_path: Path) -> None:
     # Without npm's registry the page says how to get Swagger UI, and one test fewer runs.
     await asyncio.to_thread(subprocess.run, [_ROOT / "scripts" / "swagger_ui"], check=False)
     has_swagger_ui = bool(swagger_ui_files(FOLDER))
-    project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
-    project.write(
-        {
-            "package.json": orjson.dumps({"type": "module"}).decode(),
-            "playwright.config.js": CONFIGURATION,
-            _SPECIFICATION.name: _SPECIFICATION.read_text("utf-8"),
-        }
-    )
     async with running_server(tmp_path / "data", test=True) as server:
         variables = {"DOCS_URL": f"{server.url}/docs", "HAS_SWAGGER_UI": str(int(has_swagger_ui))}
-        output = await asyncio.to_thread(
-            project.run, project.program("@playwright/test"), "test", environment=variables
-        )
+        output = await asyncio.to_thread(run_specification, tmp_path, _SPECIFICATION, environment=variables)
 
     assert f"{_TESTS - (not has_swagger_ui)} passed" in output

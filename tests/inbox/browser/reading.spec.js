@@ -74,7 +74,9 @@ test('types are chosen, a subscription ends and begins again', async ({ page, br
   await expect(status(page)).toHaveText('Your choice for Shop is saved.')
   expect(await shop.types()).toEqual(['news'])
   await expect(page.getByLabel('Offers')).toBeFocused()
+  const saved = page.waitForResponse((response) => response.request().method() === 'GET' && response.url().endsWith('/inbox/subscriptions'))
   await page.getByLabel('Offers').check()
+  await saved
   await expect.poll(() => shop.types()).toEqual(['news offers'])
 
   await page.getByRole('button', { name: 'Unsubscribe' }).click()

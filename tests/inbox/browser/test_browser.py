@@ -3,27 +3,21 @@
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.support.chromium import CONFIGURATION, needs_chromium
-from tests.support.node_packages import needs_test_runners
-from tests.support.node_project import NodeProject
+from tests.support.browser_tests import BROWSER_MARKS, run_specification
 
 _HERE = Path(__file__).parent
 _PAGE = _HERE.parents[2] / "docs" / "inbox.md"
 _FILE = re.compile(r"```(?:html|js|css)\n(?:// |<!-- |/\* )([\w.]+)(?: -->| \*/)?\n(.*?)```", re.DOTALL)
 _POLICY = re.compile(r"^Content-Security-Policy: [^`]*", re.MULTILINE)
 
-pytestmark = [needs_test_runners, needs_chromium]
+pytestmark = BROWSER_MARKS
 
 
-@pytest.mark.parametrize("file", sorted(_HERE.glob("*.spec.js")), ids=lambda file: file.stem)
-def test_an_account_uses_its_inbox(tmp_path: Path, file: Path) -> None:
-    project = NodeProject(tmp_path, "@playwright/test", "playwright", "playwright-core", "axe-core")
-    sources = {name: (_HERE / name).read_text("utf-8") for name in ("shop.js", file.name)}
-    project.write({"playwright.config.js": CONFIGURATION, **sources, **_example()})
+def test_an_account_uses_its_inbox(tmp_path: Path) -> None:
+    specifications = sorted(_HERE.glob("*.spec.js"))
+    files = {"shop.js": (_HERE / "shop.js").read_text("utf-8"), **_example()}
 
-    output = project.run(project.program("@playwright/test"), "test")
+    output = run_specification(tmp_path, *specifications, files=files)
 
     assert re.search(r"^\s*[1-9][0-9]* passed", output, re.MULTILINE)
 

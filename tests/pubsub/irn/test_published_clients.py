@@ -14,7 +14,7 @@ from tests.support.slow import slow
 
 pytestmark = needs_node
 
-_PATIENCE_SECONDS = 120
+_PATIENCE_SECONDS = 240
 ACCOUNT = "0xcd2a3d9f938e13cd947ec05abc7fe734df8dd826"
 
 
