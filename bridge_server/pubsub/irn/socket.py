@@ -90,7 +90,7 @@ class IrnSocket:
 
     def recognise(self, pong: bytes) -> None:
         self._is_quiet = False
-        self.sending.recognise(pong)
+        self.sending.answers.recognise(pong)
 
     def leave(self) -> None:
         self._outlet = None
