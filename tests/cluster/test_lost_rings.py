@@ -70,9 +70,7 @@ async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_rin
     here, mute = pair
     dapp_identity, wallet_identity = Identity(), Identity()
     async with (
-        irn_connected(
-            mute.server.client, mute.url, dapp_identity, token=token(mute, dapp_identity)
-        ) as dapp,
+        irn_connected(mute.server.client, mute.url, dapp_identity, token=token(mute, dapp_identity)) as dapp,
         irn_connected(
             here.server.client, here.url, wallet_identity, token=token(here, wallet_identity)
         ) as wallet,
@@ -99,9 +97,7 @@ async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
     here, asking = pair
     (topic, *_), identity, dapp_identity = TOPICS, Identity(), Identity()
     async with (
-        irn_connected(
-            here.server.client, here.url, dapp_identity, token=token(here, dapp_identity)
-        ) as dapp,
+        irn_connected(here.server.client, here.url, dapp_identity, token=token(here, dapp_identity)) as dapp,
         irn_connected(here.server.client, here.url, identity, token=token(here, identity)) as tab,
         irn_connected(asking.server.client, asking.url, identity, token=token(asking, identity)) as other_tab,
     ):

@@ -197,14 +197,15 @@ async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
         await dapp.publish(topic, str(number))
     ids = [(await tab.request())["id"] for _ in range(4)]
 
-    for client, sent_on, request_ids in (
-        (other_tab, topic, [ids[0], ids[2]]),
-        (other_tab, topic_of("another"), [ids[1]]),
-        (stranger, topic, [ids[3], 2**53, -1]),
-        (other_tab, topic, ["99999999999999999999", ids[0]]),
-    ):
-        receipts = [{"topic": sent_on, "message_id": each} for each in request_ids]
-        assert await client.ask("irn_batchReceive", {"receipts": receipts}) is True
+    async def give(client: IrnClient, *receipts: tuple[str, Any]) -> None:
+        given = [{"topic": topic, "message_id": request_id} for topic, request_id in receipts]
+        assert await client.ask("irn_batchReceive", {"receipts": given}) is True
+
+    await give(other_tab, (topic, ids[0]), (topic, ids[2]))
+    await asyncio.gather(
+        give(other_tab, (topic_of("another"), ids[1]), (topic, "99999999999999999999"), (topic, ids[0])),
+        give(stranger, (topic, ids[3]), (topic, -1)),
+    )
 
     again = await join(two, identity)
     await again.subscribe(topic)
@@ -217,7 +218,9 @@ async def test_many_receipts_at_one_process_count_at_the_other(pair: Pair, join:
     dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
     await tab.subscribe(topic)
     for first in range(0, MANY, MOST_OF_A_CLIENT):
-        messages = [{"topic": topic, "message": str(first + each), "ttl": 60} for each in range(MOST_OF_A_CLIENT)]
+        messages = [
+            {"topic": topic, "message": str(first + each), "ttl": 60} for each in range(MOST_OF_A_CLIENT)
+        ]
         await dapp.ask("irn_batchPublish", {"messages": messages})
         dapp = await join(one)
     sent = [await tab.request() for _ in range(MANY)]

@@ -68,7 +68,9 @@ class Receipts:
         unknown = [each for each in receipts if not self._confirm(client, each.topic, each.request_id)]
         await self._journal.caught_up()
         if self._store.is_shared:
-            await self._ask_others(client, [each for each in unknown if self._ids.is_foreign(each.request_id)])
+            await self._ask_others(
+                client, [each for each in unknown if self._ids.is_foreign(each.request_id)]
+            )
 
     async def answer_forever(self) -> None:
         """Answer the questions of other processes."""
