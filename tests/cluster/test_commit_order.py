@@ -17,7 +17,10 @@ pytestmark = needs_postgres
 
 SLOW, QUICK = topic_of("slow"), topic_of("quick")
 NUMBERS = "SELECT text, number FROM topic_messages UNION ALL SELECT data, number FROM irn_messages"
-WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+WAITING = """
+SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+WHERE locktype = 'advisory' AND NOT granted AND datname = current_database()
+"""
 HOLD = """
 CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$;
