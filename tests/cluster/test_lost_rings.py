@@ -1,14 +1,17 @@
 """What sockets of two processes are sent, and what they acknowledge, although a ring is lost."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.held_inserts import HELD, held_inserts
+from tests.cluster.irn_sockets import irn_socket
 from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
 from tests.support.cutting_proxy import CuttingProxy, open_cutting_proxy
-from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.irn_client import Identity, topic_of
 from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.socket_client import connected
 
@@ -36,11 +39,7 @@ async def pair(
         yield pair
 
 
-def token(process: ClusterProcess, identity: Identity) -> str:
-    return identity.token(iat=process.server.clock.now_ms() // 1_000, exp=None)
-
-
-async def test_messages_on_several_topics_in_one_commit_arrive_although_the_process_cannot_ring(
+async def test_messages_on_several_topics_arrive_although_the_process_cannot_ring(
     pair: list[ClusterProcess], proxy: CuttingProxy
 ) -> None:
     here, mute = pair
@@ -68,13 +67,7 @@ async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_rin
     pair: list[ClusterProcess], proxy: CuttingProxy
 ) -> None:
     here, mute = pair
-    dapp_identity, wallet_identity = Identity(), Identity()
-    async with (
-        irn_connected(mute.server.client, mute.url, dapp_identity, token=token(mute, dapp_identity)) as dapp,
-        irn_connected(
-            here.server.client, here.url, wallet_identity, token=token(here, wallet_identity)
-        ) as wallet,
-    ):
+    async with irn_socket(mute) as dapp, irn_socket(here) as wallet:
         await wallet.subscribe(*TOPICS)
         _silence(proxy)
 
@@ -91,15 +84,64 @@ async def test_a_batch_on_several_topics_arrives_although_the_process_cannot_rin
         await wallet.nothing()
 
 
+async def test_a_message_that_is_committed_after_one_with_a_greater_number_on_another_topic_is_not_skipped(
+    pair: list[ClusterProcess], proxy: CuttingProxy
+) -> None:
+    here, mute = pair
+    async with (
+        held_inserts(here) as held,
+        connected(mute.server.client, mute.url) as slow,
+        connected(here.server.client, here.url) as quick,
+        connected(here.server.client, here.url) as wallet,
+    ):
+        await wallet.subscribe(*TOPICS)
+        _silence(proxy)
+
+        await slow.say(TOPICS[0], "pub", HELD)
+        await held.wait(1)
+        await quick.publish(TOPICS[1], "greater")
+        assert (await wallet.message())["payload"] == "greater"
+        await held.release()
+
+        assert await wallet.payloads(1) == [HELD]
+        first, second = await held.numbers("topic_messages", HELD, "greater")
+        assert first < second
+
+
+async def test_such_a_message_of_generation_2_is_not_skipped(
+    pair: list[ClusterProcess], proxy: CuttingProxy
+) -> None:
+    here, mute = pair
+    async with (
+        held_inserts(here) as held,
+        irn_socket(mute) as slow,
+        irn_socket(here) as quick,
+        irn_socket(here) as wallet,
+    ):
+        await wallet.subscribe(*TOPICS)
+        _silence(proxy)
+
+        publishing = asyncio.create_task(slow.publish(TOPICS[0], HELD))
+        await held.wait(1)
+        await quick.publish(TOPICS[1], "greater")
+        assert await wallet.message() == "greater"
+        await held.release()
+
+        assert await publishing is True
+        assert await wallet.messages(1) == [HELD]
+        first, second = await held.numbers("irn_messages", HELD, "greater")
+        assert first < second
+
+
 async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
     pair: list[ClusterProcess], proxy: CuttingProxy
 ) -> None:
     here, asking = pair
-    (topic, *_), identity, dapp_identity = TOPICS, Identity(), Identity()
+    (topic, *_), identity = TOPICS, Identity()
     async with (
-        irn_connected(here.server.client, here.url, dapp_identity, token=token(here, dapp_identity)) as dapp,
-        irn_connected(here.server.client, here.url, identity, token=token(here, identity)) as tab,
-        irn_connected(asking.server.client, asking.url, identity, token=token(asking, identity)) as other_tab,
+        irn_socket(here) as dapp,
+        irn_socket(here, identity) as tab,
+        irn_socket(asking, identity) as other_tab,
     ):
         await tab.subscribe(topic)
         await dapp.publish(topic)
@@ -110,9 +152,7 @@ async def test_a_receipt_counts_at_the_other_process_although_its_ring_is_lost(
         assert await other_tab.ask("irn_batchReceive", {"receipts": receipts}) is True
 
         assert proxy.cuts == 1
-    async with irn_connected(here.server.client, here.url, identity, token=token(here, identity)) as again:
-        await again.subscribe(topic)
-        await again.nothing()
+        assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}
 
 
 def _silence(proxy: CuttingProxy) -> None:
