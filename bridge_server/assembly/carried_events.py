@@ -7,7 +7,7 @@ from bridge_server.notify.events import AllMarkedRead, Delivered
 from bridge_server.outbox.events import OutboxChanged, OutboxCounted, OutboxGrew
 from bridge_server.projects.events import ProjectChanged
 from bridge_server.pubsub.events import MessagesStored
-from bridge_server.pubsub.irn.events import IrnMessagesStored
+from bridge_server.pubsub.irn.events import IrnMessagesStored, IrnReceiptsGiven, IrnReceiptsStored
 from bridge_server.storage.events import ChangedOutside
 from bridge_server.wallet.events import ApprovalsChanged
 from bridge_server.wallet.transactions.events import (
@@ -24,6 +24,8 @@ CARRIED: tuple[type[DomainEvent], ...] = (
     OutboxGrew,
     MessagesStored,
     IrnMessagesStored,
+    IrnReceiptsGiven,
+    IrnReceiptsStored,
     # The console's open pages load again after these.
     OutboxChanged,
     MarkedRead,

@@ -21,8 +21,9 @@ class Subscriber:
     """Implements the party of a socket, and the receiver of its topics."""
 
     __slots__ = (
-        "_acknowledges", "_charge", "_farewell", "_forget", "_is_quiet", "_journal", "_last_acknowledgement",
-        "_most_topics", "_most_unacknowledged", "_outlet", "_pinged", "_sent", "_topics", "address", "number",
+        "_acknowledges", "_charge", "_farewell", "_forget", "_is_quiet", "_is_settling", "_journal",
+        "_last_acknowledgement", "_most_topics", "_most_unacknowledged", "_outlet", "_pinged", "_sent",
+        "_topics", "address", "number",
     )  # fmt: skip
 
     def __init__(
@@ -49,7 +50,7 @@ class Subscriber:
         self._sent: dict[Topic, deque[int]] = {}
         self._acknowledges = False
         self._last_acknowledgement = _NONE_YET  # most are the same text again
-        self._is_quiet = False
+        self._is_quiet = self._is_settling = False
         self._pinged: tuple[bytes, list[tuple[Topic, int]]] | None = None
 
     def join(self, outlet: Socket) -> None:
@@ -70,11 +71,14 @@ class Subscriber:
         return self._do(frame) if late is None else self._do_after(late, frame)
 
     async def settle(self) -> None:
-        self._is_quiet = False
-        late = self._charge_address()
-        if late is not None:
-            await late
-        await self._topics.caught_up()
+        self._is_quiet, self._is_settling = False, True
+        try:
+            late = self._charge_address()
+            if late is not None:
+                await late
+            await self._topics.caught_up()
+        finally:
+            self._is_settling = False
 
     def recognise(self, pong: bytes) -> None:
         self._is_quiet = False
@@ -111,8 +115,11 @@ class Subscriber:
             self._is_quiet = False  # it has read something; its messages are heard only after a backlog
 
     def probe(self, ping: bytes, payload: bytes) -> None:
-        """Ping the client, and close its socket if it has sent nothing since the last ping."""
-        if self._outlet is None:
+        """Ping the client, and close its socket if it has sent nothing since the last ping.
+
+        What it sends while the disk is waited for is heard only after that.
+        """
+        if self._outlet is None or self._is_settling:
             return
         if self._is_quiet:
             self._outlet.abort()

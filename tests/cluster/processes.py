@@ -18,7 +18,7 @@ from bridge_server.settings.settings import Settings
 from bridge_server.testing.server_process import ServerProcess
 from tests.support.clock import ManualClock
 from tests.support.engines import make_rooms
-from tests.support.postgres import PostgresServer
+from tests.support.postgres import PostgresServer, connected
 from tests.support.server import ForkedServerProcess, RunningServer
 
 UNBOUNDED: dict[str, Any] = {
@@ -45,6 +45,14 @@ class ClusterProcess:
     def pid(self) -> int:
         """The process id of its last start."""
         return self.process.process.pid
+
+
+@asynccontextmanager
+async def database_of(process: ClusterProcess) -> AsyncIterator[Any]:
+    """A connection to the database of the process."""
+    assert process.server.settings.database is not None
+    async with connected(process.server.settings.database.get_secret_value()) as wire:
+        yield wire
 
 
 async def cluster_url(postgres: PostgresServer, name: str = "cluster") -> str:

@@ -20,6 +20,8 @@ Join: TypeAlias = Callable[..., Awaitable[IrnClient]]
 
 EXEMPT = '["127.0.0.1/32"]'
 MOST_OF_A_CLIENT = 40
+MANY = 400
+"""Receipts that no single event has room for."""
 
 _names = count()
 
@@ -181,6 +183,51 @@ async def test_two_sockets_of_one_client_at_two_processes_are_both_sent_a_messag
 
         assert await tab.message() == str(number)
         assert await other_tab.message() == str(number)
+
+
+async def test_a_receipt_at_one_process_acknowledges_what_the_other_has_sent(
+    pair: Pair, join: Join, topic: str
+) -> None:
+    one, two = pair
+    identity = Identity()
+    dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
+    stranger = await join(two)
+    await tab.subscribe(topic)
+    for number in range(4):
+        await dapp.publish(topic, str(number))
+    ids = [(await tab.request())["id"] for _ in range(4)]
+
+    async def give(client: IrnClient, *receipts: tuple[str, Any]) -> None:
+        given = [{"topic": topic, "message_id": request_id} for topic, request_id in receipts]
+        assert await client.ask("irn_batchReceive", {"receipts": given}) is True
+
+    await give(other_tab, (topic, ids[0]), (topic, ids[2]))
+    await asyncio.gather(
+        give(other_tab, (topic_of("another"), ids[1]), (topic, "99999999999999999999"), (topic, ids[0])),
+        give(stranger, (topic, ids[3]), (topic, -1)),
+    )
+
+    left = await other_tab.fetch(topic)
+    assert [each["message"] for each in left["messages"]] == ["1", "3"]
+
+
+async def test_many_receipts_at_one_process_count_at_the_other(pair: Pair, join: Join, topic: str) -> None:
+    one, two = pair
+    identity = Identity()
+    dapp, tab, other_tab = await join(one), await join(one, identity), await join(two, identity)
+    await tab.subscribe(topic)
+    for first in range(0, MANY, MOST_OF_A_CLIENT):
+        messages = [
+            {"topic": topic, "message": str(first + each), "ttl": 60} for each in range(MOST_OF_A_CLIENT)
+        ]
+        await dapp.ask("irn_batchPublish", {"messages": messages})
+        dapp = await join(one)
+    sent = [await tab.request() for _ in range(MANY)]
+
+    receipts = [{"topic": topic, "message_id": each["id"]} for each in sent]
+    assert await other_tab.ask("irn_batchReceive", {"receipts": receipts}) is True
+
+    assert await other_tab.fetch(topic) == {"messages": [], "hasMore": False}
 
 
 async def test_a_message_that_a_killed_process_has_answered_arrives_at_the_other(

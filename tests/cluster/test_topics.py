@@ -4,16 +4,16 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import aiohttp
 import pytest
 
-from tests.cluster.processes import ClusterProcess, cluster_url, processes_over
+from tests.cluster.processes import ClusterProcess, cluster_url, database_of, processes_over
 from tests.support.eventually import eventually
-from tests.support.postgres import PostgresServer, connected, needs_postgres
+from tests.support.postgres import PostgresServer, needs_postgres
 from tests.support.socket_client import SocketClient
 from tests.support.socket_client import connected as socket_connected
 
@@ -35,14 +35,6 @@ Connect: TypeAlias = Callable[[ClusterProcess], Awaitable[SocketClient]]
 def cluster_settings() -> dict[str, Any]:
     """Room for the messages of a load, but for one topic."""
     return {"max_topic_messages": MOST_ON_A_TOPIC, "quota_exempt": EXEMPT}
-
-
-@asynccontextmanager
-async def database(process: ClusterProcess) -> AsyncIterator[Any]:
-    """A connection to the database of the processes."""
-    assert process.server.settings.database is not None
-    async with connected(process.server.settings.database.get_secret_value()) as wire:
-        yield wire
 
 
 @pytest.fixture
@@ -152,7 +144,7 @@ async def test_messages_arrive_although_no_ring_does(pair: Pair, connect: Connec
     dapp, wallet = await connect(one), await connect(two)
     await wallet.subscribe("deaf")
 
-    async with database(two) as wire:
+    async with database_of(two) as wire:
         for number in range(5):
             await wire.execute(END_EARS)
             await dapp.publish("deaf", str(number))
@@ -174,7 +166,7 @@ async def test_the_share_of_a_topic_is_one_for_all_processes(pair: Pair, connect
 
     await asyncio.gather(*map(fill, dapps))
 
-    async with database(pair[0]) as wire:
+    async with database_of(pair[0]) as wire:
         assert await wire.fetchval(STORED, "full") == MOST_ON_A_TOPIC
 
 
@@ -220,7 +212,7 @@ async def test_settled_messages_are_swept(postgres: PostgresServer, tmp_path: Pa
         await dapp.publish("topic", "message")
         await wallet.message()
         await wallet.acknowledge("topic")
-        async with database(one) as wire:
+        async with database_of(one) as wire:
             assert await wire.fetchval(STORED, "topic") == 1
 
             await wire.execute("UPDATE topic_messages SET expires_at_ms = expires_at_ms + 10000")

@@ -13,6 +13,7 @@ from tests.pubsub.conftest import Connect
 from tests.support.asking import ask
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
+from tests.support.locks import locked
 from tests.support.server import RunningServer, running_server
 from tests.support.socket_client import SocketClient, connected, spelled
 
@@ -68,6 +69,22 @@ async def test_a_socket_that_answers_pings_stays(tmp_path: Path) -> None:
         await idle.settled()
 
 
+@pytest.mark.sqlite("another program holds its file")
+async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+    async with (
+        often_pinging(tmp_path) as server,
+        connected(server.client, server.url) as dapp,
+        connected(server.client, server.url) as idle,
+    ):
+        with locked(server.settings.database_file):
+            await dapp.say("topic", "pub", "payload")
+            settling = asyncio.create_task(dapp.settled())
+            for _ in range(5):
+                await idle.socket.pong((await idle.socket.receive(10)).data)
+
+        await settling
+
+
 async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledges(tmp_path: Path) -> None:
     async def receive(wallet: SocketClient) -> None:
         """Receive both messages and a ping after them; the pong is all that the wallet says."""
@@ -89,9 +106,10 @@ async def test_a_pong_settles_earlier_messages_of_a_socket_that_never_acknowledg
 
 async def test_a_pong_settles_nothing_for_a_socket_that_acknowledges(tmp_path: Path) -> None:
     async def receive(wallet: SocketClient) -> None:
-        """Receive both messages, acknowledge one, and answer pings after that."""
-        assert await wallet.payloads(2) == ["one", "two"]
-        await wallet.acknowledge("topic")
+        """Acknowledge the first message before the next ping is answered, and answer pings after that."""
+        assert (await wallet.message())["payload"] == "one"
+        await wallet.say("topic", "ack")
+        assert (await wallet.message())["payload"] == "two"
         for _ in range(3):
             await wallet.socket.pong((await wallet.socket.receive(10)).data)
         await wallet.settled()

@@ -25,6 +25,7 @@ from bridge_server.pubsub.irn.models import (
     UnsubscribeCall,
     Unsubscribing,
 )
+from bridge_server.pubsub.irn.receipts import Receipts
 from bridge_server.pubsub.irn.remembered import RememberedCalls, call_key
 from bridge_server.pubsub.irn.resuming import Resuming
 from bridge_server.pubsub.irn.socket import IrnSocket
@@ -48,6 +49,7 @@ class IrnCalls:
         attachments: Attachments,
         resuming: Resuming,
         fetching: Fetching,
+        receipts: Receipts,
         of_client: Mapping[ClientKey, Mapping[IrnSocket, None]],
         message_limit_bytes: int,
         *,
@@ -59,6 +61,7 @@ class IrnCalls:
         self._attachments = attachments
         self._resuming = resuming
         self._fetching = fetching
+        self._receipts = receipts
         self._of_client = of_client
         self._message_limit_bytes = message_limit_bytes
         self._is_shared = is_shared
@@ -89,7 +92,7 @@ class IrnCalls:
         envelopes = tuple([self._envelope(socket, each, now_ms) for each in call.publications])
         key = call_key(socket.client, id_text, call)
         done = partial(self._published, socket, id_text, call.subscribes)
-        socket.sending.has_asked()
+        socket.sending.answers.has_asked()
         if self._remembered.repeats(key, done, now_ms):
             return
         if not self._is_shared:
@@ -124,7 +127,7 @@ class IrnCalls:
     ) -> None:
         socket.is_doubtful = refused is not None
         socket.answer_call(id_text, _TRUE, refused)
-        socket.sending.has_answer()
+        socket.sending.answers.has_answer()
         if refused is None and subscribes is not None:
             socket.sending.attach(subscribes)
 
@@ -150,7 +153,5 @@ class IrnCalls:
         self._journal.submit(Unsubscribing(socket.client, tuple(topics), done))
 
     async def _receive(self, socket: IrnSocket, id_text: bytes, call: ReceiveCall) -> None:
-        for topic, request_id in call.receipts:
-            any(each.sending.confirm(request_id, topic) for each in self._of_client.get(socket.client, ()))
-        await self._journal.caught_up()
+        await self._receipts.take(socket.client, call.receipts)
         socket.answer(wire.write_result(id_text, _TRUE))

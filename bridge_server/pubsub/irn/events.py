@@ -11,3 +11,19 @@ class IrnMessagesStored(DomainEvent):
 
     topic: str
     sender: str
+
+
+@dataclass(frozen=True, slots=True)
+class IrnReceiptsGiven(DomainEvent):
+    """A client has acknowledged at one process what it may have been sent on this topic by another."""
+
+    client: str
+    topic: str
+    request_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IrnReceiptsStored(DomainEvent):
+    """Acknowledgements that another process has asked about are on disk."""
+
+    request_ids: tuple[int, ...]

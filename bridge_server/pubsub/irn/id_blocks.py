@@ -2,7 +2,7 @@
 
 from bridge_server.pubsub.irn.store import IrnStore
 
-_FIRST = 10**9
+_FIRST, _END = 10**9, 2**53
 _BLOCK_SIZE = 2**30
 
 
@@ -14,6 +14,7 @@ class IdBlocks:
     def __init__(self, store: IrnStore) -> None:
         self._store = store
         self._next = self._end = self._following = 0
+        self._taken: list[int] = []
 
     async def refill(self) -> None:
         """Have at least half a block. Raises UnavailableError."""
@@ -31,5 +32,13 @@ class IdBlocks:
         self._next += 1
         return self._next - 1
 
+    def is_foreign(self, request_id: int) -> bool:
+        """Whether it may be an id that another process has given."""
+        if not _FIRST <= request_id < _END:
+            return False
+        return not any(first <= request_id < first + _BLOCK_SIZE for first in self._taken)
+
     async def _block(self) -> int:
-        return _FIRST + (await self._store.take_id_block() - 1) * _BLOCK_SIZE
+        first = _FIRST + (await self._store.take_id_block() - 1) * _BLOCK_SIZE
+        self._taken.append(first)
+        return first

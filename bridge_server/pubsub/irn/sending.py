@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.errors import UnavailableError
 from bridge_server.pubsub.irn import wire
+from bridge_server.pubsub.irn.answers import Answers
 from bridge_server.pubsub.irn.attachments import Attachment, Attachments
 from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
@@ -14,14 +14,11 @@ from bridge_server.pubsub.irn.models import ClientKey, Envelope, WaitingMessage
 from bridge_server.pubsub.irn.store import IrnStore
 from bridge_server.pubsub.queues.models import Share
 from bridge_server.topics.models import Topic
-from bridge_server.web.frames import ping_frame, text_frame
+from bridge_server.web.frames import text_frame
 from bridge_server.web.socket import Socket
 
 _PAGE = 32
 _RETRY_SECONDS = 1.0
-_ANSWER_IS_NEW_SECONDS = 2.0
-_PONG_SECONDS = 1.0
-"""A client that answers no ping is sent its messages after this time."""
 
 
 class Sending:
@@ -31,15 +28,12 @@ class Sending:
     receiver that has half of what may wait on a topic to acknowledge is sent what is stored, and no sooner:
     what the topic has no room for is not sent.
 
-    JavaScript clients lose a response that they read before the answer to the request's publication, or in
-    one piece with it. So nothing is sent at once while a publication of the client is not answered, and a
-    pong has to say that a new answer was read before a message follows it.
+    Answers of publications are read first (see `answers`).
     """
 
     __slots__ = (
-        "_answered_at", "_attachments", "_behind", "_client", "_clock", "_has_room", "_ids", "_journal",
-        "_mine", "_outlet", "_ping", "_ping_number", "_pong", "_sent", "_share", "_store", "_unanswered",
-        "_window",
+        "_attachments", "_behind", "_client", "_clock", "_has_room", "_ids", "_journal", "_mine", "_outlet",
+        "_sent", "_share", "_store", "_window", "answers",
     )  # fmt: skip
 
     def __init__(
@@ -66,10 +60,7 @@ class Sending:
         self._sent: dict[int, tuple[Attachment, int, int]] = {}
         self._behind: asyncio.Task[None] | None = None
         self._has_room: asyncio.Event | None = None
-        self._unanswered = 0
-        self._answered_at: float | None = None
-        self._ping, self._ping_number = b"", 0
-        self._pong: asyncio.Event | None = None
+        self.answers = Answers()
 
     def open(self, outlet: Socket) -> None:
         """Begin to send: the socket is open."""
@@ -83,20 +74,6 @@ class Sending:
         self._mine, self._sent = {}, {}
         if self._behind is not None:
             self._behind.cancel()
-
-    def has_asked(self) -> None:
-        """Note a publication of the client, which is on its way to the disk."""
-        self._unanswered += 1
-
-    def has_answer(self) -> None:
-        """Note that the answer to a publication was written."""
-        self._unanswered -= 1
-        self._answered_at = asyncio.get_running_loop().time()
-
-    def recognise(self, pong: bytes) -> None:
-        """Note that the client has read everything before the ping."""
-        if self._pong is not None and pong == self._ping:
-            self._pong.set()
 
     def attach(self, topic: Topic) -> None:
         """Send the topic's waiting messages, and then every new one."""
@@ -138,8 +115,8 @@ class Sending:
     def _keeps_up(self, attachment: Attachment, size_bytes: int) -> bool:
         return (
             self._outlet is not None
-            and not self._unanswered
-            and not self._has_new_answer()
+            and not self.answers.owed
+            and not self.answers.has_unread
             and not self._outlet.is_congested
             and len(self._sent) < self._window
             and 2 * attachment.unconfirmed < self._share.messages
@@ -184,14 +161,16 @@ class Sending:
             self._behind = None
 
     async def _send_stored(self, behind: Mapping[Topic, Attachment]) -> None:
-        """Send what is on disk. Of all topics, since others may fall behind meanwhile."""
+        """Send what is on disk. Also of topics that fall behind meanwhile, to keep the order; not of those
+        that are attached meanwhile: what waits on them is older than what was sent already.
+        """
         position = min(each.position for each in behind.values())
-        while page := await self._page(behind, position):
-            await self._wait_for_pong()
+        while page := await self._page(asked := self._to_read(behind), position):
+            await self._wait_for_answers()
             for message in page:
                 await self._wait_for_room()
-                attachment = self._mine.get(message.topic)
-                if attachment is None or message.number <= attachment.position:
+                attachment = asked[message.topic]
+                if self._mine.get(message.topic) is not attachment or message.number <= attachment.position:
                     continue
                 if message.is_received and attachment.is_new:
                     attachment.position = message.number
@@ -200,41 +179,26 @@ class Sending:
                 await self._drain()
             position = page[-1].number
 
-    async def _page(self, behind: Mapping[Topic, Attachment], position: int) -> Sequence[WaitingMessage]:
-        now_ms = self._clock.now_ms()
-        if not self._store.is_shared:
-            return await self._store.waiting(self._client, list(self._mine), position, now_ms, _PAGE)
-        positions = {
-            topic: each.position
+    def _to_read(self, behind: Mapping[Topic, Attachment]) -> Mapping[Topic, Attachment]:
+        return {
+            topic: each
             for topic, each in self._mine.items()
             if behind.get(topic) is each or not (each.is_live or each.is_new)
         }
+
+    async def _page(self, asked: Mapping[Topic, Attachment], position: int) -> Sequence[WaitingMessage]:
+        now_ms = self._clock.now_ms()
+        if not self._store.is_shared:
+            return await self._store.waiting(self._client, list(asked), position, now_ms, _PAGE)
+        positions = {topic: each.position for topic, each in asked.items()}
         return await self._store.waiting_anywhere(self._client, positions, now_ms, _PAGE)
 
-    def _has_new_answer(self) -> bool:
-        """Whether an answer was written just now, and the client may not have read it yet."""
-        if self._answered_at is None:
-            return False
-        if asyncio.get_running_loop().time() < self._answered_at + _ANSWER_IS_NEW_SECONDS:
-            return True
-        self._answered_at = None
-        return False
-
-    async def _wait_for_pong(self) -> None:
+    async def _wait_for_answers(self) -> None:
         """Return once the client has read the answers to its publications, or gives no sign of it."""
-        if self._unanswered:
+        if self.answers.owed:
             await self._journal.caught_up()
-        if self._outlet is None or not self._has_new_answer():
-            return
-        answered_at, self._pong = self._answered_at, asyncio.Event()
-        self._ping_number += 1
-        self._ping = b"answered %d" % self._ping_number
-        self._outlet.push(ping_frame(self._ping))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PONG_SECONDS):
-                await self._pong.wait()
-        if self._answered_at == answered_at:
-            self._answered_at = None
+        if self._outlet is not None:
+            await self.answers.until_read(self._outlet)
 
     async def _wait_for_room(self) -> None:
         while len(self._sent) >= self._window:

@@ -19,6 +19,7 @@ from bridge_server.pubsub.irn.fetching import Fetching
 from bridge_server.pubsub.irn.id_blocks import IdBlocks
 from bridge_server.pubsub.irn.journal import IrnJournal
 from bridge_server.pubsub.irn.models import ClientKey, ClientLimits
+from bridge_server.pubsub.irn.receipts import Receipts
 from bridge_server.pubsub.irn.remembered import REMEMBERED_MS, RememberedCalls
 from bridge_server.pubsub.irn.resuming import Resuming
 from bridge_server.pubsub.irn.rules import Rules
@@ -69,6 +70,7 @@ class Irn:
         )
         self._of_client: dict[ClientKey, dict[IrnSocket, None]] = {}
         self._socket_numbers = count(1)
+        self._receipts = Receipts(store, self._journal, self._ids, self._of_client, events)
         self._calls = IrnCalls(
             clock,
             self._journal,
@@ -76,6 +78,7 @@ class Irn:
             self._attachments,
             self._resuming,
             Fetching(store, self._journal, clock),
+            self._receipts,
             self._of_client,
             message_limit_bytes,
             is_shared=store.is_shared,
@@ -95,6 +98,7 @@ class Irn:
             self._journal.running(),
             running(self._open.ping_forever()),
             running(self._refill_forever()),
+            running(self._receipts.answer_forever()),
         ):
             yield
 

@@ -27,8 +27,8 @@ class IrnSocket:
     """
 
     __slots__ = (
-        "_charge", "_farewell", "_is_quiet", "_leave", "_outlet", "_perform", "_settle", "_welcome",
-        "address", "client", "is_doubtful", "number", "sending",
+        "_charge", "_farewell", "_is_quiet", "_is_settling", "_leave", "_outlet", "_perform", "_settle",
+        "_welcome", "address", "client", "is_doubtful", "number", "sending",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +56,7 @@ class IrnSocket:
         self._leave = leave
         self._outlet: Socket | None = None
         self._farewell: tuple[int, str] | None = None
-        self._is_quiet = False
+        self._is_quiet = self._is_settling = False
 
     def join(self, outlet: Socket) -> None:
         self._outlet = outlet
@@ -82,15 +82,18 @@ class IrnSocket:
         return self._do(frame, call) if late is None else self._do_after(late, frame, call)
 
     async def settle(self) -> None:
-        self._is_quiet = False
-        late = self._pay(1)
-        if late is not None:
-            await late
-        await self._settle()
+        self._is_quiet, self._is_settling = False, True
+        try:
+            late = self._pay(1)
+            if late is not None:
+                await late
+            await self._settle()
+        finally:
+            self._is_settling = False
 
     def recognise(self, pong: bytes) -> None:
         self._is_quiet = False
-        self.sending.recognise(pong)
+        self.sending.answers.recognise(pong)
 
     def leave(self) -> None:
         self._outlet = None
@@ -98,8 +101,11 @@ class IrnSocket:
         self._leave(self)
 
     def probe(self, ping: bytes, _: bytes) -> None:
-        """Ping the client. A client that has sent nothing since the last ping is not there any more."""
-        if self._outlet is None:
+        """Ping the client. A client that has sent nothing since the last ping is not there any more.
+
+        What it sends while the disk is waited for is heard only after that.
+        """
+        if self._outlet is None or self._is_settling:
             return
         if self._is_quiet:
             self._outlet.abort()

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
+from bridge_server.kernel.events import DomainEvent
 from bridge_server.pubsub.irn import sql
 from bridge_server.pubsub.irn.applying import apply_changes
 from bridge_server.pubsub.irn.models import Change, ClientKey, WaitingMessage
@@ -131,6 +132,11 @@ class IrnStore:
     def take_id_block(self) -> Transaction[int]:
         """The number of a block of ids that nobody has: 1 or more."""
         return scalar(int, (yield Statement(sql.TAKE_ID_BLOCK)))
+
+    @transaction
+    def announce(self, events: Sequence[DomainEvent]) -> Transaction[None]:
+        """Have other processes hear events."""
+        yield from events
 
     @transaction(turns=sweeping("irn"))
     def sweep(self, now_ms: int, limit: int) -> Transaction[int]:

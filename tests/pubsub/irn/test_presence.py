@@ -5,11 +5,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from tests.pubsub.irn.conftest import Join
 from tests.support.eventually import eventually
 from tests.support.figures import METRICS_TOKEN, figure
 from tests.support.irn_client import Identity, irn_connected, topic_of
+from tests.support.locks import locked
 from tests.support.server import RunningServer, running_server
 
 TOPIC = topic_of("topic")
@@ -49,6 +51,24 @@ async def test_a_socket_is_pinged_and_a_dead_one_is_given_up(tmp_path: Path) -> 
 
         await eventually(one_is_left)
         assert await alive.publish(TOPIC) is True
+
+
+@pytest.mark.sqlite("another program holds its file")
+async def test_a_socket_is_not_dead_while_the_disk_is_waited_for(tmp_path: Path) -> None:
+    async with (
+        running_server(tmp_path, heartbeat=0.1) as server,
+        irn_connected(server.client, server.url, Identity()) as dapp,
+        irn_connected(server.client, server.url, Identity()) as idle,
+    ):
+        with locked(server.settings.database_file):
+            publication = {"topic": TOPIC, "message": "message", "ttl": 60}
+            await dapp.send(id=1, jsonrpc="2.0", method="irn_publish", params=publication)
+            settling = asyncio.create_task(dapp.settled())
+            for _ in range(5):
+                await idle.socket.pong((await idle.socket.receive(10)).data)
+
+        await settling
+        assert await dapp.answer(1) is True
 
 
 async def test_a_stopping_server_says_goodbye_and_loses_nothing(tmp_path: Path) -> None:
