@@ -1,21 +1,27 @@
 """The record of requests and the figures of clients, as the outermost layer fills them in production.
 
-It costs every poll about a microsecond, since it keeps what is at hand and computes nothing of it.
+A request that did not wait and made nothing, as most polls, leaves a few values in columns, and these are
+counted and recorded together: that costs a quarter of what each would cost at its end.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
+from multidict import istr
 
 from bridge_server.kernel.clock import Clock
+from bridge_server.web.aiohttp_internals import facts_of, sent_path
+from bridge_server.web.batches import Columns, Kind
 from bridge_server.web.client_address import UNKNOWN, ClientAddresses
 from bridge_server.web.clients import Clients
+from bridge_server.web.exchanges import FIRST_FAILURE, Exchange, Recorded
 from bridge_server.web.lately import Lately
 from bridge_server.web.prefer import preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, TrafficLog
+from bridge_server.web.traffic import TrafficLog
 
 LEFT_OUT = frozenset({"console", "operator", "test"})
 """The sides whose requests are left out: an operator who looks would fill the record."""
@@ -23,13 +29,14 @@ LEFT_OUT = frozenset({"console", "operator", "test"})
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The limit that refused a request."""
 
+_FOUND = 200
 _NO_CONTENT = 204
 _MOST_PENDING = 64
-_PLAIN = frozenset({200, 204})
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
 _PAGE = "page"
+_PREFER = istr("Prefer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +51,6 @@ Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request, its answer (None: the client has left) and status, its beginning, its seconds."""
-_Rare: TypeAlias = Callable[
-    [web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None
-]
-_Pending: TypeAlias = tuple[Route, object, Mapping[str, str], str, str, int, float, float, int]
 _Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, HeldPoll | None], None]
 
 
@@ -70,7 +73,11 @@ class Observer:
         self._made = made
         self._addresses = addresses
         self._clock = clock
-        self._pending: list[_Pending] = []
+        self._addresses_of_plain: list[str] = []
+        self._sizes: list[tuple[str, int]] = []
+        self._ids: dict[Callable[[Sequence[str], int], None], list[str]] = {}
+        """The ids that plain requests were about, by what is to be called with them."""
+        self._columns = Columns()
         clients.before_reading = self.drain
         if record is not None:
             record.before_reading = self.drain
@@ -85,7 +92,8 @@ class Observer:
         record, clients, addresses = self._record, self._clients, self._addresses
 
         def begin(request: web.Request) -> HeldPoll | None:
-            if "?" not in request.raw_path and "Prefer" not in request.headers:
+            path = sent_path(request)
+            if "?" not in path and _PREFER not in request.headers:
                 return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
@@ -93,68 +101,79 @@ class Observer:
             clients.begin_waiting(address)
             if record is None:
                 return HeldPoll(address, None)
-            exchange = Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
+            exchange = Exchange(row.who, request.method, path, row.name, 0, 0.0)
             return HeldPoll(address, record.begin(exchange))
 
         return begin
 
     def _note_of(self, row: Route) -> Note:
-        """Plain reads are put off: together they cost half of what each would cost at its end."""
-        rare, drain, pending, put_off = self._rare_of(row), self.drain, self._pending, self._pending.append
-        is_plain, has_proxies = not row.makes and not row.body_limit_bytes, self._addresses.have_proxies
+        rare = self._rare_of(row)
+        if row.makes or row.body_limit_bytes or self._addresses.have_proxies:
+            return rare
+        drain, addresses, sizes, columns = self.drain, self._addresses_of_plain, self._sizes, self._columns
+        kinds, paths, times = columns.kinds, columns.paths, columns.times
+        found, empty = (Kind(row.who, row.method, row.name, status) for status in (_FOUND, _NO_CONTENT))
+        id_name, is_recorded = row.id_name, self._record is not None
+        ids = None if row.on_answers is None else self._ids.setdefault(row.on_answers, [])
 
         def note(
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
-            if status in _PLAIN and is_plain and wait is None and not has_proxies:
-                size = 0 if status == _NO_CONTENT else len(_body_of(response))
-                put_off(
-                    (row, request.protocol, request.match_info, request.method, request.raw_path,
-                     status, started, seconds, size)
-                )  # fmt: skip
-                if len(pending) >= _MOST_PENDING:
-                    drain()
-            else:
-                drain()
+            if wait is not None or (status != _NO_CONTENT and status != _FOUND):
                 rare(request, response, status, started, seconds, wait)
+                return
+            method, path, address, names = facts_of(request)
+            if method != row.method:  # HEAD
+                rare(request, response, status, started, seconds, wait)
+                return
+            addresses.append(address)
+            if status == _FOUND:
+                sizes.append((address, len(_body_of(response))))
+            if ids is not None:
+                ids.append(names[id_name])
+            if is_recorded:
+                kinds.append(empty if status == _NO_CONTENT else found)
+                paths.append(path)
+                times.append(started)
+                times.append(seconds)
+            if len(addresses) >= _MOST_PENDING:
+                drain()
 
         return note
 
     def drain(self) -> None:
-        """Count and record what was put off. Whoever reads the records calls it first."""
-        if not self._pending:
-            return
-        record, known, figures_of = self._record, self._clients.now.get, self._clients.figures
-        now_us = self._clock.elapsed_us()  # once for all of them: it costs as much as the rest
-        for row, connection, ids, method, path, status, started, seconds, size in self._pending:
-            address = getattr(connection, "client", "") or UNKNOWN
-            figures = known(address) or figures_of(address)
-            figures.requests += 1
-            figures.bytes += size
-            if record is not None:
-                record.last_number = number = record.last_number + 1
-                record.kept.append((number, row.who, method, path, row.name, status, started, seconds, b""))
-            if row.on_answer is not None:
-                row.on_answer(ids, now_us)
-        self._pending.clear()
+        """Count and record what was put off. It is called before the records are read."""
+        figures_of = self._clients.figures
+        for address, requests in Counter(self._addresses_of_plain).items():
+            figures_of(address or UNKNOWN).requests += requests
+        for address, size in self._sizes:
+            figures_of(address or UNKNOWN).bytes += size
+        self._addresses_of_plain.clear()
+        self._sizes.clear()
+        for see, ids in self._ids.items():
+            if ids:
+                see(ids, self._clock.elapsed_us())
+                ids.clear()
+        if self._record is not None and self._columns.kinds:
+            self._record.note_all(self._columns)
 
-    def _rare_of(self, row: Route) -> _Rare:
+    def _rare_of(self, row: Route) -> Note:
         """Counts and records a request that is more than a plain read."""
         makes, name, count_made, keep = row.makes, row.name, self._made.count, self._keep_of(row)
-        clients, addresses, on_answer, on_made = self._clients, self._addresses, row.on_answer, row.on_made
-        elapsed_us = self._clock.elapsed_us
+        clients, addresses, on_answers, on_made = self._clients, self._addresses, row.on_answers, row.on_made
+        id_name, elapsed_us = row.id_name, self._clock.elapsed_us
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             body = _body_of(response)
+            if keep is not None:
+                keep(request, status, body, started, seconds, wait)
             figures = clients.figures(getattr(request.protocol, "client", "") or addresses.counted(request))
             figures.requests += 1
             figures.bytes += len(body) + (request.content_length or 0)
-            if keep is not None:
-                keep(request, status, body, started, seconds, wait)
             if wait is not None:
                 clients.end_waiting(wait.address)
             if status == _TOO_MANY_REQUESTS:
@@ -165,8 +184,8 @@ class Observer:
                 if makes:
                     count_made(makes)
                     figures.sessions += makes == "session"
-                if on_answer is not None:
-                    on_answer(request.match_info, elapsed_us())
+                if on_answers is not None:
+                    on_answers((request.match_info[id_name],), elapsed_us())
                 if on_made is not None:
                     on_made(request, body)
 
@@ -177,7 +196,8 @@ class Observer:
         record, who, name, makes = self._record, row.who, row.name, row.makes
         if record is None:
             return None
-        append = record.kept.append
+        drain, columns = self.drain, self._columns
+        kinds, paths, times = columns.kinds, columns.paths, columns.times
 
         def keep(
             request: web.Request,
@@ -195,8 +215,11 @@ class Observer:
                 exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
                 record.finish(wait.recorded, exchange)
                 return
-            record.last_number = number = record.last_number + 1
-            append((number, side, request.method, request.raw_path, name, status, started, seconds, about))
+            kinds.append(Kind(side, request.method, name, status, about))
+            paths.append(sent_path(request))
+            times.extend((started, seconds))
+            if len(kinds) >= _MOST_PENDING:
+                drain()
 
         return keep
 
