@@ -67,7 +67,9 @@ class Sightings:
         """What is to be called with the ids of sessions or calls that this side has asked for, and the elapsed
         time. It is the same function for all routes of the side.
         """
-        return self._watchers.setdefault((dialect.route_prefix, side), self._watching(dialect, side == "dapp"))
+        return self._watchers.setdefault(
+            (dialect.route_prefix, side), self._watching(dialect, side == "dapp")
+        )
 
     def see_opened(self, dialect: Dialect) -> Callable[[web.Request, bytes], None]:
         """What is to be called with each request that has opened a session, and its answer."""

@@ -5,9 +5,9 @@ body is still on its way, and whether the next is waited for; aiohttp has no pub
 attributes silent connections end only with aiohttp's keep-alive, idle ones make no room, and a body that
 arrives while the server stops is lost.
 
-Of a request that an operator may look at, a few facts are wanted. aiohttp computes its public properties once
-and keeps them with the request, which costs more than all that is done with them; without these attributes
-the properties are asked.
+Where an operator may look, a few facts of every request are kept. aiohttp's public properties are computed
+and kept with the request, which costs more than all that is done with them: `web/observing.py` reads the
+private attributes itself, since a call would cost as much again. Without them each request is kept by itself.
 
 aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
 the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
@@ -15,7 +15,7 @@ the event loop, unless another one waits. Without that, the task processes every
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from inspect import signature
 from typing import Any, Literal
@@ -50,27 +50,11 @@ def has_known_attributes(kind: type) -> bool:
 
 
 _HAS_KNOWN_ATTRIBUTES = has_known_attributes(web.RequestHandler)
-_HAS_KNOWN_REQUESTS = _OF_REQUESTS <= getattr(web.Request, "ATTRS", frozenset())
 
 
-def sent_path(request: web.Request) -> str:
-    """The path of a request as it was sent, with its query."""
-    return request._message.path if _HAS_KNOWN_REQUESTS else request.raw_path  # noqa: SLF001
-
-
-def facts_of(request: web.Request) -> tuple[str, str, str, Mapping[str, str]]:
-    """The method of a request, its path as it was sent, the `client` of its connection, the ids in its path.
-
-    The client is empty where the connection names none.
-    """
-    if not _HAS_KNOWN_REQUESTS:
-        client = getattr(request.protocol, "client", "")
-        return request.method, request.raw_path, client, request.match_info
-    message, protocol, ids = request._message, request._protocol, request._match_info  # noqa: SLF001
-    try:
-        return message.method, message.path, protocol.client, ids  # type: ignore[attr-defined,return-value]
-    except AttributeError:  # a connection that is not guarded
-        return message.method, message.path, "", ids  # type: ignore[return-value]
+def has_known_requests() -> bool:
+    """Whether requests have the attributes that `web/observing.py` reads."""
+    return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
 
 
 class ObservedHandler(web.RequestHandler):

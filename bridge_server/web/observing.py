@@ -13,9 +13,9 @@ from aiohttp import web
 from multidict import istr
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.web.aiohttp_internals import facts_of, sent_path
-from bridge_server.web.batches import Columns, Kind
-from bridge_server.web.client_address import UNKNOWN, ClientAddresses
+from bridge_server.web.aiohttp_internals import has_known_requests
+from bridge_server.web.batches import Kind, batch_of
+from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.clients import Clients
 from bridge_server.web.exchanges import FIRST_FAILURE, Exchange, Recorded
 from bridge_server.web.lately import Lately
@@ -51,7 +51,10 @@ Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request, its answer (None: the client has left) and status, its beginning, its seconds."""
-_Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, HeldPoll | None], None]
+_PutOff: TypeAlias = tuple[Kind, str, float, float, str]
+"""A request: its kind, its path as it was sent, with its query; when it began (of the performance counter),
+how many seconds it took; the address of its client."""
+_NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
 
 
 class Observer:
@@ -73,11 +76,11 @@ class Observer:
         self._made = made
         self._addresses = addresses
         self._clock = clock
-        self._addresses_of_plain: list[str] = []
+        self._pending: list[_PutOff] = []
         self._sizes: list[tuple[str, int]] = []
+        """The addresses to which bodies were answered, and their bytes."""
         self._ids: dict[Callable[[Sequence[str], int], None], list[str]] = {}
-        """The ids that plain requests were about, by what is to be called with them."""
-        self._columns = Columns()
+        """The ids that requests were about, by what is to be called with them."""
         clients.before_reading = self.drain
         if record is not None:
             record.before_reading = self.drain
@@ -91,76 +94,83 @@ class Observer:
     def _begin_of(self, row: Route) -> Begin:
         record, clients, addresses = self._record, self._clients, self._addresses
 
+        is_known = has_known_requests()
+
         def begin(request: web.Request) -> HeldPoll | None:
-            path = sent_path(request)
-            if "?" not in path and _PREFER not in request.headers:
-                return None  # as most polls that do not wait
+            if is_known:
+                message = request._message  # noqa: SLF001
+                if "?" not in message.path and _PREFER not in message.headers:
+                    return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
             clients.begin_waiting(address)
             if record is None:
                 return HeldPoll(address, None)
-            exchange = Exchange(row.who, request.method, path, row.name, 0, 0.0)
+            exchange = Exchange(row.who, request.method, request.raw_path, row.name, 0, 0.0)
             return HeldPoll(address, record.begin(exchange))
 
         return begin
 
     def _note_of(self, row: Route) -> Note:
         rare = self._rare_of(row)
-        if row.makes or row.body_limit_bytes or self._addresses.have_proxies:
+        if row.makes or row.body_limit_bytes or self._addresses.have_proxies or not has_known_requests():
             return rare
-        drain, addresses, sizes, columns = self.drain, self._addresses_of_plain, self._sizes, self._columns
-        kinds, paths, times = columns.kinds, columns.paths, columns.times
-        found, empty = (Kind(row.who, row.method, row.name, status) for status in (_FOUND, _NO_CONTENT))
-        id_name, is_recorded = row.id_name, self._record is not None
+        drain, pending, sizes, id_name, own_method = (
+            self.drain, self._pending, self._sizes, row.id_name, row.method
+        )  # fmt: skip
+        found, empty = (Kind(row.who, own_method, row.name, status) for status in (_FOUND, _NO_CONTENT))
         ids = None if row.on_answers is None else self._ids.setdefault(row.on_answers, [])
 
         def note(
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
-            if wait is not None or (status != _NO_CONTENT and status != _FOUND):
+            message = request._message  # noqa: SLF001
+            try:
+                address = request._protocol.client  # type: ignore[attr-defined]  # noqa: SLF001
+            except AttributeError:  # a connection that is not guarded
+                address = ""
+            if wait is not None or message.method != own_method or not address:
                 rare(request, response, status, started, seconds, wait)
                 return
-            method, path, address, names = facts_of(request)
-            if method != row.method:  # HEAD
-                rare(request, response, status, started, seconds, wait)
-                return
-            addresses.append(address)
-            if status == _FOUND:
+            if status == _NO_CONTENT:
+                pending.append((empty, message.path, started, seconds, address))
+            elif status == _FOUND:
+                pending.append((found, message.path, started, seconds, address))
                 sizes.append((address, len(_body_of(response))))
+            else:
+                rare(request, response, status, started, seconds, wait)
+                return
             if ids is not None:
-                ids.append(names[id_name])
-            if is_recorded:
-                kinds.append(empty if status == _NO_CONTENT else found)
-                paths.append(path)
-                times.append(started)
-                times.append(seconds)
-            if len(addresses) >= _MOST_PENDING:
+                ids.append(request._match_info[id_name])  # type: ignore[index]  # noqa: SLF001
+            if len(pending) >= _MOST_PENDING:
                 drain()
 
         return note
 
     def drain(self) -> None:
         """Count and record what was put off. It is called before the records are read."""
-        figures_of = self._clients.figures
-        for address, requests in Counter(self._addresses_of_plain).items():
-            figures_of(address or UNKNOWN).requests += requests
+        if not self._pending:
+            return
+        kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
+        self._pending.clear()
+        record, figures_of = self._record, self._clients.figures
+        if record is not None:
+            record.add(batch_of(record.last_number + 1, kinds, paths, began, took))
+        for address, requests in Counter(addresses).items():
+            figures_of(address).requests += requests
         for address, size in self._sizes:
-            figures_of(address or UNKNOWN).bytes += size
-        self._addresses_of_plain.clear()
+            figures_of(address).bytes += size
         self._sizes.clear()
         for see, ids in self._ids.items():
             if ids:
                 see(ids, self._clock.elapsed_us())
                 ids.clear()
-        if self._record is not None and self._columns.kinds:
-            self._record.note_all(self._columns)
 
     def _rare_of(self, row: Route) -> Note:
-        """Counts and records a request that is more than a plain read."""
-        makes, name, count_made, keep = row.makes, row.name, self._made.count, self._keep_of(row)
+        """Notes a request that is more than a plain read."""
+        makes, name, count_made, note_end = row.makes, row.name, self._made.count, self._note_end_of(row)
         clients, addresses, on_answers, on_made = self._clients, self._addresses, row.on_answers, row.on_made
         id_name, elapsed_us = row.id_name, self._clock.elapsed_us
 
@@ -169,13 +179,10 @@ class Observer:
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             body = _body_of(response)
-            if keep is not None:
-                keep(request, status, body, started, seconds, wait)
-            figures = clients.figures(getattr(request.protocol, "client", "") or addresses.counted(request))
-            figures.requests += 1
+            address = getattr(request.protocol, "client", "") or addresses.counted(request)
+            note_end(request, address, status, body, started, seconds, wait)
+            figures = clients.figures(address)
             figures.bytes += len(body) + (request.content_length or 0)
-            if wait is not None:
-                clients.end_waiting(wait.address)
             if status == _TOO_MANY_REQUESTS:
                 figures.refuse(request.get(REFUSED_BY, name))
             elif status == _SWITCHING_PROTOCOLS:
@@ -191,37 +198,32 @@ class Observer:
 
         return rare
 
-    def _keep_of(self, row: Route) -> _Keep | None:
-        """Adds a request to the record."""
-        record, who, name, makes = self._record, row.who, row.name, row.makes
-        if record is None:
-            return None
-        drain, columns = self.drain, self._columns
-        kinds, paths, times = columns.kinds, columns.paths, columns.times
+    def _note_end_of(self, row: Route) -> _NoteEnd:
+        """Counts and records a request of an address."""
+        record, clients, who, name, makes = self._record, self._clients, row.who, row.name, row.makes
+        drain, pending = self.drain, self._pending
 
-        def keep(
-            request: web.Request,
-            status: int,
-            body: bytes,
-            started: float,
-            seconds: float,
-            wait: HeldPoll | None,
-        ) -> None:
+        def note_end(
+            request: web.Request, address: str, status: int, body: bytes,
+            started: float, seconds: float, wait: HeldPoll | None,
+        ) -> None:  # fmt: skip
             side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
             about = body if makes or status >= FIRST_FAILURE else b""
-            if wait is not None and wait.recorded is not None:
+            if wait is None:
+                kind = Kind(side, request.method, name, status, about)
+                pending.append((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING:
+                    drain()
+                return
+            clients.end_waiting(wait.address)
+            clients.figures(address).requests += 1
+            if record is not None and wait.recorded is not None:
                 exchange = wait.recorded.exchange
                 exchange.who, exchange.status, exchange.about = side, status, about
                 exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
                 record.finish(wait.recorded, exchange)
-                return
-            kinds.append(Kind(side, request.method, name, status, about))
-            paths.append(sent_path(request))
-            times.extend((started, seconds))
-            if len(kinds) >= _MOST_PENDING:
-                drain()
 
-        return keep
+        return note_end
 
 
 def asks_to_wait(request: web.Request) -> bool:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.kernel.signals import Signals
-from bridge_server.web.batches import Batch, Columns
+from bridge_server.web.batches import Batch
 from bridge_server.web.exchanges import Exchange, Recorded
 
 MOST_REQUESTS = 2_000
@@ -72,9 +72,8 @@ class TrafficLog:
         began_at_ms = self._clock.now_ms() - round(exchange.milliseconds)
         self._keep(Recorded(self.last_number, self.last_number, began_at_ms, exchange))
 
-    def note_all(self, columns: Columns) -> None:
-        """Keep the requests in the columns, at least one, and empty these. No watch sees them."""
-        batch = columns.batch(self.last_number + 1)
+    def add(self, batch: Batch) -> None:
+        """Keep a batch whose first request has the number after `last_number`. No watch sees its requests."""
         self.last_number = batch.last
         self._append(batch, len(batch))
 
