@@ -64,8 +64,8 @@ class Sightings:
     def watcher(
         self, dialect: Dialect, side: Literal["dapp", "wallet"]
     ) -> Callable[[Sequence[str], int], None]:
-        """What is to be called with the ids of sessions or calls that this side has asked for, and the elapsed
-        time. It is the same function for all routes of the side.
+        """What is to be called with the ids of sessions or calls that this side has asked for, and the
+        elapsed time. It is the same function for all routes of the side.
         """
         return self._watchers.setdefault(
             (dialect.route_prefix, side), self._watching(dialect, side == "dapp")

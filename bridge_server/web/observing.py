@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
-from multidict import istr
 
 from bridge_server.kernel.clock import Clock
 from bridge_server.web.aiohttp_internals import has_known_requests
@@ -19,7 +18,7 @@ from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.clients import Clients
 from bridge_server.web.exchanges import FIRST_FAILURE, Exchange, Recorded
 from bridge_server.web.lately import Lately
-from bridge_server.web.prefer import preferred_seconds
+from bridge_server.web.prefer import PREFER, preferred_seconds
 from bridge_server.web.routes import Route
 from bridge_server.web.traffic import TrafficLog
 
@@ -36,7 +35,6 @@ _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
 _PAGE = "page"
-_PREFER = istr("Prefer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Observer:
         def begin(request: web.Request) -> HeldPoll | None:
             if is_known:
                 message = request._message  # noqa: SLF001
-                if "?" not in message.path and _PREFER not in message.headers:
+                if "?" not in message.path and PREFER not in message.headers:
                     return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
@@ -229,7 +227,7 @@ class Observer:
 def asks_to_wait(request: web.Request) -> bool:
     """Whether the request asks to be held until there is something to answer."""
     headers = request.headers
-    if "Prefer" in headers and preferred_seconds(",".join(headers.getall("Prefer"))):
+    if PREFER in headers and preferred_seconds(",".join(headers.getall(PREFER))):
         return True
     return bool(request.rel_url.raw_query_string) and request.query.get("wait", "0") != "0"
 
