@@ -19,7 +19,8 @@ from bridge_server.console.traffic.handlers import TrafficPage
 from bridge_server.console.traffic.rows import row_fields
 from bridge_server.kernel.background import running
 from bridge_server.settings.settings import Settings
-from bridge_server.web.traffic import Recorded, TrafficLog
+from bridge_server.web.exchanges import Recorded
+from bridge_server.web.traffic import TrafficLog
 
 OBSERVED = "observed"
 """The topic of lists that change with almost every request. Open pages look again every few seconds."""

@@ -38,9 +38,10 @@ from bridge_server.wallet.signing import Signing, TypedDataScheme
 from bridge_server.wallet.transactions.store import Fence, TransactionStore
 from bridge_server.wallet.transactions.worker import TransactionWorker
 from bridge_server.web.allowed_origins import AllowedOrigins, is_loopback_origin
+from bridge_server.web.exchanges import Exchange
 from bridge_server.web.json_rpc import gist
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.traffic import TrafficLog
 from bridge_server.web.turned_away import TurnedAway
 
 _FORWARDING_SECONDS = 60

@@ -9,7 +9,8 @@ from bridge_server.cli.screen import Screen
 from bridge_server.wallet.explaining.visible_text import visible
 from bridge_server.wallet.rpc.access import REFUSED_PAGES
 from bridge_server.web.exchange_line import exchange_line
-from bridge_server.web.traffic import Exchange, Recorded, TrafficLog, with_short_ids
+from bridge_server.web.exchanges import Exchange, Recorded, with_short_ids
+from bridge_server.web.traffic import TrafficLog
 
 _MOST_WAITING = 2_000
 """Requests whose lines wait for the terminal; of more, the oldest have none."""

@@ -8,7 +8,8 @@ import orjson
 from bridge_server.outbox.channels import Sender
 from bridge_server.outbox.models import OutgoingMessage
 from bridge_server.outgoing.outcome import Outcome
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.exchanges import Exchange
+from bridge_server.web.traffic import TrafficLog
 
 BRIDGE = "bridge"
 """This server, as the sender of a request in the record."""

@@ -1,6 +1,6 @@
 """The protocol's table (docs/protocol.md, B) as rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -46,7 +46,7 @@ def relay_routes(
         return Route(
             method="GET", path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             limits=(every_request,), any_origin=True, waits=waits, forgives_slashes=True, who=_who(name),
-            on_answer=_watcher(sightings, dialect, path, name),
+            id_name=_id_in(path), on_answers=_watcher(sightings, dialect, path, name),
         )  # fmt: skip
 
     def write(
@@ -57,7 +57,7 @@ def relay_routes(
             method=method, path=dialect.path + path, name=dialect.route_prefix + name, handler=handler,
             body_limit_bytes=body_limit_bytes, limits=(every_request, *limits), any_origin=True,
             forgives_slashes=True, who=_who(name), gist=wire.gist,
-            makes=makes, on_answer=_watcher(sightings, dialect, path, name),
+            makes=makes, id_name=_id_in(path), on_answers=_watcher(sightings, dialect, path, name),
             on_made=_maker(sightings, dialect, makes),
         )  # fmt: skip
 
@@ -79,12 +79,17 @@ def relay_routes(
 
 def _watcher(
     sightings: Sightings | None, dialect: Dialect, path: str, name: str
-) -> Callable[[Mapping[str, str], int], None] | None:
-    """Notes which side of a session has called; None for routes that name no session."""
+) -> Callable[[Sequence[str], int], None] | None:
+    """Notes which side of sessions has called; None for routes that name no session."""
     side = _who(name)
-    if sightings is None or side == "client" or "{" not in path:
+    if sightings is None or side == "client" or not _id_in(path):
         return None
-    return sightings.watcher(dialect, side, "session_id" if "session_id" in path else "call_id")
+    return sightings.watcher(dialect, side)
+
+
+def _id_in(path: str) -> str:
+    """The name of the id of a session, or of a call if the path has none of a session."""
+    return next((name for name in ("session_id", "call_id") if f"{{{name}:" in path), "")
 
 
 def _maker(

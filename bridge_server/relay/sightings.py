@@ -4,7 +4,7 @@ A session is known by its own id and by the ids of its calls. When many are know
 the longest time are forgotten.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,7 @@ class Sightings:
         self._most = most
         self._young: dict[str, Sighting] = {}
         self._old: dict[str, Sighting] = {}
+        self._watchers: dict[tuple[str, str], Callable[[Sequence[str], int], None]] = {}
         self.before_reading: Callable[[], None] = lambda: None
         """Notes the requests that were put off."""
 
@@ -61,23 +62,14 @@ class Sightings:
         self._old = {}
 
     def watcher(
-        self, dialect: Dialect, side: Literal["dapp", "wallet"], id_name: str
-    ) -> Callable[[Mapping[str, str], int], None]:
-        """A function to call with the ids in the path of each request that succeeded, and the elapsed time.
-
-        `id_name` is the name of the session's or the call's id in the path.
+        self, dialect: Dialect, side: Literal["dapp", "wallet"]
+    ) -> Callable[[Sequence[str], int], None]:
+        """A function to call with the ids of sessions or calls that this side has asked for, and the elapsed
+        time. All routes of a side share it.
         """
-        is_dapp, kind = side == "dapp", dialect.route_prefix
-
-        def see(ids: Mapping[str, str], at_us: int) -> None:
-            any_id = ids[id_name]
-            seen = self._young.get(any_id) or self._remember(any_id, kind)
-            if is_dapp:
-                seen.dapp_at_us = at_us
-            else:
-                seen.wallet_at_us = at_us
-
-        return see
+        return self._watchers.setdefault(
+            (dialect.route_prefix, side), self._watching(dialect, side == "dapp")
+        )
 
     def see_opened(self, dialect: Dialect) -> Callable[[web.Request, bytes], None]:
         """A function to call with each request that has opened a session, and its answer."""
@@ -97,6 +89,19 @@ class Sightings:
         self._add(call_id, seen)
         if seen.dapp_name is None:
             seen.dapp_name = request.get(DAPP_NAME)
+
+    def _watching(self, dialect: Dialect, is_dapp: bool) -> Callable[[Sequence[str], int], None]:
+        kind = dialect.route_prefix
+
+        def see(ids: Sequence[str], at_us: int) -> None:
+            for any_id in ids:
+                seen = self._young.get(any_id) or self._remember(any_id, kind)
+                if is_dapp:
+                    seen.dapp_at_us = at_us
+                else:
+                    seen.wallet_at_us = at_us
+
+        return see
 
     def _remember(self, any_id: str, dialect: str) -> Sighting:
         return self._add(any_id, self._old.get(any_id) or Sighting(dialect))

@@ -13,7 +13,7 @@ from bridge_server.outbox.recording import BRIDGE, about
 from bridge_server.outgoing.outcome import Outcome, Verdict
 from bridge_server.testmode.instruments import Instruments
 from bridge_server.testmode.models import FaultRule, Sent, Where
-from bridge_server.web.traffic import Contents, Exchange, contents
+from bridge_server.web.exchanges import Contents, Exchange, contents
 
 HeadersOf: TypeAlias = Callable[[OutgoingMessage, int], Mapping[str, str]]
 IsPush: TypeAlias = Callable[[OutgoingMessage], bool]

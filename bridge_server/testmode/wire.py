@@ -12,7 +12,7 @@ from bridge_server.kernel.instants import rfc3339
 from bridge_server.kernel.rfc3339 import milliseconds_of
 from bridge_server.testmode.models import ClockMove, ClockState, Sent
 from bridge_server.testmode.sent import Wanted
-from bridge_server.web.traffic import Contents, Recorded
+from bridge_server.web.exchanges import Contents, Recorded
 
 CHANNELS = ("webhook", "webhook-push", "fcm", "apns", "webpush")
 """The ways out of the server."""

@@ -5,6 +5,10 @@ body is still on its way, and whether the next is waited for; aiohttp has no pub
 attributes silent connections end only with aiohttp's keep-alive, idle ones make no room, and a body that
 arrives while the server stops is lost.
 
+Where an operator may look, a few facts of every request are kept. aiohttp's public properties are computed
+and kept with the request, which costs more than all that is done with them: `web/observing.py` reads the
+private attributes itself, since a call would cost as much again. Without them each request is kept by itself.
+
 aiohttp puts every frame of a WebSocket into a queue and wakes the task that reads it, which costs more than
 the reading. With a queue of this module, a text frame is processed as soon as it has come, in a callback of
 the event loop, unless another one waits. Without that, the task processes every frame.
@@ -33,6 +37,7 @@ aiohttp joins continuation frames, and puts none into a queue.
 _IS_TEXT = WSMsgType.TEXT  # looked up once: access to an enumeration's member is slow
 _PAUSED_ABOVE_BYTES = 256 * 1024
 _OF_CONNECTIONS = ("_current_request", "_messages", "_request_count", "_waiter")
+_OF_REQUESTS = frozenset({"_match_info", "_message", "_protocol"})
 _OF_SOCKETS = ("_max_msg_size", "_reader", "_writer", "_ws_protocol")
 _AT_START = ["self", "request", "protocol", "writer"]
 _HELLO = b"hello"
@@ -45,6 +50,11 @@ def has_known_attributes(kind: type) -> bool:
 
 
 _HAS_KNOWN_ATTRIBUTES = has_known_attributes(web.RequestHandler)
+
+
+def has_known_requests() -> bool:
+    """Whether requests have the attributes that `web/observing.py` reads."""
+    return getattr(web.Request, "ATTRS", frozenset()) >= _OF_REQUESTS
 
 
 class ObservedHandler(web.RequestHandler):

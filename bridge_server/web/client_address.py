@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import structlog
 from aiohttp import web
+from multidict import istr
 
 from bridge_server.kernel.ip_addresses import IpAddress, parse_ip_address
 
@@ -15,6 +16,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 UNKNOWN = "unknown"
 """The key of a client whose address a trusted proxy does not name."""
 
+_FORWARDED_FOR = istr("X-Forwarded-For")
 _IPV6_CUSTOMER_BITS = 64
 _WITH_PORT = re.compile(r"\[([^\[\]]+)\](?::[0-9]{1,5})?|([^:]+):[0-9]{1,5}", re.ASCII)
 
@@ -42,7 +44,7 @@ class ClientAddresses:
         IPv6 clients count by their /64, the least that one customer is given.
         """
         key = self._bucket_key(self.client(request))
-        if key is None and not self._mentioned and "X-Forwarded-For" in request.headers:
+        if key is None and not self._mentioned and _FORWARDED_FOR in request.headers:
             self._mention_proxy(request.remote or "")
         return key
 
@@ -54,7 +56,7 @@ class ClientAddresses:
         peer = request.remote or ""
         if not self._trusted_proxies or not self._is_trusted(peer):
             return peer
-        hops = ",".join(request.headers.getall("X-Forwarded-For", (peer,))).split(",")
+        hops = ",".join(request.headers.getall(_FORWARDED_FOR, (peer,))).split(",")
         for hop in reversed(hops):
             address = _without_port(hop.strip())
             if not self._is_trusted(address):

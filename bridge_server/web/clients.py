@@ -66,7 +66,7 @@ class Clients:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.now: dict[str, ClientFigures] = {}
-        """The table of the current period, always the same object: the request log counts in it."""
+        """The table of the current period."""
         self._periods: deque[dict[str, ClientFigures]] = deque(maxlen=PERIODS - 1)
         self._before: dict[str, ClientFigures] = {}
         self._period = self._number_of_period()
@@ -101,10 +101,10 @@ class Clients:
         if period == self._period:
             return
         _add_to(self._before, self.now)
-        self._periods.append(dict(self.now))
+        self._periods.append(self.now)
         for _ in range(min(PERIODS, period - self._period - 1)):
             self._periods.append({})
-        self.now.clear()
+        self.now = {}
         self._period = period
 
     def heaviest(self, by: By, limit: int, *, last_seconds: int | None) -> Sequence[Client]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from bridge_server.kernel.errors import InvalidInputError, UnsupportedMediaError
 from bridge_server.kernel.json_texts import DuplicateNameError, member_texts, unique_members
@@ -71,9 +71,9 @@ def require_json(request: web.Request, *, is_declared: bool = False, is_labelled
     `is_labelled`: fetch calls every string text/plain.
     """
     headers = request.headers
-    if "Content-Encoding" in headers:
+    if hdrs.CONTENT_ENCODING in headers:
         raise UnsupportedMediaError("Send the body as it is, without a Content-Encoding.")
-    content_type = headers.get("Content-Type")
+    content_type = headers.get(hdrs.CONTENT_TYPE)
     if content_type is None and is_declared:
         raise UnsupportedMediaError("Say «Content-Type: application/json».")
     if is_labelled and content_type is not None and content_type != "application/json":

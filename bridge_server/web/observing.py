@@ -1,21 +1,26 @@
 """The record of requests and the figures of clients, as the outermost layer fills them in production.
 
-It costs every poll about a microsecond, since it keeps what is at hand and computes nothing of it.
+A request that did not wait and made nothing, as most polls, leaves a few values in columns, and these are
+counted and recorded together: that costs a quarter of what each would cost at its end.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiohttp import web
 
 from bridge_server.kernel.clock import Clock
-from bridge_server.web.client_address import UNKNOWN, ClientAddresses
+from bridge_server.web.aiohttp_internals import has_known_requests
+from bridge_server.web.batches import Kind, batch_of
+from bridge_server.web.client_address import ClientAddresses
 from bridge_server.web.clients import Clients
+from bridge_server.web.exchanges import FIRST_FAILURE, Exchange, Recorded
 from bridge_server.web.lately import Lately
-from bridge_server.web.prefer import preferred_seconds
+from bridge_server.web.prefer import PREFER, preferred_seconds
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import FIRST_FAILURE, Exchange, Recorded, TrafficLog
+from bridge_server.web.traffic import TrafficLog
 
 LEFT_OUT = frozenset({"console", "operator", "test"})
 """The sides whose requests are left out: an operator who looks would fill the record."""
@@ -23,9 +28,9 @@ LEFT_OUT = frozenset({"console", "operator", "test"})
 REFUSED_BY = web.RequestKey("refused_by", str)
 """The limit that refused a request."""
 
+_FOUND = 200
 _NO_CONTENT = 204
 _MOST_PENDING = 64
-_PLAIN = frozenset({200, 204})
 _SWITCHING_PROTOCOLS = 101
 _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
@@ -44,11 +49,10 @@ Begin: TypeAlias = Callable[[web.Request], HeldPoll | None]
 """Called with each request of a route that may hold it."""
 Note: TypeAlias = Callable[[web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None]
 """Called with each request, its answer (None: the client has left) and status, its beginning, its seconds."""
-_Rare: TypeAlias = Callable[
-    [web.Request, web.StreamResponse | None, int, float, float, HeldPoll | None], None
-]
-_Pending: TypeAlias = tuple[Route, object, Mapping[str, str], str, str, int, float, float, int]
-_Keep: TypeAlias = Callable[[web.Request, int, bytes, float, float, HeldPoll | None], None]
+_PutOff: TypeAlias = tuple[Kind, str, float, float, str]
+"""A request: its kind, its path as it was sent, with its query; when it began (of the performance counter),
+how many seconds it took; the address of its client."""
+_NoteEnd: TypeAlias = Callable[[web.Request, str, int, bytes, float, float, HeldPoll | None], None]
 
 
 class Observer:
@@ -70,7 +74,11 @@ class Observer:
         self._made = made
         self._addresses = addresses
         self._clock = clock
-        self._pending: list[_Pending] = []
+        self._pending: list[_PutOff] = []
+        self._sizes: list[tuple[str, int]] = []
+        """The addresses to which bodies were answered, and their bytes."""
+        self._ids: dict[Callable[[Sequence[str], int], None], list[str]] = {}
+        """The ids that requests were about, by what is to be called with them."""
         clients.before_reading = self.drain
         if record is not None:
             record.before_reading = self.drain
@@ -84,9 +92,13 @@ class Observer:
     def _begin_of(self, row: Route) -> Begin:
         record, clients, addresses = self._record, self._clients, self._addresses
 
+        is_known = has_known_requests()
+
         def begin(request: web.Request) -> HeldPoll | None:
-            if "?" not in request.raw_path and "Prefer" not in request.headers:
-                return None  # as most polls that do not wait
+            if is_known:
+                message = request._message  # noqa: SLF001
+                if "?" not in message.path and PREFER not in message.headers:
+                    return None  # as most polls that do not wait
             if not asks_to_wait(request):
                 return None
             address = getattr(request.protocol, "client", "") or addresses.counted(request)
@@ -99,25 +111,39 @@ class Observer:
         return begin
 
     def _note_of(self, row: Route) -> Note:
-        """Plain reads are put off: together they cost half of what each would cost at its end."""
-        rare, drain, pending, put_off = self._rare_of(row), self.drain, self._pending, self._pending.append
-        is_plain, has_proxies = not row.makes and not row.body_limit_bytes, self._addresses.have_proxies
+        rare = self._rare_of(row)
+        if row.makes or row.body_limit_bytes or self._addresses.have_proxies or not has_known_requests():
+            return rare
+        drain, pending, sizes, id_name, own_method = (
+            self.drain, self._pending, self._sizes, row.id_name, row.method
+        )  # fmt: skip
+        found, empty = (Kind(row.who, own_method, row.name, status) for status in (_FOUND, _NO_CONTENT))
+        ids = None if row.on_answers is None else self._ids.setdefault(row.on_answers, [])
 
         def note(
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
-            if status in _PLAIN and is_plain and wait is None and not has_proxies:
-                size = 0 if status == _NO_CONTENT else len(_body_of(response))
-                put_off(
-                    (row, request.protocol, request.match_info, request.method, request.raw_path,
-                     status, started, seconds, size)
-                )  # fmt: skip
-                if len(pending) >= _MOST_PENDING:
-                    drain()
-            else:
-                drain()
+            message = request._message  # noqa: SLF001
+            try:
+                address = request._protocol.client  # type: ignore[attr-defined]  # noqa: SLF001
+            except AttributeError:  # a connection that is not guarded
+                address = ""
+            if wait is not None or message.method != own_method or not address:
                 rare(request, response, status, started, seconds, wait)
+                return
+            if status == _NO_CONTENT:
+                pending.append((empty, message.path, started, seconds, address))
+            elif status == _FOUND:
+                pending.append((found, message.path, started, seconds, address))
+                sizes.append((address, len(_body_of(response))))
+            else:
+                rare(request, response, status, started, seconds, wait)
+                return
+            if ids is not None:
+                ids.append(request._match_info[id_name])  # type: ignore[index]  # noqa: SLF001
+            if len(pending) >= _MOST_PENDING:
+                drain()
 
         return note
 
@@ -125,38 +151,36 @@ class Observer:
         """Count and record the requests that were put off. Every reader of the records calls it first."""
         if not self._pending:
             return
-        record, known, figures_of = self._record, self._clients.now.get, self._clients.figures
-        now_us = self._clock.elapsed_us()  # once for all of them: it costs as much as the rest
-        for row, connection, ids, method, path, status, started, seconds, size in self._pending:
-            address = getattr(connection, "client", "") or UNKNOWN
-            figures = known(address) or figures_of(address)
-            figures.requests += 1
-            figures.bytes += size
-            if record is not None:
-                record.last_number = number = record.last_number + 1
-                record.kept.append((number, row.who, method, path, row.name, status, started, seconds, b""))
-            if row.on_answer is not None:
-                row.on_answer(ids, now_us)
+        kinds, paths, began, took, addresses = zip(*self._pending, strict=True)
         self._pending.clear()
+        record, figures_of = self._record, self._clients.figures
+        if record is not None:
+            record.add(batch_of(record.last_number + 1, kinds, paths, began, took))
+        for address, requests in Counter(addresses).items():
+            figures_of(address).requests += requests
+        for address, size in self._sizes:
+            figures_of(address).bytes += size
+        self._sizes.clear()
+        for see, ids in self._ids.items():
+            if ids:
+                see(ids, self._clock.elapsed_us())
+                ids.clear()
 
-    def _rare_of(self, row: Route) -> _Rare:
-        """Counts and records a request that is more than a plain read."""
-        makes, name, count_made, keep = row.makes, row.name, self._made.count, self._keep_of(row)
-        clients, addresses, on_answer, on_made = self._clients, self._addresses, row.on_answer, row.on_made
-        elapsed_us = self._clock.elapsed_us
+    def _rare_of(self, row: Route) -> Note:
+        """Notes a request that is more than a plain read."""
+        makes, name, count_made, note_end = row.makes, row.name, self._made.count, self._note_end_of(row)
+        clients, addresses, on_answers, on_made = self._clients, self._addresses, row.on_answers, row.on_made
+        id_name, elapsed_us = row.id_name, self._clock.elapsed_us
 
         def rare(
             request: web.Request, response: web.StreamResponse | None, status: int,
             started: float, seconds: float, wait: HeldPoll | None,
         ) -> None:  # fmt: skip
             body = _body_of(response)
-            figures = clients.figures(getattr(request.protocol, "client", "") or addresses.counted(request))
-            figures.requests += 1
+            address = getattr(request.protocol, "client", "") or addresses.counted(request)
+            note_end(request, address, status, body, started, seconds, wait)
+            figures = clients.figures(address)
             figures.bytes += len(body) + (request.content_length or 0)
-            if keep is not None:
-                keep(request, status, body, started, seconds, wait)
-            if wait is not None:
-                clients.end_waiting(wait.address)
             if status == _TOO_MANY_REQUESTS:
                 figures.refuse(request.get(REFUSED_BY, name))
             elif status == _SWITCHING_PROTOCOLS:
@@ -165,46 +189,45 @@ class Observer:
                 if makes:
                     count_made(makes)
                     figures.sessions += makes == "session"
-                if on_answer is not None:
-                    on_answer(request.match_info, elapsed_us())
+                if on_answers is not None:
+                    on_answers((request.match_info[id_name],), elapsed_us())
                 if on_made is not None:
                     on_made(request, body)
 
         return rare
 
-    def _keep_of(self, row: Route) -> _Keep | None:
-        """Adds a request to the record."""
-        record, who, name, makes = self._record, row.who, row.name, row.makes
-        if record is None:
-            return None
-        append = record.kept.append
+    def _note_end_of(self, row: Route) -> _NoteEnd:
+        """Counts and records a request of an address."""
+        record, clients, who, name, makes = self._record, self._clients, row.who, row.name, row.makes
+        drain, pending = self.drain, self._pending
 
-        def keep(
-            request: web.Request,
-            status: int,
-            body: bytes,
-            started: float,
-            seconds: float,
-            wait: HeldPoll | None,
-        ) -> None:
+        def note_end(
+            request: web.Request, address: str, status: int, body: bytes,
+            started: float, seconds: float, wait: HeldPoll | None,
+        ) -> None:  # fmt: skip
             side = who if status != _FORBIDDEN or "Origin" not in request.headers else _PAGE
             about = body if makes or status >= FIRST_FAILURE else b""
-            if wait is not None and wait.recorded is not None:
+            if wait is None:
+                kind = Kind(side, request.method, name, status, about)
+                pending.append((kind, request.raw_path, started, seconds, address))
+                if len(pending) >= _MOST_PENDING:
+                    drain()
+                return
+            clients.end_waiting(wait.address)
+            clients.figures(address).requests += 1
+            if record is not None and wait.recorded is not None:
                 exchange = wait.recorded.exchange
                 exchange.who, exchange.status, exchange.about = side, status, about
                 exchange.milliseconds, exchange.waited_seconds = round(seconds * 1_000, 1), round(seconds, 3)
                 record.finish(wait.recorded, exchange)
-                return
-            record.last_number = number = record.last_number + 1
-            append((number, side, request.method, request.raw_path, name, status, started, seconds, about))
 
-        return keep
+        return note_end
 
 
 def asks_to_wait(request: web.Request) -> bool:
     """Whether the request asks to be held until there is something to answer."""
     headers = request.headers
-    if "Prefer" in headers and preferred_seconds(",".join(headers.getall("Prefer"))):
+    if PREFER in headers and preferred_seconds(",".join(headers.getall(PREFER))):
         return True
     return bool(request.rel_url.raw_query_string) and request.query.get("wait", "0") != "0"
 

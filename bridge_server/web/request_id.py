@@ -5,8 +5,9 @@ from collections.abc import Callable
 from itertools import count
 
 from aiohttp import web
+from multidict import istr
 
-HEADER = "X-Request-ID"
+HEADER = istr("X-Request-ID")
 REQUEST_ID = web.RequestKey("request_id", str)
 
 _SANE = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}", re.ASCII)

@@ -1,6 +1,6 @@
 """A route as data: one row per endpoint, with its access rules beside its path."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -55,9 +55,11 @@ class Route:
     """Whether it may hold a request on purpose, as a long poll does."""
     makes: Literal["", "session", "call"] = ""
     """The kind of thing that a successful request makes; its answer names the thing."""
-    on_answer: Callable[[Mapping[str, str], int], None] | None = None
-    """Called soon with the ids in the path of each request that succeeded, and the elapsed time then in
-    microseconds, if an operator may look."""
+    id_name: str = ""
+    """The name, in the path, of the id of the session or the call that a request is about."""
+    on_answers: Callable[[Sequence[str], int], None] | None = None
+    """Called soon with these ids of requests that succeeded, and the elapsed time then in microseconds, if an
+    operator may look."""
     on_made: Callable[[web.Request, bytes], None] | None = None
     """Called with each request that has made something and its answer, if an operator may look."""
     lan_handler: Handler | None = None

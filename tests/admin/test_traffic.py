@@ -46,6 +46,32 @@ async def test_requests_are_listed_newest_first_without_contents_and_with_short_
     assert call_id not in text
 
 
+async def test_a_request_for_the_head_alone_is_shown_as_such(observed: Observed) -> None:
+    await observed.bridge.get("/hello")
+    await ask(observed.admin.server, "HEAD", "/hello")
+
+    shown = [(each["method"], each["route"], each["status"]) for each in await observed.traffic()]
+
+    assert shown == [("HEAD", "hello", 200), ("GET", "hello", 200)]
+
+
+async def test_polls_are_shown_without_what_aiohttp_has_in_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge_server.web.observing.has_known_requests", lambda: False)
+    async with observing(tmp_path / "data") as observed:
+        session_id = await observed.bridge.open_session()
+        await observed.bridge.session(session_id)
+        poll = await observed.waiting_poll(f"/session/{session_id}?wait=20")
+        await observed.bridge.update(session_id)
+        await poll
+        (client,) = (await observed.admin.get("/admin/clients")).json["clients"]
+
+        assert await observed.routes("?filter=method:get") == ["session", "session"]
+        assert await observed.routes("?filter=is:waits") == ["session"]
+        assert (client["address"], client["requests"], client["waits"]) == ("127.0.0.1", 4, 1)
+
+
 async def test_pages_go_back_to_the_oldest(observed: Observed) -> None:
     for _ in range(5):
         await observed.bridge.get("/hello")

@@ -8,7 +8,8 @@ from bridge_server.admin.traffic.filtering import EVERYTHING
 from bridge_server.admin.traffic.stream import MOST_AT_ONCE, MOST_IN_TURN, TrafficStream, TrafficStreams
 from bridge_server.kernel.signals import Signals
 from bridge_server.web.event_stream import EventStream, Piece
-from bridge_server.web.traffic import Exchange, TrafficLog
+from bridge_server.web.exchanges import Exchange
+from bridge_server.web.traffic import TrafficLog
 from tests.support.clock import ManualClock
 
 

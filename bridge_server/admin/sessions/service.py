@@ -12,7 +12,8 @@ from bridge_server.relay.models import SessionId
 from bridge_server.relay.service import Relay
 from bridge_server.relay.session_list import SeenCall, SeenSession, SessionList
 from bridge_server.relay.sightings import Sighting, Sightings
-from bridge_server.web.traffic import Recorded, TrafficLog
+from bridge_server.web.exchanges import Recorded
+from bridge_server.web.traffic import TrafficLog
 
 _MOST_CALLS = 100
 _MOST_REQUESTS = 200

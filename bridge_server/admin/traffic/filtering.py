@@ -8,7 +8,7 @@ from typing import TypeAlias
 from bridge_server.admin.handles import Handles
 from bridge_server.admin.traffic.subjects import subject_of
 from bridge_server.kernel.errors import InvalidInputError
-from bridge_server.web.traffic import Recorded, with_short_ids
+from bridge_server.web.exchanges import Recorded, with_short_ids
 
 _MOST_CHARACTERS = 400
 _MOST_TERMS = 16

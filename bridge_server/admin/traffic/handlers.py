@@ -16,7 +16,8 @@ from bridge_server.admin.traffic.lifetime import CallLives
 from bridge_server.admin.traffic.stream import TrafficStreams
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.web.event_stream import EventStream
-from bridge_server.web.traffic import MOST_REQUESTS, Recorded, TrafficLog
+from bridge_server.web.exchanges import Recorded
+from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
 
 
 class TrafficHandlers:

@@ -14,7 +14,8 @@ from bridge_server.outbox.pending import PendingMessage
 from bridge_server.relay.errors import CallNotFoundError
 from bridge_server.relay.models import CALL_WEBHOOK
 from bridge_server.relay.session_list import SessionList, StoredCallLife, made_at_ms
-from bridge_server.web.traffic import Recorded, TrafficLog
+from bridge_server.web.exchanges import Recorded
+from bridge_server.web.traffic import TrafficLog
 
 PendingOf: TypeAlias = Callable[[Queue], Awaitable[Sequence[PendingMessage]]]
 

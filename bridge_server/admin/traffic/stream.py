@@ -14,7 +14,8 @@ import orjson
 from bridge_server.admin.traffic.errors import TooManyFollowersError
 from bridge_server.admin.traffic.filtering import Filter
 from bridge_server.web.event_stream import KEEP_ALIVE, EventStream, piece
-from bridge_server.web.traffic import Recorded, TrafficLog
+from bridge_server.web.exchanges import Recorded
+from bridge_server.web.traffic import TrafficLog
 
 MOST_STREAMS = 16
 MOST_AT_ONCE = 100

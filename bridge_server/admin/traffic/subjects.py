@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from bridge_server.web.traffic import Exchange
+from bridge_server.web.exchanges import Exchange
 
 _ID = r"[A-Za-z0-9_-]{1,128}"
 _SESSION = re.compile(rf"/session/+({_ID})(?:/+call/+({_ID}))?", re.ASCII)

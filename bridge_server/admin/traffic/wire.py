@@ -10,7 +10,8 @@ from bridge_server.admin.traffic.lifetime import CallLife, Step
 from bridge_server.admin.traffic.subjects import subject_of
 from bridge_server.kernel.errors import InvalidInputError
 from bridge_server.kernel.instants import rfc3339, rfc3339_or_none
-from bridge_server.web.traffic import Contents, Recorded, TrafficLog, with_short_ids
+from bridge_server.web.exchanges import Contents, Recorded, with_short_ids
+from bridge_server.web.traffic import TrafficLog
 
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", re.ASCII)

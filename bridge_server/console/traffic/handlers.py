@@ -29,7 +29,8 @@ from bridge_server.console.traffic.rows import request_text, row_fields, status_
 from bridge_server.console.traffic.sealed import sealed_payloads
 from bridge_server.kernel.errors import BridgeError, InvalidInputError
 from bridge_server.relay.errors import CallNotFoundError
-from bridge_server.web.traffic import FIRST_FAILURE, MOST_REQUESTS, Recorded, TrafficLog
+from bridge_server.web.exchanges import FIRST_FAILURE, Recorded
+from bridge_server.web.traffic import MOST_REQUESTS, TrafficLog
 
 _PATH = "/traffic"
 _STREAM = f"{_PATH}/stream"
@@ -110,7 +111,7 @@ class TrafficPage:
         return self._streams.join(_wanted(asked).filter(self._handles), since)
 
     async def _count(self) -> int:
-        return 0 if self._streams is None else len(self._streams.traffic.kept)
+        return 0 if self._streams is None else len(self._streams.traffic)
 
     def _view(self, asked: Asked, more: Mapping[str, Any], error: BridgeError | None) -> View:
         wanted = _wanted(asked)

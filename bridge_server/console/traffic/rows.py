@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bridge_server.console.words import seen
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, with_short_ids
+from bridge_server.web.exchanges import CLIENT_LEFT, FIRST_FAILURE, with_short_ids
 
 _BRIDGE = "bridge"
 _TIME = slice(11, 23)

@@ -5,7 +5,7 @@ inboxes are read from the web pages of configured ones. No credentials are invol
 import re
 from collections.abc import Sequence
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.typedefs import Handler, Middleware
 from multidict import CIMultiDict
 
@@ -45,7 +45,7 @@ def share(headers: CIMultiDict[str], origin: str = "*") -> None:
 @web.middleware
 async def _for_any_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
     response = await handler(request)
-    if "Origin" in request.headers:
+    if hdrs.ORIGIN in request.headers:
         share(response.headers)
     return response
 
@@ -54,7 +54,7 @@ def _for_origins(origins: AllowedOrigins) -> Middleware:
     @web.middleware
     async def cors(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = await handler(request)
-        headers, origin = response.headers, request.headers.get("Origin")
+        headers, origin = response.headers, request.headers.get(hdrs.ORIGIN)
         vary = headers.get("Vary")
         headers["Vary"] = "Origin" if vary is None else f"{vary}, Origin"
         if origin is not None and origin in origins:

@@ -7,12 +7,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from bridge_server.web.connections import Connections
+from bridge_server.web.exchanges import CLIENT_LEFT
 from bridge_server.web.observing import Observer
 from bridge_server.web.request_figures import RequestFigures
 from bridge_server.web.request_id import HEADER, REQUEST_ID, RequestIds
 from bridge_server.web.request_lines import RequestLines
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import CLIENT_LEFT
 
 _SWITCHING_PROTOCOLS = 101
 _TOO_MANY_REQUESTS = 429

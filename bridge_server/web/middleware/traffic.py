@@ -9,9 +9,10 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from bridge_server.web.exchanges import CLIENT_LEFT, FIRST_FAILURE, Exchange, contents
 from bridge_server.web.observing import LEFT_OUT, asks_to_wait
 from bridge_server.web.routes import Route
-from bridge_server.web.traffic import CLIENT_LEFT, FIRST_FAILURE, Exchange, TrafficLog, contents
+from bridge_server.web.traffic import TrafficLog
 
 _FORBIDDEN = 403
 _MOST_CHARACTERS = 200
