@@ -76,14 +76,18 @@ class PostgresDatabase:
                 await self._readers.finish()
 
     @property
+    def name(self) -> str:
+        """The name under which the server of the database lists the sessions of this process."""
+        return f"bridge-server/{self.number}"
+
+    @property
     def other_processes(self) -> int:
         """How many others use the database, as last looked."""
         return 0 if self.ear is None else self.ear.other_processes
 
     def link(self, **settings: str) -> KeptConnection:
         """One more connection of this process, not opened yet."""
-        name = f"bridge-server/{self.number}"
-        return kept(self.url, name, self._texts, is_pooled=self._is_pooled, **settings)
+        return kept(self.url, self.name, self._texts, is_pooled=self._is_pooled, **settings)
 
     def add_commit_listener(self, listener: CommitListener) -> None:
         """Call this with each commit, once its events are published here."""

@@ -42,6 +42,7 @@ class Node:
 
     `chain_id` is the chain that the wallet is on; None takes the node's when it is first reached, and keeps
     it. The URL may hold credentials and appears in no answer and no log. `failure_of` orders test failures.
+    `require_wallet` is called before anything is asked on the wallet's behalf, which it prevents by raising.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class Node:
         chain_id: int | None = None,
         failure_of: FailureOf | None = None,
         witness: Witness | None = None,
+        require_wallet: Callable[[], None] | None = None,
     ) -> None:
         self._endpoint = (
             None if url is None else Endpoint(url, timeout_seconds, user_agent, failure_of, witness)
         )
         self._stopping = stopping
+        self._require_wallet = require_wallet
         self._chain_id = chain_id
         self._readers: aiohttp.ClientSession | None = None
         self._connections: list[CheckedConnection] = []
@@ -205,7 +208,9 @@ class Node:
             if self._failed_at is not None and self._failed_at >= began_at:
                 raise NoNodeError(self._failure)
             if not self._idle:
-                connection = CheckedConnection(self._endpoint, self._check_chain, self._announce_connected)
+                connection = CheckedConnection(
+                    self._endpoint, self._check_chain, self._announce_connected, self._require_wallet
+                )
                 self._connections.append(connection)
                 self._idle.append(connection)
             connection = self._idle.pop()
