@@ -49,6 +49,7 @@ class PostgresDatabase:
         self._listeners: list[CommitListener] = []
         self._lanes: list[CommitLane] = []
         self._lane_links: list[KeptConnection] = []
+        self._links: list[KeptConnection] = []
         self._readers = CoalescedReads(())
         self._bytes = 0
         self.number = 0
@@ -133,6 +134,8 @@ class PostgresDatabase:
             missing.append("no connection to the database for writing")
         if self.ear is not None and not self.ear.is_deaf:
             missing.extend(self.ear.troubles)
+        faults = [link.fault for link in self._links if link.fault is not None and not link.is_open]
+        missing.extend(f"the database {fault}" for fault in dict.fromkeys(faults))
         if self.clock is not None:
             missing.extend(self.clock.missing)
         return missing
@@ -163,10 +166,10 @@ class PostgresDatabase:
     async def _open(self, stack: AsyncExitStack) -> None:
         self._lane_links = [self.link() for _ in (QUICK, BULK)]
         readers = [self.link(**READS_ONLY) for _ in range(_READER_COUNT)]
-        links = (*self._lane_links, *readers)
-        for each in links:
+        self._links = [*self._lane_links, *readers]
+        for each in self._links:
             await stack.enter_async_context(each.held())
-        outcomes = await asyncio.gather(*(each.connect() for each in links), return_exceptions=True)
+        outcomes = await asyncio.gather(*(each.connect() for each in self._links), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome

@@ -31,6 +31,7 @@ _EXCHANGE_SECONDS = 2.0
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 2.0
 _TROUBLED_AFTER_SECONDS = 3.0
+_DEAF_LOOK_SECONDS = 0.25
 
 log = structlog.get_logger()
 
@@ -184,10 +185,14 @@ class Ear:
         self._echo.ask()
         return wire
 
+    @property
+    def _seconds_to_look(self) -> float:
+        return min(self._look_seconds, _DEAF_LOOK_SECONDS) if self.is_deaf else self._look_seconds
+
     async def _look_until_it_ends(self, wire: Any) -> None:
         while not wire.is_closed():
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_seconds):
+                async with asyncio.timeout(self._seconds_to_look):
                     await self._awake.wait()
             self._awake.clear()
             async with asyncio.timeout(_EXCHANGE_SECONDS), self._exchanging:

@@ -14,7 +14,7 @@ OUT_OF_LOCKS = "53200"
 # An error's SQLSTATE, or its first characters: the longest that is listed counts.
 _PASSING: Mapping[str, str] = {
     "08": "the connection to the database failed",
-    "25006": "the database server takes no writes, as a standby does",
+    "25006": "the database takes no writes, as a standby or one with default_transaction_read_only",
     "25P03": "the transaction paused for too long",
     "53": "the database is out of resources",
     "53100": "the disk of the database is full",
@@ -37,6 +37,10 @@ _LOST_REASON = "the connection to the database was lost"
 
 class LostConnectionError(ConnectionError):
     """There is no connection to the database at the moment."""
+
+
+class StandbyError(ConnectionError):
+    """Only a standby answers, which takes no writes, at the address of the database."""
 
 
 class OutcomeUnknownError(UnavailableError):
