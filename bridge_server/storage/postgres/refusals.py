@@ -47,7 +47,8 @@ _OF_STANDBYS = (StandbyError, asyncpg.exceptions.TargetServerAttributeNotMatched
 _FAULTS: Mapping[type[BaseException] | tuple[type[BaseException], ...], _Fault] = {
     _OF_STANDBYS: _STANDBY,
     asyncpg.InvalidAuthorizationSpecificationError: _Fault(
-        "refuses the login", "correct the user and the password in `database`, and see the server's pg_hba.conf"
+        "refuses the login",
+        "correct the user and the password in `database`, and see the server's pg_hba.conf",
     ),
     asyncpg.InvalidCatalogNameError: _Fault(
         "is not there", "create it, as with createdb --encoding=UTF8"

@@ -1,10 +1,10 @@
 """A role: work that one process does at a time, such as the wallet's.
 
-An advisory lock on the connection of the ear says whose the role is. It ends with the connection, which other
-processes end when it asks nothing for seconds, as that of a frozen process. Its holder may not have noticed
-yet: it does not count on a connection that was silent. And each holder has an epoch, and its writes begin with
-the fence: a statement that finds the epoch of the present holder only, and that keeps the next one from taking
-over until the write is committed.
+An advisory lock on the connection of the ear says whose the role is. It ends with the connection, which
+other processes end when it asks nothing for seconds, as that of a frozen process. Its holder may not have
+noticed yet: it does not count on a connection that was silent. And each holder has an epoch, and its writes
+begin with the fence: a statement that finds the epoch of the present holder only, and that keeps the next
+one from taking over until the write is committed.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ async def test_the_ear_of_a_silent_process_and_its_transactions_are_ended_and_no
             assert await end_silent_sessions(wire, 0)
 
             async def are_ended() -> bool:
-                return ear.is_closed() and writing.is_closed()
+                return bool(ear.is_closed() and writing.is_closed())
 
             await eventually(are_ended)
             assert await wire.fetchval("SELECT pg_try_advisory_lock(1, 2)")
