@@ -15,6 +15,7 @@ from bridge_server.storage.postgres.commits import register, unregister
 from bridge_server.storage.postgres.connection import READS_ONLY, KeptConnection, connect, kept
 from bridge_server.storage.postgres.ear import Ear
 from bridge_server.storage.postgres.lane import CommitLane, CommitListener
+from bridge_server.storage.postgres.pooler import require_statements
 from bridge_server.storage.postgres.reads import CoalescedReads
 from bridge_server.storage.postgres.statements import Texts
 
@@ -173,6 +174,7 @@ class PostgresDatabase:
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
+        await require_statements(*(link.wire for link in self._lane_links))
         self._lanes = [
             CommitLane(number, each, self._events, self._listeners, _WAITING_WRITES_LIMIT)
             for number, each in enumerate(self._lane_links)

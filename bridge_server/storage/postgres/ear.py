@@ -101,6 +101,11 @@ class Ear:
         return self._wire
 
     @property
+    def has_session(self) -> bool:
+        """Whether the connection is known to have a session of its own, which keeps what it locks."""
+        return self._echo.has_come
+
+    @property
     def keeps_locks(self) -> bool:
         """Whether the session is open, and has been used so lately that no other process has ended it."""
         wire = self._wire
@@ -137,8 +142,8 @@ class Ear:
             return ["no connection to the database that hears other processes"]
         if self.is_deaf:
             return [
-                "LISTEN has no effect, as behind a pooler of transactions: name the database server itself "
-                "in `database_direct`"
+                "LISTEN has no effect, and no lock holds, as behind a pooler of transactions: name the "
+                "database server itself in `database_direct`; until then this process takes no wallet"
             ]
         return []
 
@@ -226,7 +231,8 @@ class Ear:
             self._everything.call()
             return
         if ring.process == self._process:
-            self._echo.came()
+            if self._echo.came() and self._on_look:
+                self.look_now()
             return
         is_complete = self._ledger.ring((ring.process, ring.lane), ring.since, ring.until)
         if not self._hear(ring) or not is_complete:

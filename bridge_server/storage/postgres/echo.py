@@ -18,24 +18,27 @@ class Echo:
         self._bell = bell
         self._rings_before = 0
         self._asked_at = 0.0
-        self._has_come = False
+        self.has_come = False
+        """Whether it came back since the connection listens."""
         self.is_missing = False
         """Whether it did not come back the last time."""
 
     def ask(self) -> None:
         """Have the bell ring: a connection begins to listen."""
-        self._has_come = False
+        self.has_come = False
         self._rings_before = self._bell.rings
         self._asked_at = asyncio.get_running_loop().time()
         self._bell.prove()
 
-    def came(self) -> None:
-        """It was heard."""
-        self._has_come, self.is_missing = True, False
+    def came(self) -> bool:
+        """It was heard; returns whether that was not known before."""
+        is_news = not self.has_come
+        self.has_come, self.is_missing = True, False
+        return is_news
 
     def examine(self) -> None:
         """Find out whether it should have come by now; ask again then."""
-        if self._has_come or self._bell.rings == self._rings_before:
+        if self.has_come or self._bell.rings == self._rings_before:
             return
         if asyncio.get_running_loop().time() - self._asked_at < _PATIENCE_SECONDS:
             return

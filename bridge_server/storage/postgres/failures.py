@@ -61,6 +61,8 @@ def sqlstate(error: BaseException) -> str:
 
 def passing_failure(error: BaseException) -> str | None:
     """The reason why the database cannot serve at the moment; None for an error that will not pass."""
+    if "query_wait_timeout" in str(error):
+        return "the pooler has no free connection to the database: raise its default_pool_size"
     if is_lost(error):
         return _LOST_REASON
     code = sqlstate(error)

@@ -57,6 +57,13 @@ _FAULTS: Mapping[type[BaseException] | tuple[type[BaseException], ...], _Fault] 
     asyncpg.InsufficientPrivilegeError: _Fault(
         "refuses what the server does", "make its user the owner of the database"
     ),
+    asyncpg.ProtocolViolationError: _Fault(
+        "is behind a pooler that refuses settings", "name the database server itself in `database_direct`"
+    ),
+    (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError): _Fault(
+        "is behind a pooler of transactions that loses prepared statements",
+        "PgBouncer has to be 1.21 or later with max_prepared_statements, or to pool sessions",
+    ),
     asyncpg.CannotConnectNowError: _Fault("is starting or stopping", "try again shortly"),
     asyncpg.ReadOnlySQLTransactionError: _Fault("only reads", "name the primary"),
     asyncpg.UndefinedObjectError: _Fault(

@@ -119,9 +119,13 @@ class Role:
         self._changed.clear()
 
     async def _on_look(self, wire: Any) -> None:
+        ear = self._database.ear
+        assert ear is not None
         if self._epoch is not None:
             await self._tell_url(wire)
-        elif self._is_wanted and await self._is_locked(wire):
+        elif self._is_wanted and not ear.is_deaf and not ear.has_session:
+            pass  # a pooler of transactions gives the lock to every process: wait for the echo
+        elif self._is_wanted and ear.has_session and await self._is_locked(wire):
             await self._take(wire)
         else:
             self._has_looked.set()
