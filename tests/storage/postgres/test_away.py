@@ -187,7 +187,7 @@ async def test_a_login_that_is_refused_later_is_named(cluster: PostgresCluster, 
                 return status == 503 and "refuses the login: correct the user and the password" in said
 
             await eventually(is_named, _RETURN_SECONDS)
-            with pytest.raises(DatabaseRefusedError, match="refuses the login .*: correct the user"):
+            with pytest.raises(DatabaseRefusedError, match=r"refuses the login .*: correct the user"):
                 async with running_server(tmp_path / "other", database=url):
                     pass
 
