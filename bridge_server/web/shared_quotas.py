@@ -79,6 +79,9 @@ class SharedQuotas:
                 charges[position] = Charge(limit, spending)
                 raise QuotaError(charges)
 
+    async def hold(self, costs: Sequence[Cost]) -> None:
+        await asyncio.gather(*(self._have(limit, key, tokens) for key, limit, tokens in costs))
+
     def require_costs(self, costs: Sequence[Cost]) -> None:
         """The database is not asked: what counts is what it last said, and what was spent here since."""
         now_us = self._clock.now_us()
@@ -147,6 +150,18 @@ class SharedQuotas:
         if limit.name in _LEASED or limit.name.endswith("-bytes"):
             return await self._spend_leased(limit, key, tokens)
         return (await self._buckets.spend(limit, key, tokens)).spending
+
+    async def _have(self, limit: Limit, key: str, tokens: int) -> None:
+        """Lease what is missing of these tokens, or nothing if there are fewer."""
+        lease, now_us = self._lease(limit, key), self._clock.now_us()
+        missing = tokens - lease.usable(limit, now_us)
+        if missing <= 0:
+            return
+        wanted = max(missing, lease_tokens(limit))
+        spent = await self._buckets.spend(limit, key, 0, extra=wanted, is_durable=False)
+        lease.add(limit, spent.extra, spent.spending.full_at_us, self._others(), now_us, self._clock.now_us())
+        if spent.extra:
+            self._hold(limit, key)
 
     async def _spend_leased(self, limit: Limit, key: str, tokens: int) -> Spending:
         """Spend what is here, and ask for the rest and a lease."""

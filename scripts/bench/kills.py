@@ -17,7 +17,7 @@ from report import Row, row
 _CLIENTS = 8
 _PROJECTS, _ACCOUNTS = 3, 20
 _ADMIN_TOKEN = "the token of the operator"
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "admin_token": _ADMIN_TOKEN,
     "quota_exempt": '["127.0.0.1/32"]',
     "account_burst": 1_000_000,

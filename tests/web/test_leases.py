@@ -177,6 +177,24 @@ async def test_work_that_is_done_empties_a_bucket_with_too_few_tokens(
     assert await left(url, "own-bytes", OWN, clock) == 0
 
 
+async def test_what_a_process_holds_for_a_transaction_is_not_covered_at_another(
+    url: str, processes: Processes, clock: ManualClock
+) -> None:
+    first, second = processes
+    await first.hold([Cost("a", OWN, 600), Cost("all", ALL, 600)])
+    second.require_costs([Cost("a", OWN, 600)])  # it has not heard of it yet
+
+    await second.hold([Cost("a", OWN, 600), Cost("all", ALL, 600)])
+
+    with pytest.raises(QuotaError):
+        second.require_costs([Cost("a", OWN, 600)])
+    second.require_costs([Cost("a", OWN, 400)])
+    first.require_costs([Cost("a", OWN, 600)])
+    first.charge_what_is_left([Cost("a", OWN, 600)])
+    await asyncio.gather(*first._work)
+    assert await left(url, "own-bytes", OWN, clock) == 400
+
+
 async def test_what_is_still_being_charged_is_not_there_any_more(
     processes: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

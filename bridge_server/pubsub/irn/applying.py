@@ -24,7 +24,8 @@ from bridge_server.pubsub.queues.shares import Claim, Shares
 from bridge_server.storage.database import Statement, Transaction, json_array, scalar
 from bridge_server.topics.models import Topic
 
-_SUBSCRIPTION_BYTES = 400  # what a row costs, with its indexes
+SUBSCRIPTION_BYTES = 400
+"""What a row costs, with its indexes."""
 
 
 def apply_changes(
@@ -137,7 +138,7 @@ class _Work:
             held = scalar(int, (yield Statement(sql.COUNT_SUBSCRIPTIONS, (client, now_ms))))
             if held + len(new) > limits.topics:
                 return TooManySubscriptionsError(limits.topics)
-            size_bytes = len(new) * _SUBSCRIPTION_BYTES
+            size_bytes = len(new) * SUBSCRIPTION_BYTES
             if not self._subscription_bytes.covers(
                 address, self.applied.subscription_bytes[address] + size_bytes
             ):
